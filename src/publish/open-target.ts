@@ -1,5 +1,4 @@
 import type { Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { Target } from './target.ts';
@@ -26,13 +25,12 @@ export async function openTarget(settings: PublishSettings, how: OpenTarget): Pr
     }
     case 'postgres': {
       const { openPostgresTarget } = await import('./postgres/postgres-target.ts');
-      return openPostgresTarget(settings);
+      return openPostgresTarget(settings, how.signal);
     }
-    case 'duckdb':
-      throw new SyncError(`Target ${settings.name}: this version does not publish to ${settings.type}.`, {
-        code: 'CONFIG_INVALID',
-        recovery: 'stop',
-      });
+    case 'duckdb': {
+      const { openDuckdbTarget } = await import('./duckdb/duckdb-target.ts');
+      return openDuckdbTarget({ path: settings.path, keepMs: settings.keepMs, ...how });
+    }
   }
 }
 

@@ -5,7 +5,7 @@ import { keyTextOf, type Column, type ColumnValue } from '../../src/core/records
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
 import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
 import { readText } from '../../src/sinks/postgres/text.ts';
-import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
+import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
 import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import {
   addColumns,
@@ -60,7 +60,7 @@ function cell(type: Column['type'] | 'instant', text: string | null): string | n
 
 function kindOf(deletes: PostgresPlace['deletes']): TargetKind {
   return {
-    open: async (folder) => openPostgresTarget(placeOf(folder, deletes)),
+    open: async (folder) => openPostgresTarget(placeOf(folder, deletes), untilEnd),
     rows: async (folder, { connector, entity, columns, key }) => {
       const found = await ask(
         `SELECT * FROM ${schemaOf(folder)}.${quoted(tableName(connector, entity))} WHERE NOT _deleted`,
@@ -113,7 +113,7 @@ describe('a target in PostgreSQL', () => {
     folder,
   }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     const entity = people(model);
     await publishModel(target, model);
@@ -138,7 +138,7 @@ describe('a target in PostgreSQL', () => {
   });
 
   it('removes deleted rows where it is asked to, those of the first publication too', async ({ folder }) => {
-    await using target = openPostgresTarget(placeOf(folder, 'remove'));
+    await using target = openPostgresTarget(placeOf(folder, 'remove'), untilEnd);
     const model = emptyModel();
     const entity = people(model);
     remove(model, entity, 'p1');
@@ -148,14 +148,14 @@ describe('a target in PostgreSQL', () => {
     expect(await ask(`SELECT id, _deleted FROM ${schemaOf(folder)}.news__people`)).toEqual([
       { id: 'p3', _deleted: 'f' },
     ]);
-    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
   it('keeps views and rights of others through a new generation, and rights where the table is made anew', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     people(model);
     await publishModel(target, model);
@@ -183,7 +183,7 @@ describe('a target in PostgreSQL', () => {
 
   it('touches no table of another program, and no schema of a sink', async ({ folder }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     people(model);
     await ask(`CREATE SCHEMA ${schema}`);
@@ -206,13 +206,13 @@ describe('a target in PostgreSQL', () => {
     folder,
   }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     const entity = people(model);
     await publishModel(target, model);
     await ask(`DELETE FROM ${schema}.news__people WHERE id = 'p1'`);
     await ask(`UPDATE ${schema}._publications SET manifest = '{}'`);
-    expect((await target.check(new AbortController().signal)).problems).toEqual([
+    expect((await target.check(untilEnd)).problems).toEqual([
       'the manifest of publication 1 was changed: its SHA-256 is another one',
       'table news__people should have 3 rows and 0 deleted ones, and has 2 and 0',
     ]);
@@ -228,20 +228,18 @@ describe('a target in PostgreSQL', () => {
     people(model, 1);
     await publishModel(target, model);
     await ask(`DROP TABLE ${schema}.news__people CASCADE`);
-    expect((await target.check(new AbortController().signal)).problems).toEqual([
-      'table news__people is gone',
-    ]);
+    expect((await target.check(untilEnd)).problems).toEqual(['table news__people is gone']);
     people(model, 2);
     await publishModel(target, model);
     expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
-    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
   it('never shows a reader half a publication, also where a generation replaces another', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     const rounds = isLong ? 200 : 12;
     const publish = async (round: number): Promise<void> => {
@@ -274,7 +272,7 @@ describe('a target in PostgreSQL', () => {
 
   it('does not wait for the lock of another session for long, and says so', async ({ folder }) => {
     const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder));
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
     const entity = people(model);
     await publishModel(target, model);

@@ -1,7 +1,6 @@
-import type pg from 'pg';
 import { keepalives } from '../../sinks/postgres/connections.ts';
 import type { Server } from '../../sinks/postgres/server.ts';
-import { settingSql, txOn, type Session, type Tx } from '../../sinks/postgres/session.ts';
+import { settingSql, txOn, type Session } from '../../sinks/postgres/session.ts';
 
 /**
  * Statements go through whole tables, so they have no time limit; a lock on a table keeps everybody from it, so it is waited for a moment only. What the
@@ -24,51 +23,34 @@ export interface OwnTransaction extends AsyncDisposable {
   readonly tx: Session;
 }
 
-export async function openTransaction(server: Server, kind: 'write' | 'read'): Promise<OwnTransaction> {
+/** When the signal is aborted its connection ends, and so does what waits for an answer. */
+export async function openTransaction(
+  server: Server,
+  kind: 'write' | 'read',
+  signal: AbortSignal,
+): Promise<OwnTransaction> {
+  signal.throwIfAborted();
   const client = await server.connect();
   // A connection that breaks is told of by the statement that it breaks.
   client.on('error', () => undefined);
-  try {
-    return await begun(client, kind);
-  } catch (error) {
-    await client.end();
-    throw error;
-  }
-}
-
-async function begun(client: pg.Client, kind: 'write' | 'read'): Promise<OwnTransaction> {
   const tx = txOn(client);
-  // Each statement of a writer must see what was committed while it waited.
-  tx.put(
-    `BEGIN ISOLATION LEVEL ${kind === 'write' ? 'READ COMMITTED READ WRITE' : 'REPEATABLE READ READ ONLY'}`,
-  );
-  tx.put(settingSql(settings, 'transaction'));
-  await tx.sent();
-  return {
-    tx,
-    [Symbol.asyncDispose]: async () => {
-      tx.close();
-      await client.end();
-    },
+  const dispose = async (): Promise<void> => {
+    signal.removeEventListener('abort', onAbort);
+    tx.close();
+    await client.end();
   };
-}
-
-/** Runs `work` in one state of the server, however long it takes. Rejects with the signal's reason. */
-export async function inOneState<Result>(
-  server: Server,
-  signal: AbortSignal,
-  work: (tx: Tx) => Promise<Result>,
-): Promise<Result> {
-  signal.throwIfAborted();
-  await using transaction = await openTransaction(server, 'read');
-  const onAbort = (): void => void transaction[Symbol.asyncDispose]();
+  const onAbort = (): void => void dispose();
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await work(transaction.tx);
+    // Each statement of a writer must see what was committed while it waited.
+    tx.put(
+      `BEGIN ISOLATION LEVEL ${kind === 'write' ? 'READ COMMITTED READ WRITE' : 'REPEATABLE READ READ ONLY'}`,
+    );
+    tx.put(settingSql(settings, 'transaction'));
+    await tx.sent();
+    return { tx, [Symbol.asyncDispose]: dispose };
   } catch (error) {
-    signal.throwIfAborted();
+    await dispose();
     throw error;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

@@ -17,6 +17,7 @@ export interface TableTarget {
   readonly at: string;
   readonly deletes: 'mark' | 'remove';
   readonly number: number;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -24,9 +25,9 @@ export interface TableTarget {
  * that is killed leaves nothing.
  */
 export async function openTablePublication(target: TableTarget): Promise<OpenPublication> {
-  const { server, at } = target;
+  const { server, at, signal } = target;
   const { place } = server;
-  const transaction = await openTransaction(server, 'write');
+  const transaction = await openTransaction(server, 'write', signal);
   const { tx } = transaction;
   const staged: Staged[] = [];
   return {
@@ -48,6 +49,7 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
         staged.push({ plan, entity, stage, rows: upserts + deletes });
         return { upserts, deletes, files: [], snapshot: null };
       } catch (error) {
+        signal.throwIfAborted();
         throw toTargetError(error, place);
       }
     },
@@ -63,6 +65,7 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
         await storeAll(tx, target, attempt);
         return 'published';
       } catch (error) {
+        signal.throwIfAborted();
         throw toTargetError(error, place);
       }
     },

@@ -5,7 +5,7 @@ import type { Tx } from '../../sinks/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { checkTables } from './check-tables.ts';
-import { inOneState, openTransaction } from './one-transaction.ts';
+import { openTransaction } from './one-transaction.ts';
 import { openTablePublication } from './open-table-publication.ts';
 import { toTargetError } from './target-error.ts';
 import {
@@ -22,14 +22,18 @@ export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>
 const manifestsAtOnce = 20;
 
 /** Tables in a schema of PostgreSQL that show the newest publication. Nothing is asked of the server before it is needed. */
-export function openPostgresTarget({ connection, schema, deletes }: PostgresPlace): Target {
-  const server = openServer({ connection, direct: null, schema, connections: 2, durability: 'full' });
+export function openPostgresTarget(
+  { connection, schema, deletes }: PostgresPlace,
+  signal: AbortSignal,
+): Target {
+  const server = openServer({ connection, direct: null, schema, connections: 2, durability: 'full', signal });
   const { place } = server;
   const at = `${quoted(schema)}.`;
   const asked = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     try {
       return await work();
     } catch (error) {
+      signal.throwIfAborted();
       throw toTargetError(error, place);
     }
   };
@@ -60,25 +64,29 @@ export function openPostgresTarget({ connection, schema, deletes }: PostgresPlac
     begin: async (number) =>
       await asked(async () => {
         await makeTarget(server, schema);
-        return await openTablePublication({ server, at, deletes, number });
+        return await openTablePublication({ server, at, deletes, number, signal });
       }),
     probe: async () =>
       await asked(async () => {
-        await using transaction = await openTransaction(server, 'write');
+        await using transaction = await openTransaction(server, 'write', signal);
         await makeIn(transaction.tx, schema, place);
         await transaction.tx.run(
           `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
            VALUES (-1, now(), '{}', '', gen_random_uuid())`,
         );
       }),
-    check: async (signal) =>
-      await asked(
-        async () =>
-          await inOneState(server, signal, async (tx) => {
-            if (await isTargetThere(tx, schema, place)) return await checkTables(tx, at);
-            return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
-          }),
-      ),
+    check: async (until) => {
+      const either = AbortSignal.any([signal, until]);
+      try {
+        await using transaction = await openTransaction(server, 'read', either);
+        const { tx } = transaction;
+        if (await isTargetThere(tx, schema, place)) return await checkTables(tx, at);
+        return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
+      } catch (error) {
+        either.throwIfAborted();
+        throw toTargetError(error, place);
+      }
+    },
     prune: async (keepFromMs, isDryRun) => {
       const nothing: PrunedTarget = { publications: 0, files: 0, bytes: 0 };
       if (keepFromMs === null) return nothing;

@@ -1,0 +1,111 @@
+import { constants } from 'node:fs';
+import { chmod, copyFile, stat } from 'node:fs/promises';
+import { syncedFile } from './synced-file.ts';
+import { appendRows, mergeTable, planTable, type BuiltTable } from './merge-table.ts';
+import type { BuiltEntity, BuiltPublication, BuiltRow } from './messages.ts';
+import { openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
+import { isTarget, publicationsOf } from './read-file.ts';
+
+/** A file that is being built, in one transaction of DuckDB. */
+export interface FileBuild {
+  readonly entity: (entity: BuiltEntity) => Promise<void>;
+  readonly rows: (rows: readonly BuiltRow[]) => void;
+  readonly merge: () => Promise<void>;
+  /** `done`: the file is whole, closed and on the disk. */
+  readonly finish: (end: BuildEnd) => Promise<'done' | 'taken'>;
+}
+
+interface BuildEnd {
+  readonly publication: BuiltPublication | null;
+  readonly keepFrom: string | null;
+}
+
+/** Changes leave free blocks behind. Where they are more than this share, and some MiB, the new file is written table by table. */
+const mostFreeShare = 0.5;
+const leastFreeBlocks = 64;
+
+/** `to` must not be there. */
+export async function buildFile({
+  from,
+  to,
+}: {
+  readonly from: string | null;
+  readonly to: string;
+}): Promise<FileBuild> {
+  const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to);
+  await db.run('BEGIN');
+  await db.run(
+    `CREATE TABLE IF NOT EXISTS main._publications (number BIGINT NOT NULL, created_at TIMESTAMPTZ NOT NULL, manifest JSON NOT NULL,
+       sha256 VARCHAR NOT NULL)`,
+  );
+  await db.run(
+    `CREATE TABLE IF NOT EXISTS main._published_tables (connector VARCHAR NOT NULL, entity VARCHAR NOT NULL, generation BIGINT NOT NULL,
+       key JSON NOT NULL, columns JSON NOT NULL, live_rows BIGINT NOT NULL)`,
+  );
+  let table: BuiltTable | null = null;
+  return {
+    entity: async (entity) => {
+      table = await planTable(db, from ?? to, entity);
+    },
+    rows: (rows) => {
+      if (table !== null && rows.length > 0) appendRows(db, table, rows);
+    },
+    merge: async () => {
+      if (table !== null) await mergeTable(db, table);
+      table = null;
+    },
+    finish: async ({ publication, keepFrom }) => {
+      if (publication !== null && !(await addPublication(db, publication))) return 'taken';
+      if (keepFrom !== null) await forgetPublications(db, keepFrom);
+      await db.run('COMMIT');
+      await db.run('CHECKPOINT');
+      db[Symbol.dispose]();
+      await syncedFile(to);
+      return 'done';
+    },
+  };
+}
+
+/** While it is copied, the old file is open for reading, so that nobody else writes to it. */
+async function openCopy(from: string, to: string): Promise<Duckdb> {
+  using old = await openDuckdb(from, 'read');
+  await isTarget(old, from);
+  const [size] = await old.rows<{ readonly total: bigint; readonly free: bigint }>(
+    'SELECT total_blocks AS total, free_blocks AS free FROM pragma_database_size()',
+  );
+  const { total, free } = { total: Number(size?.total ?? 0), free: Number(size?.free ?? 0) };
+  if (free < leastFreeBlocks || free < mostFreeShare * total) {
+    await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+    return await openDuckdb(to, 'write');
+  }
+  const db = await openDuckdb(to, 'write');
+  const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
+  await db.run(`ATTACH '${from.replaceAll("'", "''")}' AS copied_from (READ_ONLY)`);
+  await db.run(`COPY FROM DATABASE copied_from TO ${quoted(main?.name ?? '')}`);
+  await db.run('DETACH copied_from');
+  await chmod(to, (await stat(from)).mode);
+  return db;
+}
+
+async function addPublication(db: Duckdb, publication: BuiltPublication): Promise<boolean> {
+  const { number, manifest, sha256, createdAt, previousSha256 } = publication;
+  const [newest] = await publicationsOf(db, 'ORDER BY number DESC LIMIT 1');
+  if ((newest?.sha256 ?? null) !== previousSha256 || (newest?.number ?? 0) >= number) return false;
+  await db.run(
+    'INSERT INTO main._publications VALUES ($number, $createdAt::TIMESTAMPTZ, $manifest, $sha256)',
+    {
+      number,
+      createdAt,
+      manifest,
+      sha256,
+    },
+  );
+  return true;
+}
+
+async function forgetPublications(db: Duckdb, keepFrom: string): Promise<void> {
+  await db.run(
+    `DELETE FROM main._publications WHERE number < (SELECT max(number) FROM main._publications WHERE created_at < $keepFrom::TIMESTAMPTZ)`,
+    { keepFrom },
+  );
+}

@@ -1,0 +1,166 @@
+import { access, constants, readdir, realpath, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { instant, type Clock } from '../../core/clock.ts';
+import type { PublicationText } from '../chain-problems.ts';
+import { toFileError } from '../file-error.ts';
+import { readManifest, type StoredManifest } from '../manifest.ts';
+import type { PrunedTarget, Target } from '../target.ts';
+import { filePublication } from './file-publication.ts';
+import { openBuild } from './open-build.ts';
+import { incompatible } from './open-duckdb.ts';
+import { startDuckdbProcess, type DuckdbProcess } from './start-duckdb-process.ts';
+
+export interface DuckdbTargetOptions {
+  readonly path: string;
+  /** For how long a manifest is kept after a newer one is there; null: for good. */
+  readonly keepMs: number | null;
+  readonly clock: Clock;
+  /** Ends what is under way: it rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
+const manifestsAtOnce = 20;
+const dayMs = 24 * 3_600_000;
+
+/** A DuckDB file with the current rows of every entity. Each publication builds another file beside it, which takes its place: readers keep theirs. */
+export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbTargetOptions): Target {
+  let running: DuckdbProcess | null = null;
+  const duckdb = (): DuckdbProcess => (running ??= startDuckdbProcess(signal));
+  const end = async (): Promise<void> => {
+    const ending = running;
+    running = null;
+    await ending?.[Symbol.asyncDispose]();
+  };
+  const file = async (): Promise<string> => await realpath(given).catch(() => given);
+  const publications = async (first: number | null): Promise<readonly PublicationText[]> => {
+    const at = await file();
+    if (!(await isThere(at))) return [];
+    try {
+      const answer = await duckdb().ask({ kind: 'publications', path: at, first, limit: manifestsAtOnce });
+      return answer.kind === 'publications' ? answer.publications : [];
+    } catch (error) {
+      await end();
+      throw error;
+    }
+  };
+  const publicationsFrom = async function* (first: number): AsyncGenerator<StoredManifest> {
+    for (let from = first; ;) {
+      const some = await publications(from);
+      for (const publication of some) yield manifestOf(publication, given);
+      const last = some.at(-1);
+      if (last === undefined || some.length < manifestsAtOnce) return;
+      from = last.number + 1;
+    }
+  };
+  const target: Target = {
+    hasFiles: false,
+    newest: async () => {
+      const [newest] = await publications(null);
+      return newest === undefined ? null : manifestOf(newest, given);
+    },
+    manifests: publicationsFrom,
+    begin: async () => {
+      const build = await openBuild({ file: await file(), duckdb: duckdb(), end, clock, signal });
+      return filePublication(build, keepMs === null ? null : instant(clock.now() - keepMs));
+    },
+    probe: async () => {
+      const at = await file();
+      if (await isThere(at)) {
+        await target.newest();
+        await access(at, constants.R_OK).catch((error: unknown) => {
+          throw toFileError(error, at);
+        });
+      }
+      const folder = await existingFolder(path.dirname(at));
+      // An empty file, which is removed: DuckDB is there, and can write here.
+      await using build = await openBuild({
+        file: path.join(folder, `${path.basename(at)}.probe`),
+        duckdb: duckdb(),
+        end,
+        clock,
+        signal,
+      });
+      await build.ask({ kind: 'finish', publication: null, keepFrom: null });
+    },
+    check: async (until) => {
+      const at = await file();
+      if (!(await isThere(at))) return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
+      // A process of its own, because the signal ends it.
+      await using checking = startDuckdbProcess(AbortSignal.any([signal, until]));
+      const answer = await checking.ask({ kind: 'check', path: at });
+      if (answer.kind !== 'checked') throw new TypeError(`A check was answered with ${answer.kind}`);
+      return answer.check;
+    },
+    prune: async (keepFromMs, isDryRun) => {
+      const at = await file();
+      const left = await leftovers(at, clock.now() - dayMs);
+      if (!isDryRun) for (const { name } of left) await rm(name, { recursive: true, force: true });
+      const pruned: PrunedTarget = {
+        publications: 0,
+        files: left.length,
+        bytes: left.reduce((bytes, { size }) => bytes + size, 0),
+      };
+      if (keepFromMs === null) return pruned;
+      const keepFrom = instant(keepFromMs);
+      const created: string[] = [];
+      for await (const { manifest } of publicationsFrom(0)) created.push(manifest.createdAt);
+      const old = Math.max(
+        0,
+        created.findLastIndex((one) => one < keepFrom),
+      );
+      if (old === 0 || isDryRun) return { ...pruned, publications: old };
+      await using build = await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
+      await build.ask({ kind: 'finish', publication: null, keepFrom });
+      return { ...pruned, publications: (await build.place()) ? old : 0 };
+    },
+    [Symbol.asyncDispose]: end,
+  };
+  return target;
+}
+
+async function isThere(file: string): Promise<boolean> {
+  try {
+    await stat(file);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw toFileError(error, file);
+  }
+}
+
+function manifestOf({ number, manifest }: PublicationText, file: string): StoredManifest {
+  try {
+    return readManifest(manifest);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw incompatible(
+      file,
+      `the manifest of publication ${number} cannot be read (${why})`,
+      'Use the connector-sync that wrote it or a newer one, or restore the file.',
+    );
+  }
+}
+
+/** Up to the first folder that is there. */
+async function existingFolder(folder: string): Promise<string> {
+  const parent = path.dirname(folder);
+  return parent === folder || (await isThere(folder)) ? folder : await existingFolder(parent);
+}
+
+/** What builds have left that were killed. */
+async function leftovers(
+  file: string,
+  beforeMs: number,
+): Promise<readonly { readonly name: string; readonly size: number }[]> {
+  const folder = path.dirname(file);
+  const begin = `${path.basename(file)}.new-`;
+  const found = [];
+  for (const name of (await isThere(folder)) ? await readdir(folder) : []) {
+    if (!name.startsWith(begin) || !/^[0-9a-f]{8}(\.wal|\.tmp)?$/.test(name.slice(begin.length))) continue;
+    const at = path.join(folder, name);
+    // Null: its builder has just removed it.
+    const stats = await stat(at).catch(() => null);
+    if (stats !== null && stats.mtimeMs < beforeMs) found.push({ name: at, size: stats.size });
+  }
+  return found;
+}

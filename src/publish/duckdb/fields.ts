@@ -1,0 +1,69 @@
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
+import type { ColumnValue, FieldType } from '../../core/records.ts';
+import type { BuiltEntity } from './messages.ts';
+import type { Library } from './open-duckdb.ts';
+
+/** A column of a table: its type, and how a value becomes one of DuckDB. */
+export interface Field {
+  readonly name: string;
+  readonly sql: string;
+  readonly type: (library: Library) => DuckDBType;
+  readonly read: (value: Exclude<ColumnValue, null>, library: Library) => DuckDBValue;
+}
+
+const text = { sql: 'VARCHAR', type: ({ VARCHAR }: Library) => VARCHAR, read: String };
+const integer = {
+  sql: 'BIGINT',
+  type: ({ BIGINT }: Library) => BIGINT,
+  read: (value: string | number | bigint) => BigInt(value),
+};
+const boolean = {
+  sql: 'BOOLEAN',
+  type: ({ BOOLEAN }: Library) => BOOLEAN,
+  read: (value: string | number | bigint) => Number(value) !== 0,
+};
+/** Its text, as it came. */
+const json = {
+  sql: 'JSON',
+  type: ({ VARCHAR }: Library) => VARCHAR,
+  read: (value: string | number | bigint) => withoutLoneSurrogates(String(value)),
+};
+const instant = {
+  sql: 'TIMESTAMPTZ',
+  type: ({ TIMESTAMPTZ }: Library) => TIMESTAMPTZ,
+  read: (value: string | number | bigint, { DuckDBTimestampTZValue }: Library) =>
+    new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
+};
+
+const fieldTypes: Readonly<Record<FieldType, Omit<Field, 'name'>>> = {
+  string: text,
+  integer,
+  number: { sql: 'DOUBLE', type: ({ DOUBLE }) => DOUBLE, read: Number },
+  boolean,
+  object: json,
+  array: json,
+  any: json,
+};
+
+const ownFields: readonly Field[] = [
+  { name: '_extra', ...json },
+  { name: '_seq', ...integer },
+  { name: '_changed_at', ...instant },
+  { name: '_run_id', ...text },
+  { name: '_deleted', ...boolean },
+  { name: '_deleted_at', ...instant },
+];
+
+/** `\ud83d` without its other half: DuckDB's functions on JSON fail on it, for all rows that a query reads. Becomes U+FFFD, as in texts. */
+function withoutLoneSurrogates(value: string): string {
+  if (!/\\u[dD][89a-fA-F]/.test(value)) return value;
+  return value.replace(
+    /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\[^]/g,
+    (token) => (token.length === 6 && /^\\u[dD][89a-fA-F]/.test(token) ? '\\ufffd' : token),
+  );
+}
+
+/** In the order of a `BuiltRow`, but for `_deleted_at`, which comes of the values in front of it. */
+export function fieldsOf({ columns }: Pick<BuiltEntity, 'columns'>): readonly Field[] {
+  return [...columns.map(({ name, type }) => ({ name, ...fieldTypes[type] })), ...ownFields];
+}

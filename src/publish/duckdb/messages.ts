@@ -1,0 +1,64 @@
+import type { ErrorCode, ErrorContext, Recovery } from '../../core/errors.ts';
+import type { ColumnValue } from '../../core/records.ts';
+import type { PublicationText } from '../chain-problems.ts';
+import type { PublishedColumn } from '../manifest.ts';
+import type { TargetCheck } from '../target.ts';
+
+/** What is asked of the process that opens DuckDB files: one request after the answer to the one before. */
+export type DuckdbRequest =
+  /** Up to `limit` from `first` on; with `first` null the newest one. Opens the file for reading. */
+  | {
+      readonly kind: 'publications';
+      readonly path: string;
+      readonly first: number | null;
+      readonly limit: number;
+    }
+  | { readonly kind: 'check'; readonly path: string }
+  /** Makes the file `to`, with all that `from` holds, and keeps it open. Null: an empty one. */
+  | { readonly kind: 'build'; readonly from: string | null; readonly to: string }
+  /** Prepares the table of an entity in the file that is being built. */
+  | { readonly kind: 'entity'; readonly entity: BuiltEntity }
+  /** Rows of that entity. */
+  | { readonly kind: 'rows'; readonly rows: readonly BuiltRow[] }
+  /** They are all there. */
+  | { readonly kind: 'merge' }
+  /** Adds the manifest, forgets those that were not the newest one at `keepFrom` or later, and closes the file. Null: all are kept. */
+  | {
+      readonly kind: 'finish';
+      readonly publication: BuiltPublication | null;
+      readonly keepFrom: string | null;
+    };
+
+export type DuckdbAnswer =
+  | { readonly kind: 'publications'; readonly publications: readonly PublicationText[] }
+  | { readonly kind: 'checked'; readonly check: TargetCheck }
+  | { readonly kind: 'done' }
+  /** The file does not hold what the publication follows. */
+  | { readonly kind: 'taken' }
+  | { readonly kind: 'failed'; readonly error: SentError };
+
+/** A `SyncError` without its cause, which stays where it happened. */
+export interface SentError {
+  readonly message: string;
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly context: ErrorContext;
+}
+
+export interface BuiltEntity {
+  readonly connector: string;
+  readonly entity: string;
+  readonly generation: number;
+  readonly key: readonly string[];
+  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
+  readonly isNewGeneration: boolean;
+}
+
+/** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
+export type BuiltRow = readonly ColumnValue[];
+
+export interface BuiltPublication extends PublicationText {
+  readonly createdAt: string;
+  /** SHA-256 of the manifest before; null: there is none. */
+  readonly previousSha256: string | null;
+}

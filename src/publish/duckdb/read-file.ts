@@ -1,0 +1,99 @@
+import { stat } from 'node:fs/promises';
+import { chainProblems, type PublicationText } from '../chain-problems.ts';
+import type { TargetCheck } from '../target.ts';
+import { incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
+
+interface StoredPublication {
+  readonly number: bigint;
+  readonly manifest: string;
+  readonly sha256: string;
+}
+
+/** Manifests of a file that is there, by their numbers. */
+export async function readPublications({
+  path,
+  first,
+  limit,
+}: {
+  readonly path: string;
+  readonly first: number | null;
+  readonly limit: number;
+}): Promise<readonly PublicationText[]> {
+  using db = await openDuckdb(path, 'read');
+  if (!(await isTarget(db, path))) return [];
+  return await publicationsOf(
+    db,
+    first === null
+      ? 'ORDER BY number DESC LIMIT 1'
+      : `WHERE number >= ${first} ORDER BY number LIMIT ${limit}`,
+  );
+}
+
+export async function publicationsOf(db: Duckdb, which: string): Promise<readonly PublicationText[]> {
+  const rows = await db.rows<StoredPublication>(
+    `SELECT number, manifest::VARCHAR AS manifest, sha256 FROM main._publications ${which}`,
+  );
+  return rows.map(({ number, ...publication }) => ({ number: Number(number), ...publication }));
+}
+
+/** False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for one with tables, and none of a publication. */
+export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
+  const tables = await db.rows<{ readonly schema: string; readonly name: string }>(
+    'SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary',
+  );
+  if (tables.some(({ schema, name }) => schema === 'main' && name === '_publications')) return true;
+  if (tables.length === 0) return false;
+  throw incompatible(
+    path,
+    `it holds ${tables.length} tables of another program, and no publication`,
+    'Name another path.',
+  );
+}
+
+interface KnownTable {
+  readonly connector: string;
+  readonly entity: string;
+  readonly rows: bigint;
+}
+
+/** Counts the rows of every table, and follows the chain of manifests. */
+export async function checkFile(path: string): Promise<TargetCheck> {
+  using db = await openDuckdb(path, 'read');
+  const { size: bytes } = await stat(path);
+  if (!(await isTarget(db, path))) return { publications: 0, files: 1, rows: 0, bytes, problems: [] };
+  const chain = chainProblems();
+  const problems: string[] = [];
+  let publications = 0;
+  for (let last = -1; ;) {
+    const some = await publicationsOf(db, `WHERE number > ${last} ORDER BY number LIMIT 20`);
+    for (const publication of some) problems.push(...chain.next(publication));
+    publications += some.length;
+    last = some.at(-1)?.number ?? last;
+    if (some.length < 20) break;
+  }
+  let rows = 0;
+  const tables = await db.rows<KnownTable>(
+    'SELECT connector, entity, live_rows AS rows FROM main._published_tables ORDER BY ALL',
+  );
+  for (const { connector, entity, rows: expected } of tables) {
+    const there = await db.rows(
+      'SELECT 1 FROM duckdb_tables() WHERE schema_name = $connector AND table_name = $entity',
+      { connector, entity },
+    );
+    if (there.length === 0) {
+      problems.push(`table ${connector}.${entity} is gone`);
+      continue;
+    }
+    // With a sum of a column its blocks are read, and their checksums compared.
+    const [found] = await db.rows<{ readonly count: bigint; readonly sum: bigint | null }>(
+      `SELECT count(*) AS count, sum(_seq) AS sum FROM ${quoted(connector)}.${quoted(entity)}`,
+    );
+    rows += Number(found?.count);
+    if (found?.count !== expected) {
+      problems.push(
+        `table ${connector}.${entity} should have ${expected} rows, and has ${String(found?.count)}`,
+      );
+    }
+  }
+  return { publications, files: 1, rows, bytes, problems };
+}

@@ -1,0 +1,87 @@
+import { fork } from 'node:child_process';
+import { SyncError } from '../../core/errors.ts';
+import { builtModule } from '../../core/program-files.ts';
+import type { DuckdbAnswer, DuckdbRequest } from './messages.ts';
+
+/** A process with DuckDB in it. Disposed, it is gone; it also ends when this process does. */
+export interface DuckdbProcess extends AsyncDisposable {
+  /** One at a time. Rejects with `SyncError`: what the process said, or TARGET_FAILED where it died. */
+  ask(request: DuckdbRequest): Promise<Exclude<DuckdbAnswer, { readonly kind: 'failed' }>>;
+}
+
+/** Rows wait in DuckDB's memory, whose limit is its own. */
+const maxHeapMiB = 256;
+
+/**
+ * It gets no secret of this program: of the environment only where temporary files go, and the time zone. A process of its own because DuckDB is native
+ * code: what crashes it or takes too much memory ends no worker, and its locks on files are those of a process.
+ * Once the signal is aborted it is killed, and requests reject with its reason.
+ */
+export function startDuckdbProcess(
+  signal: AbortSignal,
+  entry: URL = builtModule('publish/duckdb/duckdb-process'),
+): DuckdbProcess {
+  const names = ['TMPDIR', 'TZ', 'SystemRoot'];
+  const child = fork(entry, {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    execArgv: [`--max-old-space-size=${maxHeapMiB}`],
+    env: Object.fromEntries(
+      names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
+    ),
+  });
+  let ended: string | null = null;
+  let waiting: {
+    readonly resolve: (answer: DuckdbAnswer) => void;
+    readonly reject: (error: Error) => void;
+  } | null = null;
+  const gone = new Promise<void>((resolve) => {
+    const end = (why: string): void => {
+      ended ??= why;
+      waiting?.reject(signal.aborted ? (signal.reason as Error) : diedError(ended));
+      waiting = null;
+      resolve();
+    };
+    child.once('exit', (code, killedBy) => end(killedBy ?? `exit code ${code}`));
+    child.on('error', (error) => {
+      // A process that could not be started never exits; one that cannot be talked to is of no use.
+      if (child.pid === undefined) end(error.message);
+      else child.kill('SIGKILL');
+    });
+  });
+  const onAbort = (): void => void child.kill('SIGKILL');
+  signal.addEventListener('abort', onAbort, { once: true });
+  void gone.then(() => signal.removeEventListener('abort', onAbort));
+  child.on('message', (answer: DuckdbAnswer) => {
+    waiting?.resolve(answer);
+    waiting = null;
+  });
+  return {
+    ask: async (request) => {
+      signal.throwIfAborted();
+      const answer = await new Promise<DuckdbAnswer>((resolve, reject) => {
+        if (ended !== null) {
+          reject(diedError(ended));
+          return;
+        }
+        waiting = { resolve, reject };
+        // With a callback a channel that has closed is no error: the exit is told by its event.
+        child.send(request, () => undefined);
+      });
+      if (answer.kind !== 'failed') return answer;
+      const { message, ...options } = answer.error;
+      throw new SyncError(message, options);
+    },
+    [Symbol.asyncDispose]: async () => {
+      child.kill('SIGKILL');
+      await gone;
+    },
+  };
+}
+
+function diedError(how: string): SyncError {
+  return new SyncError(
+    `The process that uses DuckDB ended unexpectedly (${how}); nothing of this publication is there. Check that the machine has a gigabyte of memory free, and publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { how } },
+  );
+}
