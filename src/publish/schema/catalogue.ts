@@ -42,11 +42,13 @@ export interface CatalogueColumn {
   readonly type: FieldType;
 }
 
-/** Each row's `columns` are the `parentColumns` of one row of the parent. */
+/** A row's `columns` are the `parentColumns` of at most one row of the parent. */
 export interface Join {
   readonly columns: readonly string[];
   readonly parent: string;
   readonly parentColumns: readonly string[];
+  /** Rows stay when their parent is deleted: events. */
+  readonly outlivesParent: boolean;
 }
 
 /** `published`: null where nothing is. `target`: null where the config has none. */
@@ -88,7 +90,7 @@ function named(join: Join, child: CatalogueTable, tables: readonly CatalogueTabl
   const columns = join.columns.flatMap((field) => nameIn(child, field));
   const parentColumns = join.parentColumns.flatMap((field) => nameIn(parent, field));
   const isWhole = columns.length === join.columns.length && parentColumns.length === columns.length;
-  return isWhole ? [{ columns, parent: join.parent, parentColumns }] : [];
+  return isWhole ? [{ ...join, columns, parentColumns }] : [];
 }
 
 interface Declared {
@@ -144,7 +146,9 @@ function tableOf(
 function joinsOf({ connector, entity, explode }: Declared): readonly Join[] {
   if (explode !== null) {
     const isCarried = entity.key.every((part) => explode.carry.includes(part));
-    return isCarried ? [{ columns: entity.key, parent: entity.name, parentColumns: entity.key }] : [];
+    return isCarried
+      ? [{ columns: entity.key, parent: entity.name, parentColumns: entity.key, outlivesParent: false }]
+      : [];
   }
   const chosen = connector.entities.get(entity.name)?.parents ?? [];
   const joins = entity.parents
@@ -155,7 +159,13 @@ function joinsOf({ connector, entity, explode }: Declared): readonly Join[] {
         return field === undefined ? [] : [[column, field] as const];
       });
       const [columns, parentColumns] = [pairs.map(([column]) => column), pairs.map(([, field]) => field)];
-      return { columns, parent, parentColumns };
+      const parentDeletes = connector.definition.entities.get(parent)?.deletes ?? 'never';
+      return {
+        columns,
+        parent,
+        parentColumns,
+        outlivesParent: entity.deletes === 'never' && parentDeletes !== 'never',
+      };
     });
   const [first, ...others] = joins;
   return first === undefined || others.length > 0 || first.columns.length === 0 ? [] : [first];

@@ -31,7 +31,9 @@ having count(*) > 1
     ...(hasGenericUnique(table) ? [] : [unique]),
     ...table.joins.flatMap((join) => {
       const parent = parentOf(join, table, tables);
-      return parent === null || isGenericJoin(join) ? [] : [orphansTest(table, join, parent)];
+      return parent === null || join.outlivesParent || isGenericJoin(join)
+        ? []
+        : [orphansTest(table, join, parent)];
     }),
   ];
 }

@@ -120,7 +120,9 @@ function testsOf(
   of: 'source' | 'model',
 ): readonly (string | object)[] {
   if (of === 'source') return table.key.includes(name) ? ['not_null'] : [];
-  const joins = table.joins.filter((join) => isGenericJoin(join) && join.columns.includes(name));
+  const joins = table.joins.filter(
+    (join) => isGenericJoin(join) && !join.outlivesParent && join.columns.includes(name),
+  );
   return [
     ...(table.key.includes(name) ? ['not_null'] : []),
     ...(table.key.includes(name) && hasGenericUnique(table) ? ['unique'] : []),

@@ -1,56 +1,130 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Catalogue } from '../../../src/publish/schema/catalogue.ts';
 import { generate } from '../../../src/publish/schema/generate.ts';
+import { readDbtProject, type DbtProject, type Relations } from '../../support/publish/dbt-project.ts';
 import {
   openDuckdb,
   openPostgres,
   openSchemaWorld,
   psql,
   rowText,
+  schemaConnectors,
   type Database,
   type RowTexts,
   type SchemaWorld,
 } from '../../support/publish/schema-world.ts';
+import { isLong } from '../../support/trials.ts';
 
-let world: SchemaWorld;
+const targets = ['lake', 'sheets', 'mart'];
+/** In `npm test` each format is read once. */
+const fileTargets = isLong ? ['lake', 'sheets'] : ['lake'];
 const catalogues = new Map<string, Catalogue>();
+let world: SchemaWorld;
+let sinkRows: ReadonlyMap<string, RowTexts>;
 
 beforeAll(async () => {
   world = await openSchemaWorld();
   for (const revision of [0, 3]) {
     world.cli.moveTo(revision);
-    await world.cli.json('sync', '--full');
-    for (const name of ['lake', 'sheets']) await world.publish(name);
+    await world.cli.json('sync', ...schemaConnectors, '--full');
+    for (const name of targets) await world.publish(name);
   }
-  for (const name of ['lake', 'sheets']) catalogues.set(name, await world.catalogue(name));
+  for (const name of targets) catalogues.set(name, await world.catalogue(name));
+  sinkRows = await world.rows();
 });
 
 afterAll(async () => await world[Symbol.asyncDispose]());
 
 describe('generated statements', () => {
-  it('make and load tables in DuckDB that equal the sink, however often they run', async () => {
-    for (const name of ['lake', 'sheets']) {
+  it.each(fileTargets)(
+    'make and load tables of %s in DuckDB that equal the sink, however often they run',
+    async (name) => {
       await using database = await openDuckdb();
       const text = textOf(name, 'duckdb');
       await database.run(text);
       await database.run(text);
-      expect(await rowsOf(database, name, 'connector_sync.')).toEqual(await world.rows());
-    }
-  });
+      expect(await rowsOf(database, name, (table) => `connector_sync.${table}`)).toEqual(sinkRows);
+    },
+  );
 
   it('make and load tables in PostgreSQL that equal the sink, however often they run', async () => {
     await using database = await openPostgres();
     const text = textOf('sheets', 'postgres');
     await psql(text);
     await psql(text);
-    expect(await rowsOf(database, 'sheets', 'connector_sync.')).toEqual(await world.rows());
+    expect(await rowsOf(database, 'sheets', (table) => `connector_sync.${table}`)).toEqual(sinkRows);
+    const deleted = await database.run(
+      'select 1 from connector_sync.newsletter__list_members_g1 where _deleted',
+    );
+    expect(deleted.length).toBeGreaterThan(0);
   });
 });
+
+describe('generated dbt models', () => {
+  it.each(fileTargets)(
+    'give the rows of the sink in DuckDB, from the files of %s, and their tests pass',
+    async (name) => {
+      await using database = await openDuckdb();
+      const project = projectOf(name, {
+        source: ({ config }) => config.meta?.external_location ?? 'no location',
+        ref: (model) => model,
+      });
+      await makeModels(database, project, 'view');
+      expect(await rowsOf(database, name, (table) => `stg_${table}`)).toEqual(sinkRows);
+      expect(await failing(database, project)).toEqual([]);
+    },
+  );
+
+  it('give the rows of the sink in PostgreSQL, from a target of its own, and their tests pass', async () => {
+    await using database = await openPostgres();
+    const project = projectOf('mart', inPostgres);
+    await database.run('drop schema if exists models cascade; create schema models');
+    await makeModels(database, project, 'view');
+    expect(await rowsOf(database, 'mart', (table) => `models.stg_${table}`)).toEqual(sinkRows);
+    expect(await failing(database, project)).toEqual([]);
+  });
+
+  it('come with tests that fail where a row is doubled, orphaned or without its key', async () => {
+    await using database = await openDuckdb();
+    const project = projectOf('lake', {
+      source: ({ config }) => config.meta?.external_location ?? 'no location',
+      ref: (model) => model,
+    });
+    await makeModels(database, project, 'table');
+    for (const model of project.models.keys()) await database.run(`insert into ${model} from ${model}`);
+    expect(await failing(database, project)).toEqual(
+      project.tests.map(({ name }) => name).filter((name) => name.startsWith('unique')),
+    );
+    for (const parent of ['lists', 'interest_categories', 'segments', 'email_activity']) {
+      await database.run(`delete from stg_newsletter__${parent}`);
+    }
+    const orphaned = (await failing(database, project)).filter((name) => !name.startsWith('unique'));
+    expect(orphaned).toEqual(
+      expect.arrayContaining([
+        'orphans_newsletter__interests',
+        'orphans_newsletter__segment_members',
+        'orphans_newsletter__email_activity_events',
+        'relationships stg_newsletter__list_members.list_id',
+      ]),
+    );
+    await database.run('update stg_newsletter__list_members set id = null');
+    expect(await failing(database, project)).toContain('not_null stg_newsletter__list_members.id');
+  });
+});
+
+const inPostgres: Relations = {
+  source: ({ identifier }, schema) => `${schema}.${identifier}`,
+  ref: (model) => `models.${model}`,
+};
 
 function textOf(target: string, dialect: string): string {
   return generate(catalogueOf(target), dialect)
     .map(({ body }) => body)
     .join('\n');
+}
+
+function projectOf(target: string, relations: Relations): DbtProject {
+  return readDbtProject(generate(catalogueOf(target), 'dbt'), relations);
 }
 
 function catalogueOf(target: string): Catalogue {
@@ -59,14 +133,30 @@ function catalogueOf(target: string): Catalogue {
   return catalogue;
 }
 
+async function makeModels(database: Database, { models }: DbtProject, kind: 'view' | 'table'): Promise<void> {
+  for (const [name, sql] of models) {
+    const at = sql.includes('mart_of_models') ? 'models.' : '';
+    await database.run(`create ${kind} ${at}${name} as ${sql}`);
+  }
+}
+
+/** The names of the tests that find something. */
+async function failing(database: Database, { tests }: DbtProject): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const { name, sql } of tests) {
+    if ((await database.run(sql)).length > 0) found.push(name);
+  }
+  return found;
+}
+
 async function rowsOf(
   database: Database,
   target: string,
-  at: string,
+  relation: (table: string) => string,
 ): Promise<ReadonlyMap<string, RowTexts>> {
   const found = new Map<string, RowTexts>();
   for (const { name, columns } of catalogueOf(target).tables) {
-    const rows = await database.run(`select * from ${at}${name}`);
+    const rows = await database.run(`select * from ${relation(name)}`);
     found.set(name, rows.map((row) => rowText(row, { columns })).toSorted());
   }
   return found;

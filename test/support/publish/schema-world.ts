@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { DuckDBInstance, type DuckDBConnection, type DuckDBValue } from '@duckdb/node-api';
+import { DuckDBInstance, type DuckDBConnection } from '@duckdb/node-api';
 import pg from 'pg';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
@@ -15,6 +15,7 @@ import { openExistingRecords } from '../../../src/sinks/registry.ts';
 import { openCliWorld, type CliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
+import { isLong } from '../trials.ts';
 
 const noSignal = new AbortController().signal;
 
@@ -31,10 +32,13 @@ export interface SchemaWorld extends AsyncDisposable {
   rows(): Promise<ReadonlyMap<string, RowTexts>>;
 }
 
+/** One in `npm test`: a sync takes longer than all else. */
+export const schemaConnectors = isLong ? ['newsletter', 'wiki'] : ['newsletter'];
+
 const targets = (postgresUrl: string): string => `publish:
-  lake: { type: files, directory: ./lake, format: jsonl }
-  sheets: { type: files, directory: ./sheets, format: csv }
-  mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models }
+  lake: { type: files, directory: ./lake, format: jsonl, connectors: [${schemaConnectors.join(', ')}] }
+  sheets: { type: files, directory: ./sheets, format: csv, connectors: [${schemaConnectors.join(', ')}] }
+  mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models, connectors: [${schemaConnectors.join(', ')}] }
 `;
 
 export async function openSchemaWorld(): Promise<SchemaWorld> {
@@ -100,20 +104,24 @@ export async function openDuckdb(): Promise<Database> {
   const connection: DuckDBConnection = await (
     await DuckDBInstance.create(':memory:', { threads: '2' })
   ).connect();
-  const run = async (sql: string): Promise<readonly Readonly<Record<string, unknown>>[]> => {
+  const run: Database['run'] = async (sql) => {
     const statements = await connection.extractStatements(sql);
-    let rows: readonly Readonly<Record<string, DuckDBValue>>[] = [];
+    let rows: Awaited<ReturnType<Database['run']>> = [];
     for (let index = 0; index < statements.count; index += 1) {
       const prepared = await statements.prepare(index);
-      rows = (await prepared.runAndReadAll()).getRowObjects();
+      // `as`: only instants are objects, and have a text.
+      rows = (await prepared.runAndReadAll()).getRowObjects() as typeof rows;
     }
     return rows;
   };
   return { run, [Symbol.asyncDispose]: () => Promise.resolve(connection.closeSync()) };
 }
 
+type Scalar = string | number | bigint | boolean | null;
+
 export interface Database extends AsyncDisposable {
-  run(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  /** Rows of the last statement: scalars, and texts for JSON. */
+  run(sql: string): Promise<readonly Readonly<Record<string, Scalar>>[]>;
 }
 
 export async function openPostgres(): Promise<Database> {
@@ -140,17 +148,16 @@ export async function psql(sql: string): Promise<void> {
 
 /** A row as any database gives it. Of the program's own columns `_extra` and `_seq` count. */
 export function rowText(
-  row: Readonly<Record<string, unknown>>,
+  row: Readonly<Record<string, Scalar>>,
   { columns }: Pick<EntityTable, 'columns'>,
 ): string {
   const cells = columns.map(({ name, type }) => [name, cell(row[name], type)]);
   return JSON.stringify([...cells, cell(row['_extra'], 'object'), String(row['_seq'])]);
 }
 
-function cell(value: unknown, type: string): unknown {
+function cell(value: Scalar | undefined, type: string): unknown {
   if (value === null || value === undefined) return null;
-  // `as`: databases give scalars, and texts for JSON.
-  const text = String(value as string | number | bigint | boolean);
+  const text = String(value);
   if (type === 'object' || type === 'array' || type === 'any') return JSON.parse(text) as unknown;
   if (type === 'boolean') return ['t', 'true', '1'].includes(text);
   return type === 'number' ? Number(text) : text;
