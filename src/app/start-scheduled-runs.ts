@@ -8,18 +8,13 @@ import type { WorkerEvent } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import type { Monitor } from '../monitor/start-monitor.ts';
 import { openRunBudgets } from './open-run-budgets.ts';
-import type { SettingsWith, ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
-import {
-  workerBackfills,
-  workerRunEnd,
-  workerRuns,
-  type EndedRun,
-  type WorkerRunsOptions,
-} from './worker-runs.ts';
+import { workerBackfills, workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
+import { targetsOf, workerPublications } from './worker-publications.ts';
 import { schedulerId } from '../jobs/open-queue-set.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
@@ -87,6 +82,7 @@ async function openAll(
   const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
   const tellError = gateErrors(log, clock);
+  const targets = targetsOf(settings, connectors);
   const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
   onOpened(() => budgets[Symbol.asyncDispose]());
   const ledgers = await openServedLedgers(connectors, clock);
@@ -106,7 +102,7 @@ async function openAll(
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());
-  const runs: WorkerRunsOptions = { app, metrics, log, clock };
+  const runs = { settings, app, metrics, log, clock };
   let url: string | null = null;
   const worker = await startWorker({
     ...limits,
@@ -116,6 +112,8 @@ async function openAll(
     ledger: ledgers.ledger,
     runConnector: workerRuns(runs),
     runBackfill: workerBackfills(runs),
+    targets,
+    publish: workerPublications(runs),
     log,
     clock,
     tellError,

@@ -27,6 +27,8 @@ export interface CommandContext {
 interface EnterOptions {
   /** The command's stderr is a log: what else there is to say comes as log lines too. */
   readonly isLogged?: boolean;
+  /** What the first Ctrl-C says, where that is not about pages. */
+  readonly stopping?: string;
   /** The command only looks on: there is nothing to finish when it is interrupted, and nothing to say. */
   readonly isWatching?: boolean;
 }

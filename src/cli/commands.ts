@@ -23,7 +23,8 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'check',
-    description: 'Check config, definitions, credentials, connectors, sinks, disk and Redis: one line each.',
+    description:
+      'Check config, definitions, credentials, connectors, sinks, disk, targets and Redis: one line each.',
     load: async () => (await import('./commands/check.ts')).addCheck,
   },
   {
@@ -80,7 +81,8 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'publish',
-    description: 'Put what has changed into folders, buckets and databases that warehouses read.',
+    description:
+      'Publish what changed into files, buckets or databases for a warehouse, whole or not at all.',
     load: async () => (await import('./commands/publish.ts')).addPublish,
   },
   {

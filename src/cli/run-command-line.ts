@@ -43,6 +43,7 @@ Examples:
   $ connector-sync sync newsletter --select 'list*' one connector, some entities
   $ connector-sync status --json | jq .connectors
   $ connector-sync export newsletter/list_members   what changed, for a warehouse
+  $ connector-sync publish                          the same into every target of the config
   $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}'
   $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
   $ connector-sync schedule list                    when does what run next?
@@ -57,10 +58,15 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   const isDebug = world.args.includes('--debug');
   const terminal = openTerminal({ ...world, scrubber, isJson });
   let tell = (line: string): void => terminal.note(line);
-  using interrupts = watchInterrupts(() => tell('Stopping: saving fetched pages. Ctrl-C again quits now.'));
+  let stoppingText = 'Stopping: saving fetched pages. Ctrl-C again quits now.';
+  using interrupts = watchInterrupts(() => tell(stoppingText));
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
-  const enter: Enter = async (work, { isLogged = false, isWatching = false } = {}) => {
+  const enter: Enter = async (
+    work,
+    { isLogged = false, isWatching = false, stopping = stoppingText } = {},
+  ) => {
+    stoppingText = stopping;
     const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
     if (isLogged) {

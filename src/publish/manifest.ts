@@ -2,8 +2,6 @@ import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { isConnectorName, isDeclaredName, isRunId } from '../core/names.ts';
 
-const { strictObject } = z;
-
 /** Format of the manifests that this program writes and reads. */
 export const manifestFormat = 1;
 
@@ -19,7 +17,7 @@ const path = z
   .max(1024)
   .regex(/^(?!.*(?:^|\/)\.\.?(?:\/|$))[A-Za-z0-9_][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._=-]*)*$/);
 
-const file = strictObject({
+const file = z.strictObject({
   path,
   rows: count,
   bytes: count,
@@ -28,7 +26,7 @@ const file = strictObject({
   lastSeq: seq.meta({ description: 'Highest _seq of its rows' }),
 });
 
-const column = strictObject({
+const column = z.strictObject({
   name: z.string().min(1).meta({ description: 'In the files and tables of the target' }),
   field: z.string().min(1).meta({ description: 'In the sink' }),
   type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']).meta({
@@ -36,7 +34,7 @@ const column = strictObject({
   }),
 });
 
-const entity = strictObject({
+const entity = z.strictObject({
   connector: z.string().refine(isConnectorName),
   entity: z.string().refine(isDeclaredName),
   generation: number.meta({
@@ -61,27 +59,29 @@ const entity = strictObject({
     description:
       'What changed at the source before this time is in; null: the entity was never read completely',
   }),
-  run: strictObject({ run: z.string().refine(isRunId), startedAt: instant })
+  run: z
+    .strictObject({ run: z.string().refine(isRunId), startedAt: instant })
     .nullable()
     .meta({ description: 'The newest run of the connector that the sink knew' }),
   upserts: count,
   deletes: count,
   files: z.array(file).readonly().meta({ description: 'The changes; of tables in a database none' }),
-  snapshot: strictObject({ rows: count, files: z.array(file).readonly() })
+  snapshot: z
+    .strictObject({ rows: count, files: z.array(file).readonly() })
     .nullable()
     .meta({ description: 'All rows that are not deleted, for readers that begin here' }),
 });
 
 /** A publication: what it holds, and from where to where. The only thing that makes its files count. */
-const manifest = strictObject({
+const manifest = z.strictObject({
   format: z.literal(manifestFormat),
   publication: number,
-  previous: strictObject({ publication: number, sha256 }).nullable().meta({
+  previous: z.strictObject({ publication: number, sha256 }).nullable().meta({
     description: 'The publication before, and the SHA-256 of its manifest as bytes; null for the first',
   }),
   sink: z.string().min(1).meta({ description: 'Random id made with the sink' }),
   createdAt: instant,
-  by: strictObject({ program: z.string(), host: z.string() }),
+  by: z.strictObject({ program: z.string(), host: z.string() }),
   entities: z.array(entity).readonly(),
 });
 

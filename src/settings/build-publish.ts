@@ -18,6 +18,8 @@ interface Known {
 
 type At = readonly string[];
 
+const commands = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
+
 /** The targets by name. Two of them never share a place, nor does one with a sink: each is told apart by what is there. */
 export function buildPublish(
   file: SettingsFile['publish'],
@@ -31,6 +33,9 @@ export function buildPublish(
   for (const [name, target] of Object.entries(file)) {
     const at = ['publish', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
+    if (commands.includes(name)) {
+      note(at, `expected another name: "publish ${name}" is a command`);
+    }
     const place = buildPublishPlace(name, target, known.folder, note);
     for (const own of placesOf(place)) {
       const other = taken.find(({ place: theirs }) => areWithinEachOther(own, theirs));

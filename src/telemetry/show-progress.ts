@@ -59,7 +59,8 @@ export function showProgress(
   };
 }
 
-async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
+/** Acts at every interval until the signal is aborted. */
+export async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
   while (!signal.aborted) {
     try {
       await clock.sleep(everyMs, signal);

@@ -13,6 +13,7 @@ import {
   parseInstant,
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
+import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -103,12 +104,16 @@ async function runHere(
 ): Promise<ExitCode> {
   const { connector, request, plan, done } = work;
   const { terminal, clock, signal } = context;
+  const publications = openPublicationsAfterSync(context, settings);
   await using app = await openSharingApp({
     settings,
     clock,
     command: 'connector-sync backfill',
     note: (line) => terminal.note(line),
-    onRunEnd: (end) => showWindowEnd(context, end),
+    onRunEnd: (end) => {
+      showWindowEnd(context, end);
+      if (end.kind === 'ended') publications.ended(connector.name, end.report);
+    },
   });
   const ended: RunReport[] = [];
   try {
@@ -131,6 +136,7 @@ async function runHere(
     });
     terminal.printJson({ kind: 'backfill', connector: connector.name, backfill: plan.id, isDone });
     const codes = ended.map(exitCodeOfReport);
+    if (!signal.aborted) await publications.publish();
     return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
   } finally {
     showEnd(context, plan, done, ended);

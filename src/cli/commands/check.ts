@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
+import { probeTarget } from '../../app/publish-target.ts';
 import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
-import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
+import { checkTargets } from '../../settings/load-settings.ts';
+import type { LocalSettings, PublishSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
 import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
@@ -75,6 +77,9 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
   for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
+  for (const target of settings.publish.values()) {
+    add(await attempt(`target ${target.name}`, () => checkTarget(settings, target, context)));
+  }
   for (const result of await checkRedis(settings, context)) add(result);
   terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
   return gravestExitCode(results.map(({ exitCode }) => exitCode));
@@ -186,6 +191,19 @@ async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readon
     }
   }
   return results;
+}
+
+/** Makes no publication; a file that shows that one could be made is removed again. */
+async function checkTarget(
+  settings: LocalSettings,
+  target: PublishSettings,
+  context: CommandContext,
+): Promise<string> {
+  checkTargets(settings, [target]);
+  const newest = await probeTarget(target, context);
+  if (newest === null) return `${target.type} can be written; nothing was published yet`;
+  const { publication, createdAt } = newest.manifest;
+  return `${target.type} can be written; publication ${publication} of ${createdAt}`;
 }
 
 /**

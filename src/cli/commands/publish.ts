@@ -1,7 +1,138 @@
 import type { Command } from 'commander';
-import type { Enter } from '../command-context.ts';
+import type { AskedPublication } from '../../app/publish-target.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { PublishEnd } from '../../publish/publish-request.ts';
+import { chosenTargets } from '../../settings/chosen-targets.ts';
+import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-unit.ts';
+import type { PublishSettings } from '../../settings/settings.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { errorDocument } from '../output/report-error.ts';
+import { runPublishCheck, runPublishPrune, runPublishStatus } from './publish/inspect-targets.ts';
+import { staleEntities, staleText } from './publish/publication-text.ts';
 import { addPublishSchema } from './publish/schema.ts';
+import { showPublication } from './publish/show-publication.ts';
 
-export function addPublish(publish: Command, enter: Enter): void {
-  addPublishSchema(publish, enter);
+interface PublishFlags {
+  readonly newGeneration?: boolean;
+  readonly snapshot?: boolean;
+  readonly requireFresh?: string;
 }
+
+const help = `
+A publication is there whole or not at all, and holds what changed since the one before, deletes included. It reads what
+is stored: no API is asked.
+
+Examples:
+  $ connector-sync publish                            into every target of the config
+  $ connector-sync publish lake --require-fresh 24h   code 3 while an entity was not read completely for a day
+  $ connector-sync publish lake --new-generation      all rows again; what was published before no longer counts
+  $ connector-sync publish status                     what each target holds
+  $ connector-sync publish check lake                 read it back: files, hashes, rows, numbers
+  $ connector-sync publish prune --dry-run            what is older than "keep" of the config
+
+Exit codes: 0 published, or nothing was new; 2 the target is ahead of the sink, or the config is wrong; 3 published, but
+not as fresh as --require-fresh asks; 1 failed, and nothing was published.`;
+
+const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
+
+export function addPublish(command: Command, enter: Enter): void {
+  command
+    .argument('[target...]', 'names from the config (default: all)')
+    .option('--snapshot', 'with all rows besides the changes, for readers that begin')
+    .option('--new-generation', 'begin anew: after this, rows published before no longer count')
+    .option('--require-fresh <duration>', 'exit code 3 if an entity is complete only as of longer ago: 24h')
+    .addHelpText('after', help)
+    .action((names: readonly string[], flags: PublishFlags) =>
+      enter((context) => runPublish(context, names, flags), { stopping }),
+    );
+  const target = ['[target...]', 'names from the config (default: all)'] as const;
+  command
+    .command('status')
+    .description('Show what each target holds, and whether newer rows are stored.')
+    .argument(...target)
+    .action((names: readonly string[]) => enter((context) => runPublishStatus(context, names)));
+  command
+    .command('check')
+    .description(
+      'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
+    )
+    .argument(...target)
+    .action((names: readonly string[]) => enter((context) => runPublishCheck(context, names), { stopping }));
+  command
+    .command('snapshot')
+    .description('Publish with all rows besides the changes, for readers that begin.')
+    .argument(...target)
+    .action((names: readonly string[]) =>
+      enter((context) => runPublish(context, names, { snapshot: true }), { stopping }),
+    );
+  command
+    .command('prune')
+    .description('Remove publications that "keep" of the config does not keep, and what killed ones left.')
+    .argument(...target)
+    .option('--dry-run', 'say what would be removed, remove nothing')
+    .action((names: readonly string[], { dryRun }: { readonly dryRun?: boolean }) =>
+      enter((context) => runPublishPrune(context, names, dryRun === true), { stopping }),
+    );
+  addPublishSchema(command, enter);
+}
+
+async function runPublish(
+  context: CommandContext,
+  names: readonly string[],
+  flags: PublishFlags,
+): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  const withinMs = freshWithin(flags);
+  const settings = loadConfig(context);
+  const asked: AskedPublication = {
+    isSnapshotAsked: flags.snapshot === true,
+    isNewGenerationAsked: flags.newGeneration === true,
+  };
+  const codes: ExitCode[] = [];
+  // A target that fails does not keep the others from their publication.
+  for (const target of chosenTargets(settings, names)) {
+    signal.throwIfAborted();
+    try {
+      const end = await showPublication(context, settings, target, asked);
+      codes.push(withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs));
+    } catch (error) {
+      signal.throwIfAborted();
+      const document = errorDocument(error);
+      terminal.printJson({ kind: 'publication-error', target: target.name, error: document });
+      if (!terminal.isJson) terminal.note(`${target.name}: ${document.message}`);
+      codes.push(exitCodeOfError(error));
+    }
+  }
+  return gravestExitCode(codes);
+}
+
+function freshWithin({ requireFresh }: PublishFlags): number | null {
+  if (requireFresh === undefined) return null;
+  const ms = parseDuration(requireFresh);
+  if (ms === null) {
+    throw usage(`--require-fresh: expected a duration such as ${durationExamples}, got "${requireFresh}".`);
+  }
+  return ms;
+}
+
+/** What is published is published, fresh or not: the code keeps a report from being made of it. */
+function tellFreshness(
+  { terminal, clock }: CommandContext,
+  { name }: PublishSettings,
+  end: PublishEnd,
+  withinMs: number,
+): ExitCode {
+  if (end.kind === 'nothing-stored') return exitCodes.degraded;
+  const { manifest } = end.kind === 'published' ? end.published : end.newest;
+  const stale = staleEntities(manifest, withinMs, clock.now());
+  if (stale.length === 0) return exitCodes.ok;
+  terminal.printJson({ kind: 'not-fresh', target: name, withinMs, entities: stale });
+  const shown = stale.slice(0, mostNamed).map((entity) => staleText(entity, clock.now()));
+  const more = stale.length > mostNamed ? ` and ${stale.length - mostNamed} more` : '';
+  terminal.note(`${name}: older than ${formatDuration(withinMs)}: ${shown.join(', ')}${more}`);
+  return exitCodes.degraded;
+}
+
+const mostNamed = 10;

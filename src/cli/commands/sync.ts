@@ -16,6 +16,7 @@ import { shareWork, type AskedWork } from '../../app/shared-work.ts';
 import { syncAll } from './sync/sync-all.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
+import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 
 interface SyncFlags extends Partial<EntityGlobs>, RunFlags {
@@ -89,17 +90,24 @@ async function runSync(
           context.clock,
         );
   const work = shared === null ? {} : { work: shared.work };
+  const publications = openPublicationsAfterSync(context, settings);
   await using app = await openSharingApp({
     settings,
     clock: context.clock,
     command,
     note: (line) => context.terminal.note(line),
-    onRunEnd: (end) => showRunEnd(context, end),
+    onRunEnd: (end) => {
+      showRunEnd(context, end);
+      if (end.kind === 'ended') publications.ended(end.connector.name, end.report);
+    },
     ...work,
   });
   const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
   const codes = await syncAll({ app, asked, shared, context }, ordered);
-  if (!context.signal.aborted) return gravestExitCode(codes);
+  if (!context.signal.aborted) {
+    await publications.publish();
+    return gravestExitCode(codes);
+  }
   context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
   return gravestExitCode([...codes, exitCodes.interrupted]);
 }

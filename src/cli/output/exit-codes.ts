@@ -72,6 +72,9 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   COPY_UNFINISHED: exitCodes.usage,
   // The config names a sink that the connector has left.
   COPIED_AWAY: exitCodes.usage,
+  // The config names a place that belongs to something else, or a sink that a target has overtaken.
+  TARGET_INCOMPATIBLE: exitCodes.usage,
+  TARGET_AHEAD: exitCodes.usage,
   // The query, as a person or a program wrote it.
   SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,

@@ -1,0 +1,98 @@
+import { hostname } from 'node:os';
+import type { OpenTarget } from '../publish/open-target.ts';
+import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
+import type { StoredManifest } from '../publish/manifest.ts';
+import type { PublishEnd, PublishRequest } from '../publish/publish-request.ts';
+import type { RecordReader } from '../sinks/record-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
+import type { PublishSettings } from '../settings/settings.ts';
+import { programVersion } from './program-version.ts';
+
+export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
+
+/** What a publication is where nobody asked for more. */
+export const ordinaryPublication: AskedPublication = { isSnapshotAsked: false, isNewGenerationAsked: false };
+
+/** One publication of what a target's connectors have stored, whatever asked for it. Rejects as `openTarget` and `publishOnce` do. */
+export async function publishTarget(
+  settings: PublishSettings,
+  request: AskedPublication & Pick<PublishRequest, 'clock' | 'signal' | 'onProgress'>,
+): Promise<PublishEnd> {
+  // Loaded only here: a sync that publishes nothing needs none of it.
+  const { publishOnce } = await import('../publish/publish-once.ts');
+  await using target = await open(settings, request);
+  const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
+  return await publishOnce(target, { ...request, settings, by });
+}
+
+export interface TargetStatus {
+  /** Null: nothing was published yet. */
+  readonly newest: StoredManifest | null;
+  /** Nothing has changed in the sink since. */
+  readonly isUpToDate: boolean;
+}
+
+/** Changes nothing. */
+export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetStatus> {
+  await using target = await open(settings, how);
+  const newest = await target.newest();
+  const [first] = settings.connectors;
+  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
+  const isUpToDate = newest !== null && (reader === null || !(await hasChanges(reader, settings, newest)));
+  return { newest, isUpToDate };
+}
+
+/** Rows that were stored since, whatever a new publication would make of them. */
+async function hasChanges(
+  reader: RecordReader,
+  { connectors }: PublishSettings,
+  { manifest }: StoredManifest,
+): Promise<boolean> {
+  for (const { name, definition } of connectors) {
+    const newestSeq = await reader.newestSeq(name);
+    for (const { table: declared, explodedTable } of definition.entities.values()) {
+      for (const { entity } of explodedTable === null ? [declared] : [declared, explodedTable]) {
+        const table = await reader.table(name, entity);
+        const published = manifest.entities.find((one) => one.connector === name && one.entity === entity);
+        if (table === null || published?.through === newestSeq) continue;
+        const isAnew = published?.tableId !== (await reader.tableId(name, entity));
+        if (published === undefined || isAnew) return true;
+        for await (const records of reader.changes(name, table, published.through)) {
+          if (records.length > 0) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+/** Reads back what was published. Rejects with the signal's reason. */
+export async function checkTarget(settings: PublishSettings, how: OpenTarget): Promise<TargetCheck> {
+  await using target = await open(settings, how);
+  return await target.check(how.signal);
+}
+
+/** Whether a publication could be made there, without making one; gives the newest one. */
+export async function probeTarget(
+  settings: PublishSettings,
+  how: OpenTarget,
+): Promise<StoredManifest | null> {
+  await using target = await open(settings, how);
+  await target.probe();
+  return await target.newest();
+}
+
+/** Removes what `keep` of the settings does not keep, and what publications left that were killed. */
+export async function pruneTarget(
+  settings: PublishSettings,
+  { isDryRun, ...how }: OpenTarget & { readonly isDryRun: boolean },
+): Promise<PrunedTarget> {
+  await using target = await open(settings, how);
+  const keepFromMs = settings.keepMs === null ? null : how.clock.now() - settings.keepMs;
+  return await target.prune(keepFromMs, isDryRun);
+}
+
+async function open(settings: PublishSettings, { clock, signal }: OpenTarget): Promise<Target> {
+  const { openTarget } = await import('../publish/open-target.ts');
+  return await openTarget(settings, { clock, signal });
+}

@@ -1,0 +1,139 @@
+import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
+import { chosenTargets } from '../../../settings/chosen-targets.ts';
+import { checkTargets } from '../../../settings/load-settings.ts';
+import type { PublishSettings } from '../../../settings/settings.ts';
+import { formatDuration } from '../../../settings/parse-unit.ts';
+import { printable } from '../../../telemetry/printable.ts';
+import { count, counted } from '../../../telemetry/progress-text.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { loadConfig } from '../../load-config.ts';
+import { longAgo, toTheMinute } from '../../output/about-time.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
+import { errorDocument } from '../../output/report-error.ts';
+import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
+import { sizeText } from './publication-text.ts';
+
+/** What each target holds, and whether something newer is stored. */
+export async function runPublishStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
+  const { terminal, clock } = context;
+  return await ofEach(context, names, async (target) => {
+    const { newest, isUpToDate } = await targetStatus(target, context);
+    const manifest = newest?.manifest ?? null;
+    terminal.printJson({
+      kind: 'target',
+      target: target.name,
+      type: target.type,
+      when: target.when,
+      publication: manifest?.publication ?? null,
+      createdAt: manifest?.createdAt ?? null,
+      sha256: newest?.sha256 ?? null,
+      isUpToDate,
+      entities: (manifest?.entities ?? []).map(
+        ({ connector, entity, generation, schema, base, through, asOf }) => ({
+          connector,
+          entity,
+          generation,
+          schema,
+          base,
+          through,
+          asOf,
+        }),
+      ),
+    });
+    const when =
+      target.when.kind === 'every' ? `every ${formatDuration(target.when.everyMs)}` : target.when.kind;
+    if (manifest === null) {
+      terminal.print(`${target.name} (${target.type}, ${when}): nothing was published yet`);
+      return exitCodes.ok;
+    }
+    const { publication, createdAt, entities } = manifest;
+    const state = isUpToDate ? 'up to date' : 'newer rows are stored';
+    terminal.print(
+      `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}, ${state}`,
+    );
+    const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
+      `${connector}/${entity}`,
+      String(generation),
+      String(base),
+      String(through),
+      asOf === null ? 'never' : toTheMinute(asOf),
+    ]);
+    for (const line of textTable(statusColumns, rows)) terminal.print(`  ${line}`);
+    return exitCodes.ok;
+  });
+}
+
+const statusColumns = [
+  ...leftColumns('entity'),
+  ...rightColumns('generation', 'read from', 'through _seq'),
+  ...leftColumns('complete as of'),
+];
+
+/** Reads each target back. */
+export async function runPublishCheck(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
+  const { terminal } = context;
+  return await ofEach(context, names, async ({ name, ...target }) => {
+    const check = await checkTarget({ name, ...target }, context);
+    const { publications, files, rows, bytes, problems } = check;
+    terminal.printJson({ kind: 'target-check', target: name, ...check });
+    const parts = [
+      counted(publications, 'publication'),
+      ...(files === 0 ? [] : [counted(files, 'file'), sizeText(bytes)]),
+      counted(rows, 'row'),
+    ];
+    terminal.print(
+      `${name}: ${parts.join(', ')}: ${problems.length === 0 ? 'all as published' : counted(problems.length, 'problem')}`,
+    );
+    const more = problems.length - mostProblems;
+    for (const problem of problems.slice(0, mostProblems)) terminal.print(`  ! ${printable(problem)}`);
+    if (more > 0) terminal.print(`  ! and ${count(more)} more`);
+    return problems.length === 0 ? exitCodes.ok : exitCodes.failed;
+  });
+}
+
+const mostProblems = 20;
+
+/** Removes what need not be kept, or says what that is. */
+export async function runPublishPrune(
+  context: CommandContext,
+  names: readonly string[],
+  isDryRun: boolean,
+): Promise<ExitCode> {
+  const { terminal, clock, signal } = context;
+  return await ofEach(context, names, async (target) => {
+    const { name, keepMs } = target;
+    const pruned = await pruneTarget(target, { clock, signal, isDryRun });
+    const { publications, files, bytes } = pruned;
+    terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
+    const what = `${counted(publications, 'publication')}, ${counted(files, 'file')}, ${sizeText(bytes)}`;
+    const because = keepMs === null ? ' (its settings keep every publication)' : '';
+    if (publications + files === 0) terminal.print(`${name}: nothing to remove${because}`);
+    else terminal.print(`${name}: ${isDryRun ? 'would remove' : 'removed'} ${what}${because}`);
+    return exitCodes.ok;
+  });
+}
+
+/** A target that fails does not keep the others from their turn. */
+async function ofEach(
+  context: CommandContext,
+  names: readonly string[],
+  work: (target: PublishSettings) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  const settings = loadConfig(context);
+  const codes: ExitCode[] = [];
+  for (const target of chosenTargets(settings, names)) {
+    signal.throwIfAborted();
+    try {
+      checkTargets(settings, [target]);
+      codes.push(await work(target));
+    } catch (error) {
+      signal.throwIfAborted();
+      const document = errorDocument(error);
+      terminal.printJson({ kind: 'publication-error', target: target.name, error: document });
+      if (!terminal.isJson) terminal.note(`${target.name}: ${document.message}`);
+      codes.push(exitCodeOfError(error));
+    }
+  }
+  return gravestExitCode(codes);
+}

@@ -1,0 +1,141 @@
+import type { Instant } from '../../../core/clock.ts';
+import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
+import type { PublishEnd } from '../../../publish/publish-request.ts';
+import type { PublishSettings } from '../../../settings/settings.ts';
+import { count, counted, duration } from '../../../telemetry/progress-text.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { longAgo, roughly, toTheMinute } from '../../output/about-time.ts';
+import { fittingTable } from '../../output/fitting-table.ts';
+import { leftColumns, rightColumns } from '../../output/text-table.ts';
+
+/** How a publication ended, for programs. */
+export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number): object {
+  const head = { kind: 'publication', target: name, result: end.kind, ms };
+  switch (end.kind) {
+    case 'nothing-stored':
+      return head;
+    case 'unchanged': {
+      const { publication, createdAt } = end.newest.manifest;
+      return { ...head, publication, createdAt, sha256: end.newest.sha256 };
+    }
+    case 'published': {
+      const { publication, createdAt, entities } = end.published.manifest;
+      return {
+        ...head,
+        publication,
+        createdAt,
+        sha256: end.published.sha256,
+        entities: entities.map(entityDocument),
+        newGenerations: end.newGenerations,
+        warnings: end.warnings,
+      };
+    }
+  }
+}
+
+function entityDocument(entity: PublishedEntity): object {
+  const { connector, generation, upserts, deletes, through, asOf, files, snapshot } = entity;
+  const snapshotRows = snapshot === null ? null : snapshot.rows;
+  return {
+    connector,
+    entity: entity.entity,
+    generation,
+    upserts,
+    deletes,
+    through,
+    asOf,
+    files: files.length,
+    snapshotRows,
+  };
+}
+
+/** The same for a person. */
+export function publicationText(
+  { name }: PublishSettings,
+  end: PublishEnd,
+  ms: number,
+  { terminal, clock, program }: Pick<CommandContext, 'terminal' | 'clock' | 'program'>,
+): readonly string[] {
+  switch (end.kind) {
+    case 'nothing-stored':
+      return [`${name}: nothing is stored yet; run "${program} sync" first`];
+    case 'unchanged': {
+      const { publication, createdAt } = end.newest.manifest;
+      return [`${name}: nothing new since publication ${publication} of ${longAgo(createdAt, clock.now())}`];
+    }
+    case 'published': {
+      const { manifest } = end.published;
+      const width = terminal.columns();
+      return [
+        `${name}: publication ${manifest.publication}: ${sumText(manifest)}, in ${duration(ms)}`,
+        ...changesTable(manifest, width === null ? null : width - 2).map((line) => `  ${line}`),
+        ...end.newGenerations.flatMap(({ connector, entity, reason }) =>
+          reason === null ? [] : [`  ${connector}/${entity}: published anew, because ${reason}`],
+        ),
+      ];
+    }
+  }
+}
+
+function sumText({ entities }: Manifest): string {
+  const sum = (of: (entity: PublishedEntity) => number): number =>
+    entities.reduce((all, entity) => all + of(entity), 0);
+  const [rows, deletes] = [sum(({ upserts }) => upserts), sum((entity) => entity.deletes)];
+  const files = entities.flatMap((entity) => [...entity.files, ...(entity.snapshot?.files ?? [])]);
+  const bytes = files.reduce((all, file) => all + file.bytes, 0);
+  const what =
+    rows + deletes === 0 ? 'no row changed' : `${counted(rows, 'row')}, ${counted(deletes, 'delete')}`;
+  return files.length === 0 ? what : `${what}, ${counted(files.length, 'file')}, ${sizeText(bytes)}`;
+}
+
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deletes', 'snapshot'),
+  ...leftColumns('complete as of'),
+];
+
+function changesTable({ entities }: Manifest, width: number | null): readonly string[] {
+  const changed = entities.filter(
+    ({ upserts, deletes, snapshot }) => upserts + deletes > 0 || snapshot !== null,
+  );
+  if (changed.length === 0) return [];
+  const rows = changed.map(({ connector, entity, upserts, deletes, snapshot, asOf }) => [
+    `${connector}/${entity}`,
+    count(upserts),
+    deletes === 0 ? '' : count(deletes),
+    snapshot === null ? '' : count(snapshot.rows),
+    asOf === null ? 'never' : toTheMinute(asOf),
+  ]);
+  return fittingTable(columns, rows, width);
+}
+
+/** `850 B`, `12 KB`, `1.3 GB`. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1000)} KB`;
+  if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;
+  return `${(bytes / 1_000_000_000).toFixed(1)} GB`;
+}
+
+/** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */
+export interface StaleEntity {
+  readonly connector: string;
+  readonly entity: string;
+  readonly asOf: Instant | null;
+}
+
+export function staleEntities(
+  { entities }: Manifest,
+  withinMs: number,
+  nowMs: number,
+): readonly StaleEntity[] {
+  return entities
+    .filter(({ asOf }) => asOf === null || Date.parse(asOf) + withinMs < nowMs)
+    .map(({ connector, entity, asOf }) => ({ connector, entity, asOf }));
+}
+
+export function staleText({ connector, entity, asOf }: StaleEntity, nowMs: number): string {
+  const age =
+    asOf === null ? 'never read completely' : `complete as of ${roughly(nowMs - Date.parse(asOf))} ago`;
+  return `${connector}/${entity} (${age})`;
+}

@@ -1,0 +1,32 @@
+import { usage } from '../core/usage-error.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import type { LocalSettings, PublishSettings } from './settings.ts';
+
+/** The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one, and where there is none at all. */
+export function chosenTargets(settings: LocalSettings, names: readonly string[]): readonly PublishSettings[] {
+  if (settings.publish.size === 0) {
+    throw usage(`Expected at least one target in ${settings.file}, there is none. Add one below "publish:".`);
+  }
+  if (names.length === 0) return [...settings.publish.values()];
+  return [...new Set(names.map((name) => targetNamed(settings, name)))];
+}
+
+/** Throws USAGE, naming those that exist. */
+export function targetNamed({ publish }: LocalSettings, name: string): PublishSettings {
+  const target = publish.get(name);
+  if (target !== undefined) return target;
+  const suggestion = suggestName(name, [...publish.keys()]);
+  const known = `; the config has ${[...publish.keys()].join(', ') || 'none'}.`;
+  throw usage(`Unknown target "${name}"${suggestion === '' ? known : suggestion}`);
+}
+
+/** Those that are published when a sync of one of these connectors has ended. */
+export function targetsAfterSync(
+  { publish }: Pick<LocalSettings, 'publish'>,
+  connectors: ReadonlySet<string>,
+): readonly PublishSettings[] {
+  return [...publish.values()].filter(
+    (target) =>
+      target.when.kind === 'after-sync' && target.connectors.some(({ name }) => connectors.has(name)),
+  );
+}

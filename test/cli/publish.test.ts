@@ -1,0 +1,146 @@
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { jsonLines } from '../support/run-cli.ts';
+
+let world: CliWorld;
+
+beforeEach(async () => {
+  world = await openCliWorld({ settings: '    include: [lists, campaigns]\n' });
+  appendFileSync(
+    world.config,
+    `publish:
+  lake: { type: files, directory: ./lake, format: jsonl, keep: 30d }
+  hand: { type: files, directory: ./hand, format: csv, connectors: [newsletter], when: by-hand }
+  mart: { type: postgres, url: '\${MART_URL}', when: by-hand }
+`,
+  );
+});
+
+afterEach(() => world[Symbol.asyncDispose]());
+
+const filesIn = (target: string): readonly string[] =>
+  readdirSync(path.join(world.folder, target), { recursive: true, encoding: 'utf8' });
+
+describe('connector-sync publish', () => {
+  it('publishes what is stored, and then says that nothing is new', async () => {
+    expect(await world.cli('publish', 'hand')).toMatchObject({
+      code: 0,
+      stdout: 'hand: nothing is stored yet; run "npx connector-sync sync" first\n',
+    });
+    await world.json('sync', 'newsletter');
+    const [first, ...none] = await world.json('publish', 'hand');
+    expect(none).toEqual([]);
+    expect(first).toMatchObject({ kind: 'publication', target: 'hand', result: 'published', publication: 1 });
+    expect(first?.['entities']).toContainEqual(
+      expect.objectContaining({ connector: 'newsletter', generation: 1, deletes: 0, snapshotRows: null }),
+    );
+    expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'unchanged', publication: 1 }]);
+    expect((await world.cli('publish', 'hand')).stdout).toMatch(
+      /^hand: nothing new since publication 1 of 2/,
+    );
+
+    world.moveTo(1);
+    await world.json('sync', 'newsletter');
+    expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('newer rows are stored');
+    const shown = await world.cli('publish', 'hand');
+    expect(shown.stdout).toMatch(
+      /^hand: publication 2: \d+ rows?, \d+ deletes?, \d+ files?, [\d.]+ [KM]?B, in /,
+    );
+    expect(shown.stdout).toMatch(/\n {2}entity +rows +(deletes +)?complete as of\n {2}newsletter\//);
+    expect((await world.cli('publish', 'status', 'hand')).stdout).toMatch(
+      /^hand \(files, by-hand\): publication 2 of .*, up to date\n {2}entity +generation/,
+    );
+  });
+
+  it('reads targets back, begins anew, adds snapshots and removes what is not kept', async () => {
+    await world.json('sync', 'newsletter');
+    expect((await world.cli('publish', 'check', 'lake')).stdout).toMatch(
+      /^lake: 1 publication, \d+ files, .* rows: all as published\n$/,
+    );
+    const [anew] = await world.json('publish', 'lake', '--new-generation');
+    expect(anew).toMatchObject({ publication: 2 });
+    expect(anew?.['newGenerations']).toContainEqual({
+      connector: 'newsletter',
+      entity: 'lists',
+      reason: 'it was asked for',
+    });
+    const [withSnapshot] = await world.json('publish', 'snapshot', 'lake');
+    const entities = withSnapshot?.['entities'] as readonly { readonly snapshotRows: number }[];
+    expect(entities.every(({ snapshotRows }) => snapshotRows > 0)).toBe(true);
+    expect(await world.json('publish', 'prune', 'lake', '--dry-run')).toMatchObject([
+      { kind: 'target-pruned', target: 'lake', isDryRun: true, publications: 0, files: 0 },
+    ]);
+    expect((await world.cli('publish', 'prune', 'lake')).stdout).toBe('lake: nothing to remove\n');
+
+    const damaged = filesIn('lake').find((name) => name.endsWith('.jsonl')) ?? '';
+    writeFileSync(path.join(world.folder, 'lake', damaged), 'not what was published');
+    const check = await world.cli('publish', 'check', 'lake');
+    expect(check).toMatchObject({ code: 1 });
+    expect(check.stdout).toContain(`: 1 problem\n  ! `);
+    expect(check.stdout).toContain(damaged);
+  });
+
+  it('ends with code 3 where an entity is not as fresh as it must be', async () => {
+    expect((await world.cli('publish', 'hand', '--require-fresh', '1d')).code).toBe(3);
+    await world.json('sync', 'newsletter', '--max-calls', '1');
+    const early = await world.cli('publish', 'hand', '--require-fresh', '1d', '--json');
+    expect(early.code).toBe(3);
+    const events = jsonLines(early);
+    expect(events).toMatchObject([{ result: 'published' }, { kind: 'not-fresh', target: 'hand' }]);
+    expect(events[1]?.['entities']).toContainEqual(expect.objectContaining({ asOf: null }));
+    await world.json('sync', 'newsletter');
+    expect((await world.cli('publish', 'hand', '--require-fresh', '1d')).code).toBe(0);
+    expect((await world.cli('publish', 'hand', '--require-fresh', 'soon')).code).toBe(2);
+  });
+
+  it('gives every target its turn, and needs what is missing only for the target that lacks it', async () => {
+    await world.json('sync', 'newsletter');
+    const result = await world.cli('publish');
+    expect(result.code).toBe(2);
+    expect(result.stdout).toContain('lake: nothing new since publication 1');
+    expect(result.stdout).toContain('hand: publication 1: ');
+    expect(result.stderr).toContain('publish.mart.url: the environment variable MART_URL is not set');
+    expect(await world.cli('publish', 'lakes')).toMatchObject({
+      code: 2,
+      stderr: 'Error: Unknown target "lakes"; did you mean "lake"?\n',
+    });
+  });
+});
+
+describe('connector-sync check', () => {
+  it('says of each target whether it could be published to, and leaves nothing there', async () => {
+    writeFileSync(path.join(world.folder, 'hand'), 'a file in the place of the folder');
+    const result = await world.cli('check');
+    expect(result.code).toBe(2);
+    expect(result.stdout).toContain('✓ target lake: files can be written; nothing was published yet\n');
+    expect(result.stdout).toMatch(/✗ target hand: .*hand is a file or lies below one/);
+    expect(result.stdout).toMatch(/✗ target mart: .*MART_URL is not set/);
+    expect(filesIn('lake').filter((name) => name !== '_publications')).toEqual([]);
+  });
+});
+
+describe('connector-sync sync', () => {
+  it('publishes at its end, once into each target that follows what it read', async () => {
+    const events = await world.json('sync');
+    expect(events.slice(-1)).toMatchObject([
+      { kind: 'publication', target: 'lake', result: 'published', publication: 1 },
+    ]);
+    expect(events.filter(({ kind }) => kind === 'publication')).toHaveLength(1);
+    expect(filesIn('lake').filter((name) => name.endsWith('.jsonl')).length).toBeGreaterThan(3);
+    expect(readdirSync(world.folder)).not.toContain('hand');
+    const again = await world.cli('sync', 'wiki');
+    expect(again.stdout).toMatch(/\nlake: publication 2: no row changed, in /);
+  });
+
+  it('keeps its exit code when a publication fails, and says how to repeat it', async () => {
+    writeFileSync(path.join(world.folder, 'lake'), 'a file in the place of the folder');
+    const result = await world.cli('sync', 'newsletter');
+    expect(result.code).toBe(0);
+    expect(result.stderr).toContain('Warning: target lake was not published to, what was synced is stored: ');
+    expect(result.stderr).toContain('To publish: npx connector-sync publish lake\n');
+    expect(readFileSync(path.join(world.folder, 'lake'), 'utf8')).toBe('a file in the place of the folder');
+    expect((await world.cli('publish', 'lake')).code).not.toBe(0);
+  });
+});
