@@ -111,7 +111,7 @@ connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: te
     for (;;) {
       const { code, stdout, stderr } = await run(
         ['backfill', connector, ...members, ...year],
-        100 + random() * 700,
+        100 + random() * (isLong ? 700 : 2_500),
       );
       wentOn += stdout.filter(({ kind, continues }) => kind === 'run-started' && continues !== null).length;
       if (code !== null) {
