@@ -1,0 +1,146 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
+import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
+
+const program = fileURLToPath(new URL('../support/publish/publisher-process.ts', import.meta.url));
+
+let world: PublishWorld;
+const children: ChildProcess[] = [];
+
+beforeEach(() => {
+  world = openPublishWorld();
+});
+
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+  await world[Symbol.asyncDispose]();
+});
+
+/** Publishes once, and says how it ended. In `npm test` two targets of this process stand for two processes. */
+type Publisher = () => Promise<string>;
+
+async function twoPublishers(): Promise<readonly Publisher[]> {
+  if (!isLong) {
+    const publish = async (): Promise<string> => (await world.publish()).kind;
+    return [publish, publish];
+  }
+  const path = world.sink.type === 'sqlite' ? world.sink.path : '';
+  const started = [0, 1].map(() => fork(program, [path, world.lake], { execArgv: ['--import', 'tsx'] }));
+  children.push(...started);
+  await Promise.all(started.map((child) => once(child, 'message')));
+  return started.map((child) => async () => {
+    const answer = once(child, 'message');
+    child.send({ snapshot: false });
+    return String((await answer)[0]);
+  });
+}
+
+async function changeSomething(random: () => number): Promise<void> {
+  const name = `Name ${random()}`;
+  const some = Array.from({ length: 1 + Math.floor(random() * 20) }, () => String(Math.floor(random() * 40)));
+  const deletes = [String(Math.floor(random() * 40))];
+  await world.run({ upserts: [...new Set(some)].map((id) => [id, name]), deletes });
+}
+
+/** Every change in the files, by entity, in the order of the publications; each is where its manifest says. */
+function publishedSeqs(): ReadonlyMap<string, readonly number[]> {
+  const seqs = new Map<string, number[]>();
+  for (const { entities } of lakeManifests(world.lake)) {
+    for (const { entity, files, after, through } of entities) {
+      const lines = files.flatMap(({ path }) =>
+        readFileSync(join(world.lake, path), 'utf8').trim().split('\n'),
+      );
+      const found = lines.map((line) => (JSON.parse(line) as { _seq: number })._seq);
+      expect(found.every((seq) => seq > after && seq <= through)).toBe(true);
+      seqs.set(entity, [...(seqs.get(entity) ?? []), ...found]);
+    }
+  }
+  return seqs;
+}
+
+it('two publishers at once leave no gap in the numbers, and every change in exactly one publication', async () => {
+  const random = seededRandom(startSeed());
+  const rounds = repeats('TRIALS', { share: 10, full: 200 });
+  const ends: string[] = [];
+  await changeSomething(random);
+  const publishers = await twoPublishers();
+  for (let round = 0; round < rounds; round += 1) {
+    const publishing = Promise.all(publishers.map((publish) => publish()));
+    // In every second round, while they publish.
+    if (round % 2 === 0) await changeSomething(random);
+    ends.push(...(await publishing));
+    if (round % 2 === 1) await changeSomething(random);
+  }
+  ends.push((await world.publish()).kind);
+  const manifests = lakeManifests(world.lake);
+  const publications = manifests.map(({ publication }) => publication);
+  expect(publications).toEqual(publications.map((_, index) => index + 1));
+  expect(ends.filter((end) => end === 'published')).toHaveLength(manifests.length);
+  expect(ends.every((end) => end === 'published' || end === 'unchanged')).toBe(true);
+  await using target = world.target();
+  expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+  expect(unnamedFiles(world.lake)).toEqual([]);
+  expect(seqsOf(readLake(world.lake, manifests, manifests.length))).toEqual(seqsOf(await world.rows()));
+  for (const seqs of publishedSeqs().values()) {
+    // Rising: none comes twice.
+    expect(seqs).toEqual([...new Set(seqs)].toSorted((left, right) => left - right));
+  }
+}, 600_000);
+
+it('a reader of all files, whatever the manifests say, never meets a torn one', async () => {
+  const random = seededRandom(startSeed());
+  const rounds = repeats('TRIALS', { share: 5, full: 200 });
+  const done = new AbortController();
+  // Files never change: each is read when it is first seen.
+  const known = new Set<string>();
+  let reads = 0;
+  const reading = (async () => {
+    while (!done.signal.aborted) {
+      const names = readdirSync(world.folder, { recursive: true, encoding: 'utf8' });
+      for (const name of names) {
+        if (!/^lake\/(?:.*\/)?[^./][^/]*\.jsonl?$/.test(name) || known.has(name)) continue;
+        const text = readFileSync(join(world.folder, name), 'utf8');
+        expect(text.endsWith('\n')).toBe(true);
+        for (const line of name.endsWith('l') ? text.trimEnd().split('\n') : [text]) JSON.parse(line);
+        if (!name.endsWith('_latest.json')) known.add(name);
+      }
+      reads += 1;
+      await setImmediate();
+    }
+  })();
+  for (let round = 0; round < rounds; round += 1) {
+    await changeSomething(random);
+    await world.publish({ isSnapshotAsked: round % 3 === 0 });
+  }
+  done.abort();
+  await reading;
+  expect(reads).toBeGreaterThan(rounds);
+}, 600_000);
+
+it('a publication shows one state of the sink, whoever writes while it is made', async () => {
+  await world.run({
+    upserts: [
+      ['1', 'Ada'],
+      ['2', 'Bob'],
+    ],
+  });
+  const before = seqsOf(await world.rows());
+  let writing = Promise.resolve();
+  await world.publish({
+    onProgress: ({ entity }) => {
+      if (entity === 'members') writing = world.run({ upserts: [['3', 'Cy']], deletes: ['1'] });
+    },
+  });
+  await writing;
+  expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 1))).toEqual(before);
+  await world.publish();
+  expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 2))).toEqual(seqsOf(await world.rows()));
+});
