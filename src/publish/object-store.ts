@@ -7,7 +7,7 @@ export interface ObjectStore extends AsyncDisposable {
   ): AsyncIterable<{ readonly name: string; readonly bytes: number; readonly modifiedAtMs: number }>;
   /** Null where there is none. */
   read(name: string): Promise<Buffer | null>;
-  /** A part of it after the other. */
+  /** A part of it after the other; none where there is none. */
   stream(name: string): AsyncIterable<Uint8Array>;
   /** Absolute path of a local file to write first; `put` takes it from there. */
   stage(name: string): Promise<string>;

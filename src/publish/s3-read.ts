@@ -11,11 +11,17 @@ interface ObjectPlace {
 /** Connections in a row that may break without a byte. */
 const maxBroken = 3;
 
-/**
- * An object, piece by piece. A connection that breaks is made again from the next byte on, of the same object. Rejects with TARGET_FAILED, whose
- * `code` is NoSuchKey where there is none.
- */
+/** An object, piece by piece; nothing where there is none. Rejects with TARGET_FAILED. */
 export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  try {
+    yield* piecesOf(s3, at);
+  } catch (error) {
+    nullIfAbsent(error);
+  }
+}
+
+/** A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects. */
+async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
   const { sdk, client, ask, signal } = s3;
   let read = 0;
   let bytes = -1;
@@ -49,7 +55,7 @@ export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buf
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   try {
-    for await (const piece of streamObject(s3, at)) {
+    for await (const piece of piecesOf(s3, at)) {
       bytes += piece.length;
       if (bytes > maxTextBytes) throw tooLong(at);
       pieces.push(piece);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
-import { openFakeStore, openStore, placeIn } from '../support/publish/s3-place.ts';
-import type { FakeS3 } from '../support/publish/fake-s3.ts';
+import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
+import { fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
@@ -28,7 +28,11 @@ describe('a server that ignores conditions', () => {
   it('lets one of several writers at once win', { timeout: 300_000 }, async () => {
     const rounds = repeats('TRIALS', { share: 3, full: 200 });
     const { fake, store } = await openForgetful();
-    const stores = [store, await openStore(placeIn(fake)), await openStore(placeIn(fake))];
+    const stores = [
+      store,
+      await openStore(fakePlace(fake.endpoint)),
+      await openStore(fakePlace(fake.endpoint)),
+    ];
     const random = seededRandom(startSeed());
     fake.delayMs = () => random() * 8;
     for (let round = 1; round <= rounds; round += 1) {
@@ -49,7 +53,7 @@ describe('a server that ignores conditions', () => {
     const { fake, store } = await openForgetful();
     leaveClaim(fake, Date.now() - 14 * minuteMs);
     const ending = new AbortController();
-    const second = await openStore(placeIn(fake), { signal: ending.signal });
+    const second = await openStore(fakePlace(fake.endpoint), { signal: ending.signal });
     const created = second.create(name, 'second');
     setTimeout(() => ending.abort(new Error('enough')), 300);
     await expect(created).rejects.toThrow('enough');

@@ -4,8 +4,8 @@ import { inspect } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
-import { fakeKey, type S3Fault } from '../support/publish/fake-s3.ts';
-import { openFakeStore, openStore, placeIn } from '../support/publish/s3-place.ts';
+import { fakeKey, fakePlace, type S3Fault } from '../support/publish/fake-s3.ts';
+import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
 
 describe('what goes wrong with a bucket', () => {
   it.each<[string, S3Fault, 'stop' | 'retry', RegExp]>([
@@ -67,9 +67,8 @@ describe('what goes wrong with a bucket', () => {
     const server = createServer((_request, response) => response.end('<html><body>Welcome</body></html>'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
-    const { fake } = await openFakeStore();
     const { port } = server.address() as AddressInfo;
-    const store = await openStore(placeIn(fake, { endpoint: `http://127.0.0.1:${port}` }));
+    const store = await openStore(fakePlace(`http://127.0.0.1:${port}`));
     await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
 

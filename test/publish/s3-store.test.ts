@@ -5,8 +5,8 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
-import { startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
-import { openFakeStore, openStore, placeIn, realPlace } from '../support/publish/s3-place.ts';
+import { fakePlace, startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
+import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 
 const real = realPlace();
 
@@ -24,7 +24,8 @@ describe.each([
     name: 'a real endpoint',
     isSkipped: real === null,
     partBytes: realPartBytes,
-    open: async () => await openStore(real ?? placeIn(await startFakeS3()), { partBytes: realPartBytes }),
+    open: async () =>
+      await openStore(real ?? fakePlace((await startFakeS3()).endpoint), { partBytes: realPartBytes }),
   },
 ])('a bucket of $name', ({ open, partBytes, isSkipped }) => {
   it.skipIf(isSkipped)('keeps what is written under names, and lists them in their order', async () => {
@@ -117,7 +118,7 @@ describe('a bucket', () => {
     await store.create('1', 'a');
     await store.create('2', 'b');
     expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(2);
-    const later = await openStore(placeIn(fake));
+    const later = await openStore(fakePlace(fake.endpoint));
     await later.create('3', 'c');
     expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(3);
   });
@@ -166,7 +167,7 @@ describe('a bucket', () => {
 
   it('removes what a killed process has not ended, when it is old enough', async () => {
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
-    const killed = await openStore(placeIn(fake), { partBytes: 1000 });
+    const killed = await openStore(fakePlace(fake.endpoint), { partBytes: 1000 });
     const staged = await stage(killed, 1500);
     fake.fault = ({ operation }) =>
       ['complete', 'abort'].includes(operation) ? { status: 403, code: 'AccessDenied' } : null;

@@ -5,6 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 export type S3Operation =
   'put' | 'get' | 'head' | 'list' | 'uploads' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
+import { Secret } from '../../../src/core/secret.ts';
+import type { S3Place } from '../../../src/publish/s3-client.ts';
 
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and the answer is
@@ -61,6 +63,13 @@ export interface FakeS3 extends AsyncDisposable {
 
 export const fakeBucket = 'lake';
 export const fakeKey = { accessKeyId: 'AKIAFAKE', secretAccessKey: 'fake-secret-access-key' };
+
+/** Where the fake is, for the settings of a target. */
+export function fakePlace(endpoint: string): S3Place {
+  const { accessKeyId, secretAccessKey } = fakeKey;
+  const credentials = { accessKeyId, secretAccessKey: new Secret(secretAccessKey) };
+  return { bucket: fakeBucket, prefix: 'raw/sync', region: null, endpoint, credentials };
+}
 
 /** What a target needs of S3, on a free port, with faults. It checks lengths and checksums, not signatures. */
 export async function startFakeS3(): Promise<FakeS3> {

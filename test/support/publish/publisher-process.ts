@@ -1,18 +1,24 @@
 import { systemClock } from '../../../src/core/clock.ts';
 import { openFolderStore } from '../../../src/publish/folder-store.ts';
+import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';
 import { publishOnce } from '../../../src/publish/publish-once.ts';
+import { openS3Store } from '../../../src/publish/s3-store.ts';
 import { defaultLayout } from '../../../src/settings/build-publish-place.ts';
+import { fakePlace } from './fake-s3.ts';
 import { connectorOf } from './publish-world.ts';
 
-/** Publishes the SQLite sink of the first argument into the folder of the second, once for each message, and answers how it ended. */
+/** Publishes the SQLite sink of the first argument into the folder or the fake of S3 (http://...) of the second, once for each message, and answers how it ended. */
 const [, , path = '', lake = ''] = process.argv;
+const signal = new AbortController().signal;
+const openStore = async (): Promise<ObjectStore> =>
+  lake.startsWith('http:') ? await openS3Store(fakePlace(lake), { signal }) : openFolderStore(lake);
 const connectors = [connectorOf({ type: 'sqlite', name: 'main', path, durability: 'normal' })];
 
 async function publish(isSnapshotAsked: boolean): Promise<string> {
   await using target = openObjectTarget({
-    store: openFolderStore(lake),
+    store: await openStore(),
     writers: openRowFileWriters(),
     format: 'jsonl',
     layout: defaultLayout,
@@ -24,7 +30,7 @@ async function publish(isSnapshotAsked: boolean): Promise<string> {
     isNewGenerationAsked: false,
     by: { program: 'connector-sync test', host: 'here' },
     clock: systemClock,
-    signal: new AbortController().signal,
+    signal,
     onProgress: () => undefined,
   });
   return end.kind === 'published' ? 'published' : end.kind;

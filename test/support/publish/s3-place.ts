@@ -4,20 +4,7 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import type { S3Place } from '../../../src/publish/s3-client.ts';
 import { openS3Store, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
-import { fakeBucket, fakeKey, startFakeS3, type FakeS3 } from './fake-s3.ts';
-
-/** Where the fake is, for the settings of a target. */
-export function placeIn(fake: FakeS3, more: Partial<S3Place> = {}): S3Place {
-  const { accessKeyId, secretAccessKey } = fakeKey;
-  return {
-    bucket: fakeBucket,
-    prefix: 'raw/sync',
-    region: null,
-    endpoint: fake.endpoint,
-    credentials: { accessKeyId, secretAccessKey: new Secret(secretAccessKey) },
-    ...more,
-  };
-}
+import { fakePlace, startFakeS3, type FakeS3 } from './fake-s3.ts';
 
 /** Both closed when the test ends. */
 export async function openFakeStore(
@@ -25,7 +12,7 @@ export async function openFakeStore(
 ): Promise<{ readonly fake: FakeS3; readonly store: ObjectStore }> {
   const fake = await startFakeS3();
   onTestFinished(async () => await fake[Symbol.asyncDispose]());
-  return { fake, store: await openStore(placeIn(fake), options) };
+  return { fake, store: await openStore(fakePlace(fake.endpoint), options) };
 }
 
 export async function openStore(place: S3Place, options: Partial<S3StoreOptions> = {}): Promise<ObjectStore> {
