@@ -1,8 +1,11 @@
+import { fileURLToPath } from 'node:url';
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
+import { addPublication } from '../../src/jobs/publications/publication-job.ts';
 import type { ScheduledTarget } from '../../src/jobs/publications/scheduled-target.ts';
 import type { RunPublication, WorkerEvent } from '../../src/jobs/worker-context.ts';
+import { startScript } from '../support/run-cli.ts';
 import {
   collect,
   eventually,
@@ -171,6 +174,35 @@ describe('publications after syncs', () => {
     expect(makers.values).toEqual([]);
     await bench.client.del(key);
     await makers.until(1);
+  });
+});
+
+describe('a worker that is killed while it publishes', () => {
+  const timings = { lockMs: 500, stalledMs: 200 };
+
+  it('is followed by the next one', async () => {
+    const script = fileURLToPath(new URL('./killed-publication-process.ts', import.meta.url));
+    await sync(newsletter);
+    const { stdout } = await startScript([script, bench.redis.url], process.cwd()).result;
+    expect(stdout).toBe('begun\n');
+    const { publish, begun, release } = heldPublications();
+    await bench.start(schedules, syncs, { targets: [lake], publish, timings });
+    await begun.until(1);
+    release();
+    await bench.untilEvents(published('done'));
+  });
+
+  it('is followed by none after three such starts, until the next sync asks anew', async () => {
+    const { id } = await addPublication(publications, 'lake', { retryDelayMs: 100 });
+    const job = await publications.getJob(id);
+    await job?.updateProgress({ starts: 3 });
+    const publish = (): Promise<string> => Promise.resolve('published');
+    await bench.start(schedules, syncs, { targets: [lake], publish, timings });
+    await bench.untilEvents(published('failed'));
+    await eventually(async () => (await publications.getFailedCount()) === 1);
+    expect((await publications.getJob(id))?.failedReason).toBe('publish-lake: POISON');
+    await sync(wiki);
+    await bench.untilEvents(published('done'));
   });
 });
 

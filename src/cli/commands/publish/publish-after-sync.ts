@@ -1,11 +1,9 @@
-import { ordinaryPublication } from '../../../app/publish-target.ts';
 import { hasCode } from '../../../core/errors.ts';
 import { targetsAfterSync } from '../../../settings/chosen-targets.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { errorDocument } from '../../output/report-error.ts';
-import { showPublication } from './show-publication.ts';
 
 /** Outcomes of runs that may have stored something. */
 const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];
@@ -29,10 +27,14 @@ export function openPublicationsAfterSync(
       if (hasRead.includes(report.outcome)) read.add(connector);
     },
     async publish() {
-      for (const target of targetsAfterSync(settings, read)) {
+      const targets = targetsAfterSync(settings, read);
+      if (targets.length === 0) return;
+      // Loaded only here: most syncs publish nothing.
+      const { showPublication } = await import('./show-publication.ts');
+      for (const target of targets) {
         if (signal.aborted) return;
         try {
-          await showPublication(context, settings, target, ordinaryPublication);
+          await showPublication(context, settings, target);
         } catch (error) {
           const document = errorDocument(error);
           terminal.printJson({ kind: 'publication-error', target: target.name, error: document });

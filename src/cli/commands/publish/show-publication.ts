@@ -1,4 +1,4 @@
-import { publishTarget, type AskedPublication } from '../../../app/publish-target.ts';
+import { ordinaryPublication, publishTarget, type AskedPublication } from '../../../app/publish-target.ts';
 import type { Clock } from '../../../core/clock.ts';
 import type { PublishEnd, PublishProgress } from '../../../publish/publish-request.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
@@ -13,7 +13,7 @@ export async function showPublication(
   context: CommandContext,
   settings: LocalSettings,
   target: PublishSettings,
-  asked: AskedPublication,
+  asked: AskedPublication = ordinaryPublication,
 ): Promise<PublishEnd> {
   const { terminal, clock, signal } = context;
   checkTargets(settings, [target]);
