@@ -196,7 +196,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     expect(await target.check(untilEnd)).toMatchObject({ publications: 2, problems: [] });
   });
 
-  it('holds every value to the last digit and character', async ({ folder }) => {
+  more('holds every value to the last digit and character', async ({ folder }) => {
     await using target = await open(folder);
     const model = emptyModel();
     const entity = addEntity(model, 'people', everyType);

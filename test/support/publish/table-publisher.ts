@@ -1,0 +1,68 @@
+import { systemClock } from '../../../src/core/clock.ts';
+import { openTarget } from '../../../src/publish/open-target.ts';
+import { publishOnce } from '../../../src/publish/publish-once.ts';
+import type { OpenPublication, Target } from '../../../src/publish/target.ts';
+import type { PublishPlace, PublishSettings } from '../../../src/settings/settings.ts';
+import { connectorOf } from './publish-world.ts';
+
+/** What a publisher is asked for. `stopAt`: the step at which it kills itself; null: it goes to the end. */
+export interface Publishing {
+  readonly stopAt: number | null;
+  readonly isNewGenerationAsked: boolean;
+}
+
+/** Publishes the SQLite sink of the first argument into the place that the second one describes, once for each message, and answers how it ended. */
+const [, , path = '', place = '{}'] = process.argv;
+const connectors = [connectorOf({ type: 'sqlite', name: 'main', path, durability: 'normal' })];
+const signal = new AbortController().signal;
+const settings: PublishSettings = {
+  ...(JSON.parse(place) as Extract<PublishPlace, { type: 'postgres' | 'duckdb' }>),
+  name: 'desk',
+  connectors,
+  when: { kind: 'by-hand' },
+  snapshotEveryMs: null,
+  keepMs: null,
+};
+
+async function publish({ stopAt, isNewGenerationAsked }: Publishing): Promise<string> {
+  await using target = stoppedAt(await openTarget(settings, { clock: systemClock, signal }), stopAt);
+  const end = await publishOnce(target, {
+    settings,
+    isSnapshotAsked: false,
+    isNewGenerationAsked,
+    by: { program: 'connector-sync test', host: 'here' },
+    clock: systemClock,
+    signal,
+    onProgress: () => undefined,
+  });
+  return end.kind;
+}
+
+function stoppedAt(target: Target, stopAt: number | null): Target {
+  let steps = 0;
+  const around = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    step();
+    const result = await work();
+    step();
+    return result;
+  };
+  const step = (): void => {
+    steps += 1;
+    if (steps === stopAt) process.kill(process.pid, 'SIGKILL');
+  };
+  const wrap = (publication: OpenPublication): OpenPublication => ({
+    write: async (entity, rows) => await around(async () => await publication.write(entity, rows)),
+    commit: async (manifest) => await around(async () => await publication.commit(manifest)),
+    [Symbol.asyncDispose]: async () => await publication[Symbol.asyncDispose](),
+  });
+  return { ...target, begin: async (number) => wrap(await around(async () => await target.begin(number))) };
+}
+
+process.on('message', (message: Publishing) => {
+  publish(message)
+    .catch(String)
+    .then((end) => process.send?.(end))
+    .catch(() => process.exit(1));
+});
+process.on('disconnect', () => process.exit());
+process.send?.('ready');
