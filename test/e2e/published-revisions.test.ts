@@ -41,8 +41,8 @@ async function publish(
 ): Promise<PublishEnd> {
   const definition = builtInDefinition(world.definitionName);
   const name = world.definitionName as ConnectorName;
-  const { options } = await sampleSinkOf(sink);
-  const connector = { name, definition, sink: options(world.folder) };
+  const sampleSink = await sampleSinkOf(sink);
+  const connector = { name, definition, sink: sampleSink.options(world.folder) };
   await using target = openObjectTarget({
     store: openFolderStore(lakeOf(world)),
     writers: openRowFileWriters(),

@@ -59,7 +59,8 @@ async function askDuckdb(
 
 function jsonOf(value: unknown, type: PublishedEntity['columns'][number]['type']): JsonValue {
   if (value === null || value === undefined) return null;
-  if (type === 'object' || type === 'array' || type === 'any') return JSON.parse(String(value)) as JsonValue;
+  const isJson = type === 'object' || type === 'array' || type === 'any';
+  if (isJson && typeof value === 'string') return JSON.parse(value) as JsonValue;
   return typeof value === 'bigint' ? Number(value) : (value as JsonValue);
 }
 
