@@ -20,6 +20,8 @@ export interface StoredConnector {
   readonly oldestRunAt: Instant | null;
   /** The ledger still has the run that the newest publication names; true where it names none. */
   readonly isPublishedRunKnown: boolean;
+  /** Changes of a later run have numbers that were published before it began. */
+  readonly hasReusedNumbers: boolean;
   /** Those of the definition, stored or not. */
   readonly declared: readonly EntityName[];
   readonly entities: readonly StoredEntity[];
@@ -106,6 +108,10 @@ function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wish
   if (newest === null) return null;
   if (wishes.isNewGenerationAsked) return 'it was asked for';
   if (newest.sink !== stored.sinkId) return 'the records are from another sink';
+  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
+  if (reused !== undefined) {
+    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
+  }
   const lost = stored.connectors
     .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
     .find(

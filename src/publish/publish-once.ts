@@ -1,13 +1,12 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
-import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
 import { manifestFormat, manifestText, readManifest, type PublishedEntity } from './manifest.ts';
 import type { Manifest, StoredManifest } from './manifest.ts';
-import { planPublication, publishedRun, type PublicationPlan } from './plan-publication.ts';
-import type { StoredConnector, StoredEntity } from './plan-publication.ts';
+import { planPublication, type PublicationPlan, type StoredConnector } from './plan-publication.ts';
 import type { PublishEnd, PublishRequest } from './publish-request.ts';
+import { readStoredConnector } from './stored-state.ts';
 import type { OpenPublication, Target } from './target.ts';
 import { writeEntity } from './write-entity.ts';
 
@@ -68,7 +67,7 @@ async function planOf(
   const { name, connectors, snapshotEveryMs } = settings;
   const manifest = newest?.manifest ?? null;
   const stored: StoredConnector[] = [];
-  for (const connector of connectors) stored.push(await storedConnector(reader, connector, manifest));
+  for (const connector of connectors) stored.push(await readStoredConnector(reader, connector, manifest));
   const isDue = isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now()));
   return planPublication(
     manifest,
@@ -79,46 +78,6 @@ async function planOf(
       snapshot: !isDue || !target.hasFiles ? null : isSnapshotAsked ? 'asked' : 'due',
     },
   );
-}
-
-async function storedConnector(
-  reader: RecordReader,
-  { name, definition }: ConnectorSettings,
-  newest: Manifest | null,
-): Promise<StoredConnector> {
-  const { history } = reader;
-  await checkCopied(history, name);
-  const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
-  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
-  );
-  const entities: StoredEntity[] = [];
-  for (const entity of declared) {
-    const table = await reader.table(name, entity);
-    const tableId = await reader.tableId(name, entity);
-    if (table === null || tableId === null) continue;
-    entities.push({ table, tableId, asOf: freshness.get(entity) ?? null });
-  }
-  const [newestRun] = await history.runs({ connector: name, limit: 1 });
-  const published = newest === null ? null : publishedRun(newest, name);
-  const isKnown = published === null || (await history.run(published.run)) !== null;
-  return {
-    connector: name,
-    newestSeq: await reader.newestSeq(name),
-    newestRun: newestRun === undefined ? null : { run: newestRun.run, startedAt: newestRun.startedAt },
-    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
-    isPublishedRunKnown: isKnown,
-    declared,
-    entities,
-  };
-}
-
-/** More than a ledger keeps of a connector. */
-const mostRuns = 2_000;
-
-async function oldestRunAt({ history }: RecordReader, connector: ConnectorSettings['name']) {
-  const runs = await history.runs({ connector, limit: mostRuns });
-  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
 }
 
 /** By the age of the publication that the reading of some entity begins with. */

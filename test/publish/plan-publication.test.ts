@@ -24,6 +24,7 @@ function stored(change: Partial<StoredConnector> = {}): StoredConnector {
     newestRun: run1,
     oldestRunAt: null,
     isPublishedRunKnown: true,
+    hasReusedNumbers: false,
     declared: [members, lists],
     entities: [storedMembers, storedLists],
     ...change,
@@ -209,6 +210,12 @@ describe('a new generation', () => {
     );
     // Numbers that were given again by now tell nothing.
     expect(reasonOf(plan(later, stored({ ...restored, newestSeq: 90 })))).toContain('restored');
+  });
+
+  it('of everything begins where a later run has given published numbers again', () => {
+    expect(reasonOf(plan(newest, stored({ newestSeq: 90, newestRun: run2, hasReusedNumbers: true })))).toBe(
+      'the sink was restored from a backup: changes of news have numbers that were published before',
+    );
   });
 
   it('does not begin where the ledger has forgotten the published run with all older ones', () => {

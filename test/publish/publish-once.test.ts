@@ -223,7 +223,8 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
-  it('begins only when somebody asks for it, where the backup is of the run that was published', async () => {
+  /** Publishes the end of a run, and restores a backup from its middle. */
+  async function restoreMiddleOfRun(): Promise<void> {
     await world.run({ upserts: [['1', 'Ada']] });
     let backup = null as ReturnType<PublishWorld['backup']> | null;
     const onStored = (): void => {
@@ -232,9 +233,30 @@ describe('a new generation', () => {
     await world.run({ upserts: [['2', 'Bob']], onStored, more: [['3', 'Cy']] });
     await world.publish();
     await backup?.restore();
+  }
+
+  it('begins only when somebody asks for it, where the backup is of the run that was published', async () => {
+    await restoreMiddleOfRun();
     await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
     expect(lakeManifests(world.lake)).toHaveLength(1);
     await world.publish({ isNewGenerationAsked: true });
+    await expectPublished();
+  });
+
+  it('begins with such a backup by itself, once a later run has given the published numbers again', async () => {
+    await restoreMiddleOfRun();
+    await world.run({
+      upserts: [
+        ['4', 'Dee'],
+        ['5', 'Eve'],
+        ['6', 'Fay'],
+      ],
+    });
+    const end = await world.publish();
+    expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
+    await expectPublished();
+    await world.run({ upserts: [['4', 'Dan']] });
+    expect(await world.publish()).toMatchObject({ newGenerations: [] });
     await expectPublished();
   });
 
