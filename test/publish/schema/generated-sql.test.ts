@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Catalogue } from '../../../src/publish/schema/catalogue.ts';
 import { generate } from '../../../src/publish/schema/generate.ts';
+import { isPlainName, quoteName, quoteText } from '../../../src/publish/schema/quote-name.ts';
 import { readDbtProject, type DbtProject, type Relations } from '../../support/publish/dbt-project.ts';
 import {
   openDuckdb,
@@ -109,6 +110,46 @@ describe('generated dbt models', () => {
     );
     await database.run('update stg_newsletter__list_members set id = null');
     expect(await failing(database, project)).toContain('not_null stg_newsletter__list_members.id');
+  });
+});
+
+describe('names', () => {
+  it('are quoted where a dialect would take them for words: those that DuckDB and PostgreSQL name are all known', async () => {
+    await using duckdb = await openDuckdb();
+    await using postgres = await openPostgres();
+    const found = [
+      ...(await duckdb.run(
+        "select keyword_name as word from duckdb_keywords() where keyword_category = 'reserved'",
+      )),
+      ...(await postgres.run("select word from pg_get_keywords() where catcode in ('R', 'T')")),
+    ].map(({ word }) => String(word));
+    expect(found.length).toBeGreaterThan(100);
+    expect(found.filter(isPlainName)).toEqual([]);
+  });
+
+  it('of any kind come back from DuckDB and PostgreSQL as they went in', async () => {
+    const names = [
+      'order',
+      'language',
+      'Mixed Case',
+      'a"b',
+      "it's",
+      'a`b',
+      '1st',
+      'naïve',
+      '{{ x }}',
+      'back\\slash',
+    ];
+    await using duckdb = await openDuckdb();
+    await using postgres = await openPostgres();
+    for (const [database, dialect] of [
+      [duckdb, 'duckdb'],
+      [postgres, 'postgres'],
+    ] as const) {
+      const columns = names.map((name) => `${quoteText(name, dialect)} as ${quoteName(name, dialect)}`);
+      const [row] = await database.run(`select ${columns.join(', ')}`);
+      expect(row).toEqual(Object.fromEntries(names.map((name) => [name, name])));
+    }
   });
 });
 

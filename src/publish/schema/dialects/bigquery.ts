@@ -8,6 +8,7 @@ import {
   folderOf,
   heading,
   keyOf,
+  loadOften,
   mergeText,
   namesOf,
   newestRows,
@@ -51,7 +52,12 @@ export const bigquery: DialectText = {
       place.format === 'jsonl'
         ? '-- Of JSON lines BigQuery refuses objects in a string column: publish Parquet.\n\n'
         : '';
-    return head + warning + tables.map((table) => loadTable(table, root, formats[place.format])).join('\n');
+    return (
+      loadOften +
+      head +
+      warning +
+      tables.map((table) => loadTable(table, root, formats[place.format])).join('\n')
+    );
   },
 };
 
@@ -74,6 +80,7 @@ where not _deleted;
 
 /** All of the generation each time, which BigQuery loads for nothing; only what is newer is merged. */
 function loadTable(table: CatalogueTable, root: string, format: string): string {
+  if (table.paths.files?.length === 0) return `${heading(table)}-- No rows are published.\n`;
   const columns = columnsOf(table).map(
     ({ name, type }) => `    ${quoteName(name, 'bigquery')} ${types[type]}`,
   );

@@ -3,7 +3,7 @@ import { columnsOf } from '../own-columns.ts';
 import type { CataloguePlace } from '../place.ts';
 import { quoteName, quoteText } from '../quote-name.ts';
 import type { DialectText } from './dialect-text.ts';
-import { addedColumns, heading, keyOf, namesOf, schemaName, tableIn, viewIn } from './sql-text.ts';
+import { addedColumns, heading, keyOf, loadOften, namesOf, schemaName, tableIn, viewIn } from './sql-text.ts';
 
 const bareTypes = {
   string: 'String',
@@ -33,7 +33,7 @@ export const clickhouse: DialectText = {
       place.kind === 'folder'
         ? '-- file() reads below user_files_path of the server: copy or link the folder there as connector_sync.\n'
         : '-- Name credentials in s3() or in the configuration of the server.\n';
-    return [head, ...tables.map((table) => loadTable(table, place))].join('\n');
+    return [loadOften + head, ...tables.map((table) => loadTable(table, place))].join('\n');
   },
 };
 
@@ -66,12 +66,16 @@ where _deleted = 0;
 /** All of the generation each time: loading a row twice changes nothing, and an insert that was cut short leaves no gap behind. */
 function loadTable(table: CatalogueTable, place: CataloguePlace): string {
   const structure = columnsOf(table)
-    .map((column) => `${quoteName(column.name, 'clickhouse')} ${typeOf(column)}`)
+    .map((column) => {
+      const type = column.name === '_deleted' ? 'Bool' : typeOf(column);
+      return `${quoteName(column.name, 'clickhouse')} ${type}`;
+    })
     .join(', ');
   const names = namesOf(table, 'clickhouse').join(', ');
   return `${heading(table)}insert into ${tableIn(table)} (${names})
 select ${names}
-from ${filesOf(table, place)}, ${quoteText(structure, 'clickhouse')});
+from ${filesOf(table, place)}, ${quoteText(structure, 'clickhouse')})
+settings date_time_input_format = 'best_effort';
 `;
 }
 

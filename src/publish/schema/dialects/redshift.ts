@@ -8,6 +8,7 @@ import {
   definedColumns,
   heading,
   keyOf,
+  loadOften,
   namesOf,
   newestRows,
   schemaName,
@@ -21,7 +22,8 @@ const types = {
   number: 'double precision',
   boolean: 'boolean',
   json: 'varchar(65535)',
-  time: 'timestamptz',
+  // In UTC: of Parquet COPY takes no time with a zone.
+  time: 'timestamp',
 } as const;
 const formats = {
   parquet: 'format as parquet',
@@ -45,7 +47,7 @@ export const redshift: DialectText = {
       `-- Of publication ${publication ?? 'none'}: copy the manifests beside this file to ${manifestFolder(place)}/ first, and generate both again after each publication.`,
     ];
     const lines = head.filter((line) => line !== '').join('\n');
-    return [`${lines}\n`, ...tables.map((table) => loadTable(table, place))].join('\n');
+    return [`${loadOften}${lines}\n`, ...tables.map((table) => loadTable(table, place))].join('\n');
   },
   besides: ({ place, tables }) =>
     tables.flatMap((table) =>

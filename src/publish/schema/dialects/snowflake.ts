@@ -8,6 +8,7 @@ import {
   folderOf,
   heading,
   keyOf,
+  loadOften,
   mergeText,
   namesOf,
   newestRows,
@@ -41,7 +42,7 @@ export const snowflake: DialectText = {
 create stage if not exists ${schemaName}.published url = ${quoteText(`${url}/`, 'snowflake')};
 create or replace file format ${schemaName}.published_files ${formats[place.format]};
 `;
-    return [head, ...tables.map(loadTable)].join('\n');
+    return [loadOften + head, ...tables.map(loadTable)].join('\n');
   },
 };
 

@@ -84,3 +84,7 @@ when not matched then insert (${names.join(', ')})
 values (${names.map((name) => `loaded.${name}`).join(', ')});
 `;
 }
+
+/** A delete that was pruned before it was loaded leaves its row behind. */
+export const loadOften =
+  '-- Load more often than files are pruned ("keep" of the target). After a longer pause drop the tables, make them again and load: deletes may be missing.\n';

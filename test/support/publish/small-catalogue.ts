@@ -1,0 +1,63 @@
+import type { Catalogue, CatalogueTable } from '../../../src/publish/schema/catalogue.ts';
+import type { CataloguePlace } from '../../../src/publish/schema/place.ts';
+
+/** Two tables with every type of column, names that are words of some dialect or no plain names at all, and a join. */
+export function smallCatalogue(place: CataloguePlace): Catalogue {
+  const format = 'format' in place ? place.format : 'parquet';
+  const table = (entity: string, more: Partial<CatalogueTable>): CatalogueTable => ({
+    connector: 'shop',
+    entity,
+    title: 'Shop {{ hostile }} {% title %}',
+    name: `shop__${entity}`,
+    generation: 1,
+    schema: 1,
+    key: ['id'],
+    columns: [],
+    joins: [],
+    deletes: 'Records are never deleted.',
+    staleAfterMs: null,
+    paths: { glob: `shop/${entity}/g1/*/*-*.${format}`, files: null },
+    ...more,
+  });
+  const column = (name: string, type: CatalogueTable['columns'][number]['type']) => ({
+    name,
+    field: name,
+    type,
+  });
+  return {
+    place,
+    publication: 3,
+    tables: [
+      table('orders', { columns: [column('id', 'integer'), column('total', 'number')] }),
+      table('order_lines', {
+        generation: 2,
+        schema: 2,
+        key: ['order', 'id'],
+        columns: [
+          column('order', 'integer'),
+          column('id', 'string'),
+          column('is_gift', 'boolean'),
+          column('details', 'object'),
+          column("it's", 'string'),
+        ],
+        joins: [{ columns: ['order'], parent: 'orders', parentColumns: ['id'], outlivesParent: false }],
+        staleAfterMs: 7_200_000,
+        paths: {
+          glob: `shop/order_lines/g2/*/*-*.${format}`,
+          files: [
+            {
+              path: `shop/order_lines/g2/snapshot/00000002-0001-0123abcd.${format}`,
+              bytes: 512,
+              columns: ['order', 'id'],
+            },
+            {
+              path: `shop/order_lines/g2/changes/00000003-0001-4567cdef.${format}`,
+              bytes: 256,
+              columns: ['order', 'id', 'is_gift', 'details', "it's"],
+            },
+          ],
+        },
+      }),
+    ],
+  };
+}
