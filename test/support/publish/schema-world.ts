@@ -36,9 +36,9 @@ export interface SchemaWorld extends AsyncDisposable {
 export const schemaConnectors = isLong ? ['newsletter', 'wiki'] : ['newsletter'];
 
 const targets = (postgresUrl: string): string => `publish:
-  lake: { type: files, directory: ./lake, format: jsonl, connectors: [${schemaConnectors.join(', ')}] }
-  sheets: { type: files, directory: ./sheets, format: csv, connectors: [${schemaConnectors.join(', ')}] }
-  mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models, connectors: [${schemaConnectors.join(', ')}] }
+  lake: { type: files, directory: ./lake, format: jsonl, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
+  sheets: { type: files, directory: ./sheets, format: csv, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
+  mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
 `;
 
 export async function openSchemaWorld(): Promise<SchemaWorld> {
