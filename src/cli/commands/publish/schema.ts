@@ -7,6 +7,8 @@ import { dialectNames, generate } from '../../../publish/schema/generate.ts';
 import { generatedText } from '../../../publish/schema/generated-file.ts';
 import { readPublished, type PublishedState } from '../../../publish/schema/read-published.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
+import { targetNamed } from '../../../settings/chosen-targets.ts';
+import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import type { CommandContext, Enter } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
@@ -53,7 +55,7 @@ async function runSchema(
     throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
   }
   const settings = loadConfig(context);
-  const target = targetNamed(settings, name);
+  const target = targetOf(settings, name);
   const published = target === null ? null : await publishedOf(target, context);
   const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
   const files = generate(catalogue, dialect);
@@ -79,20 +81,16 @@ async function publishedOf(
 }
 
 /** Null where the config has none. Throws USAGE, naming those that there are. */
-function targetNamed({ publish }: LocalSettings, name: string | undefined): PublishSettings | null {
-  const names = [...publish.keys()].join(', ');
-  if (name === undefined) {
-    const [only = null, ...others] = publish.values();
-    if (others.length > 0) throw usage(`Expected one of the targets ${names}: the config has several.`);
-    return only;
+function targetOf(settings: LocalSettings, name: string | undefined): PublishSettings | null {
+  const [only = null, ...others] = settings.publish.values();
+  if (name === undefined && others.length > 0) {
+    throw usage(
+      `Expected one of the targets ${[...settings.publish.keys()].join(', ')}: the config has several.`,
+    );
   }
-  const target = publish.get(name);
-  if (target !== undefined) return target;
-  throw usage(
-    names === ''
-      ? `Unknown target "${name}": the config has none below "publish:".`
-      : `Unknown target "${name}"; the config has ${names}.`,
-  );
+  const target = name === undefined ? only : targetNamed(settings, name);
+  if (target !== null) checkTargets(settings, [target]);
+  return target;
 }
 
 function tell({ terminal }: CommandContext, folder: string, files: readonly WrittenFile[]): void {
