@@ -57,13 +57,13 @@ const searchedRuns = 20;
  * middle of the published run, and has given its numbers again.
  */
 async function hasReusedNumbers(
-  { history, changes }: RecordReader,
+  reader: RecordReader,
   connector: ConnectorName,
   entities: readonly StoredEntity[],
   newest: Manifest,
 ): Promise<boolean> {
   const published = publishedRun(newest, connector);
-  const runs = (await history.runs({ connector, limit: searchedRuns })).map(({ run }) => run);
+  const runs = (await reader.history.runs({ connector, limit: searchedRuns })).map(({ run }) => run);
   const at = published === null ? 0 : runs.indexOf(published.run);
   const later = new Set(at === -1 ? runs : runs.slice(0, at));
   if (later.size === 0) return false;
@@ -73,7 +73,11 @@ async function hasReusedNumbers(
     );
     // A table that was made anew has numbers of its own.
     if (one?.tableId !== tableId) continue;
-    for await (const records of changes(connector, table, Math.max(0, one.through - searchedNumbers))) {
+    for await (const records of reader.changes(
+      connector,
+      table,
+      Math.max(0, one.through - searchedNumbers),
+    )) {
       if (records.some(({ seq, run }) => seq <= one.through && later.has(run))) return true;
       if ((records.at(-1)?.seq ?? 0) > one.through) break;
     }

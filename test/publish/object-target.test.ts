@@ -16,8 +16,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { hourMs, members } from '../contracts/sink/fixture.ts';
+import { openSmallDisk } from '../soak/small-disk.ts';
 import { connectorOf, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
+import { isLong } from '../support/trials.ts';
 
 const noSignal = new AbortController().signal;
 const dayMs = 24 * hourMs;
@@ -268,6 +270,25 @@ describe('a folder', () => {
     mkdirSync(world.lake, { mode: 0o500 });
     await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_FAILED' });
   });
+
+  it.skipIf(!isLong)(
+    'that is on a full disk is refused, and published to when there is room',
+    async ({ skip }) => {
+      await world.run({ upserts: [['1', 'Ada']] });
+      using disk = openSmallDisk(world.lake);
+      if (disk.unavailable !== null) skip(disk.unavailable);
+      disk.fill();
+      await expect(world.publish()).rejects.toMatchObject({
+        code: 'TARGET_FAILED',
+        recovery: 'retry',
+        message: expect.stringContaining('No space is left') as string,
+      });
+      disk.free();
+      expect(unnamedFiles(world.lake)).toEqual([]);
+      await world.publish();
+      expect(await problems()).toEqual([]);
+    },
+  );
 
   it('can be moved: names are relative', async () => {
     await publishRuns(2);

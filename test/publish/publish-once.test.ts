@@ -1,9 +1,13 @@
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { PublishEnd, PublishRequest } from '../../src/publish/publish-request.ts';
 import type { Target } from '../../src/publish/target.ts';
+import { openSink } from '../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { hourMs, identity, members, membersTable } from '../contracts/sink/fixture.ts';
 import { connectorOf, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
+import { copyNews, stoppingSink } from '../support/sinks/copying.ts';
 
 let world: PublishWorld;
 
@@ -94,6 +98,19 @@ describe('a publication', () => {
     expect(await world.publish()).toEqual({ kind: 'nothing-stored' });
     await world.withSink((sink) => sink.acquire(identity()).then((lease) => lease[Symbol.asyncDispose]()));
     expect(await world.publish()).toEqual({ kind: 'nothing-stored' });
+    expect(lakeManifests(world.lake)).toEqual([]);
+  });
+
+  it('is not made of a connector that is only partly in the sink: a copy of it was broken off', async () => {
+    await world.run({ upserts: [['1', 'Ada']] });
+    const copy = { ...world.sink, path: join(world.folder, 'copy.db') } as SinkOptions;
+    await using to = await openSink(copy, { clock: world.clock });
+    const cut = new Error('cut');
+    await expect(
+      world.withSink((from) => copyNews(from, stoppingSink(to, 3, cut), { clock: world.clock })),
+    ).rejects.toBe(cut);
+    const settings = { name: 'lake', connectors: [connectorOf(copy)], snapshotEveryMs: null, keepMs: null };
+    await expect(world.publish({ settings })).rejects.toMatchObject({ code: 'COPY_UNFINISHED' });
     expect(lakeManifests(world.lake)).toEqual([]);
   });
 
