@@ -28,7 +28,7 @@ Examples:
   $ connector-sync publish                            into every target of the config
   $ connector-sync publish lake --require-fresh 24h   code 3 while an entity was not read completely for a day
   $ connector-sync publish lake --new-generation      all rows again; what was published before no longer counts
-  $ connector-sync publish status                     what each target holds
+  $ connector-sync publish status                     what each target holds; of a named one each entity
   $ connector-sync publish check lake                 read it back: files, hashes, rows, numbers
   $ connector-sync publish prune --dry-run            what is older than "keep" of the config
 

@@ -13,7 +13,7 @@ import { errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
 import { sizeText } from './publication-text.ts';
 
-/** What each target holds, and whether something newer is stored. */
+/** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
 export async function runPublishStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await ofEach(context, names, async (target) => {
@@ -51,6 +51,16 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
     terminal.print(
       `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}, ${state}`,
     );
+    const known = entities.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
+    const [oldest] = known;
+    const never = entities.length - known.length;
+    const parts = [
+      counted(entities.length, 'entity', 'entities'),
+      ...(oldest === undefined ? [] : [`complete as of ${longAgo(oldest, clock.now())} or later`]),
+      ...(never === 0 ? [] : [`${count(never)} never read completely`]),
+    ];
+    terminal.print(`  ${parts.join(', ')}`);
+    if (names.length === 0) return exitCodes.ok;
     const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
       `${connector}/${entity}`,
       String(generation),

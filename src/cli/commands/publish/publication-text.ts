@@ -135,7 +135,6 @@ export function staleEntities(
 }
 
 export function staleText({ connector, entity, asOf }: StaleEntity, nowMs: number): string {
-  const age =
-    asOf === null ? 'never read completely' : `complete as of ${roughly(nowMs - Date.parse(asOf))} ago`;
+  const age = asOf === null ? 'never read completely' : `${roughly(nowMs - Date.parse(asOf))} old`;
   return `${connector}/${entity} (${age})`;
 }
