@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { keyTextOf, type Column, type ColumnValue } from '../../src/core/records.ts';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
 import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
 import { readText } from '../../src/sinks/postgres/text.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
+import { isCommit, startPostgresProxy, type Passing } from '../support/postgres-proxy.ts';
 import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import {
   addColumns,
@@ -289,4 +290,44 @@ describe('a target in PostgreSQL', () => {
     await publishModel(target, model);
     expect((await target.newest())?.manifest.publication).toBe(2);
   });
+
+  it.for(['answer', 'request'] as const)(
+    'knows whether it has published when the %s of COMMIT is lost',
+    async (lost, { folder }) => {
+      const proxy = await startPostgresProxy(server.port);
+      onTestFinished(() => proxy.close());
+      const place = placeOf(folder);
+      const hosts = [{ host: '127.0.0.1', port: proxy.port }];
+      let isArmed = false;
+      let cuts = 0;
+      proxy.rule((): Passing => {
+        let isAnswered = true;
+        return {
+          fromClient: (bytes) => {
+            if (!isArmed || !isCommit(bytes) || cuts > 0) return bytes.length;
+            cuts += 1;
+            isAnswered = false;
+            return lost === 'answer' ? bytes.length : 0;
+          },
+          fromServer: ({ length }) => (isAnswered ? length : 0),
+        };
+      });
+      await using target = openPostgresTarget(
+        { ...place, connection: { ...place.connection, hosts } },
+        untilEnd,
+      );
+      const model = emptyModel();
+      const entity = people(model);
+      await publishModel(target, model);
+      store(model, entity, { id: 'p4' });
+      isArmed = true;
+      const published = publishModel(target, model);
+      if (lost === 'answer') expect(await published).toBe('published');
+      else await expect(published).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+      expect(cuts).toBe(1);
+      const newest = (await target.newest())?.manifest.publication;
+      expect(newest).toBe(lost === 'answer' ? 2 : 1);
+      expect(await ask(`SELECT id FROM ${schemaOf(folder)}.news__people`)).toHaveLength(newest === 2 ? 4 : 3);
+    },
+  );
 });

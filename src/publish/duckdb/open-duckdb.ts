@@ -19,7 +19,7 @@ const settings = {
   autoinstall_known_extensions: 'false',
   autoload_known_extensions: 'false',
   allow_community_extensions: 'false',
-  memory_limit: '512MB',
+  memory_limit: '256MB',
   threads: '2',
   preserve_insertion_order: 'false',
 };

@@ -104,7 +104,10 @@ async function takeNumber(
   return true;
 }
 
-/** Where the answer is lost, the server is asked whether it was stored: then it was. */
+/**
+ * Where the answer is lost, the server is asked whether it was stored. Where it is not seen there, it counts as failed: the next publication follows what is
+ * there then, whatever became of this one.
+ */
 async function storeAll(tx: Session, { server, at }: TableTarget, attempt: string): Promise<void> {
   try {
     tx.put('COMMIT');
