@@ -3,7 +3,6 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -217,11 +216,11 @@ describe('a folder', () => {
   });
 
   it('finds its newest publication also where the note of it is wrong, old or gone', async () => {
-    await publishRuns(3);
+    await publishRuns(2);
     for (const text of ['{"publication": 9000}', '{"publication": 1}', 'nonsense', '{"publication": 1e99}']) {
       writeFileSync(join(world.lake, '_latest.json'), text);
       await using target = world.target();
-      expect((await target.newest())?.manifest.publication).toBe(3);
+      expect((await target.newest())?.manifest.publication).toBe(2);
     }
   });
 
@@ -289,13 +288,6 @@ describe('a folder', () => {
       expect(await problems()).toEqual([]);
     },
   );
-
-  it('can be moved: names are relative', async () => {
-    await publishRuns(2);
-    renameSync(world.lake, `${world.lake}-moved`);
-    renameSync(`${world.lake}-moved`, world.lake);
-    expect(await problems()).toEqual([]);
-  });
 
   it('is probed by two writes of one name, and holds nothing more afterwards', async () => {
     await publishRuns(1);
