@@ -1,7 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Catalogue } from '../../../src/publish/schema/catalogue.ts';
 import { generate } from '../../../src/publish/schema/generate.ts';
 import { isPlainName, quoteName, quoteText } from '../../../src/publish/schema/quote-name.ts';
+import { blocksOf as blocksIn } from '../../support/document-commands.ts';
 import { readDbtProject, type DbtProject, type Relations } from '../../support/publish/dbt-project.ts';
 import {
   openDuckdb,
@@ -110,6 +113,42 @@ describe('generated dbt models', () => {
     );
     await database.run('update stg_newsletter__list_members set id = null');
     expect(await failing(database, project)).toContain('not_null stg_newsletter__list_members.id');
+  });
+});
+
+describe('the guides', () => {
+  const blocksOf = (guide: string, language: string): readonly string[] =>
+    blocksIn(`docs/guides/${guide}.md`, language);
+
+  it('ask DuckDB for the current rows of one entity', async () => {
+    const [sql = ''] = blocksOf('duckdb', 'sql');
+    await using database = await openDuckdb();
+    const rows = await database.run(
+      sql
+        .replace("'lake/", `'${join(world.cli.folder, 'lake')}/`)
+        .replace('read_parquet', 'read_json')
+        .replace('.parquet', '.jsonl'),
+    );
+    expect(rows).toHaveLength(sinkRows.get('newsletter__list_members')?.length ?? 0);
+  });
+
+  it('ask a target in PostgreSQL how complete it is', async () => {
+    await using database = await openPostgres();
+    const [sql = ''] = blocksOf('postgres-target', 'sql');
+    const rows = await database.run(sql.replaceAll('raw.', 'mart_of_models.'));
+    expect(rows.length).toBeGreaterThan(10);
+    expect(rows.every(({ number, as_of: asOf }) => number === '2' && asOf !== null)).toBe(true);
+    await expect(
+      database.run('select * from mart_of_models.newsletter__list_members_current'),
+    ).resolves.toHaveLength(sinkRows.get('newsletter__list_members')?.length ?? 0);
+  });
+
+  it('wait for a publication in Python', () => {
+    const code =
+      blocksOf('airflow-and-dagster', 'python').find((block) => block.includes('def newer_than')) ?? '';
+    const lake = join(world.cli.folder, 'lake');
+    const asked = `${code}\nprint(newer_than(1, ${JSON.stringify(lake)}), newer_than(2, ${JSON.stringify(lake)}))`;
+    expect(execFileSync('python3', ['-c', asked], { encoding: 'utf8' })).toBe('2 None\n');
   });
 });
 
