@@ -1,13 +1,12 @@
 import path from 'node:path';
 import { describe } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { keyTextOf, type ColumnValue } from '../../src/core/records.ts';
 import { openDuckdbTarget } from '../../src/publish/duckdb/duckdb-target.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { isLong } from '../support/trials.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
-import { askDuckdbFile, duckdbTexts } from '../support/publish/read-duckdb-file.ts';
-import { identifier } from '../support/publish/duckdb.ts';
+import { duckdbTableRows } from '../support/publish/read-tables.ts';
+import { tableOf } from '../support/publish/stored-model.ts';
 
 function fileOf(folder: string): string {
   return path.join(folder, 'desk.duckdb');
@@ -20,21 +19,8 @@ function open(folder: string): Target {
 describe('a target in a DuckDB file', () => {
   const kind: TargetKind = {
     open: async (folder) => open(folder),
-    rows: async (folder, { connector, entity, columns, key }) => {
-      const sql = `SELECT * FROM ${identifier(connector)}.${identifier(entity)}`;
-      const found = await askDuckdbFile(fileOf(folder), sql);
-      return new Map(
-        found.map((row) => {
-          const texts = duckdbTexts(row);
-          const parts = key.map((name): ColumnValue => {
-            const text = texts[name] ?? null;
-            const isInteger = columns.some((column) => column.name === name && column.type === 'integer');
-            return isInteger && text !== null ? BigInt(text) : text;
-          });
-          return [keyTextOf(parts), texts];
-        }),
-      );
-    },
+    rows: async (folder, entity) =>
+      await duckdbTableRows(fileOf(folder), { connector: entity.connector, table: tableOf(entity) }),
   };
   targetContract(kind, isLong);
 });

@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
-import { keyTextOf, type Column, type ColumnValue } from '../../src/core/records.ts';
+import type { Column } from '../../src/core/records.ts';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
-import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
-import { readText } from '../../src/sinks/postgres/text.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
 import { isCommit, startPostgresProxy, type Passing } from '../support/postgres-proxy.ts';
 import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
@@ -12,14 +10,14 @@ import {
   addColumns,
   addEntity,
   emptyModel,
-  numberText,
   publishModel,
   remove,
   store,
-  type ModelRow,
+  tableOf,
   type StoredEntity,
   type StoredModel,
 } from '../support/publish/stored-model.ts';
+import { postgresTableRows } from '../support/publish/read-tables.ts';
 import { it } from '../support/it.ts';
 import { isLong } from '../support/trials.ts';
 
@@ -51,44 +49,15 @@ async function ask(sql: string): Promise<readonly TextRow[]> {
   return (await client.query<TextRow>(sql)).rows;
 }
 
-function cell(type: Column['type'] | 'instant', text: string | null): string | null {
-  if (text === null) return null;
-  if (type === 'string') return readText(text);
-  if (type === 'number') return numberText(Number(text));
-  if (type === 'boolean') return text === 't' ? 'true' : 'false';
-  return type === 'instant' ? new Date(text).toISOString() : text;
-}
-
 function kindOf(deletes: PostgresPlace['deletes']): TargetKind {
   return {
     open: async (folder) => openPostgresTarget(placeOf(folder, deletes), untilEnd),
-    rows: async (folder, { connector, entity, columns, key }) => {
-      const found = await ask(
-        `SELECT * FROM ${schemaOf(folder)}.${quoted(tableName(connector, entity))} WHERE NOT _deleted`,
-      );
-      return new Map(
-        found.map((row): [string, ModelRow] => {
-          const typed = [...columns, ...own].map(({ name, type }) => [name, cell(type, row[name] ?? null)]);
-          const read = Object.fromEntries(typed) as ModelRow;
-          return [keyTextOf(key.map((name) => keyPart(columns, name, read[name] ?? null))), read];
-        }),
-      );
-    },
+    rows: async (folder, entity) =>
+      await postgresTableRows(client, schemaOf(folder), {
+        connector: entity.connector,
+        table: tableOf(entity),
+      }),
   };
-}
-
-const own = [
-  { name: '_extra', type: 'any' },
-  { name: '_seq', type: 'integer' },
-  { name: '_changed_at', type: 'instant' },
-  { name: '_run_id', type: 'string' },
-  { name: '_deleted', type: 'boolean' },
-  { name: '_deleted_at', type: 'instant' },
-] as const;
-
-function keyPart(columns: readonly Column[], name: string, text: string | null): ColumnValue {
-  const type = columns.find((column) => column.name === name)?.type;
-  return type === 'integer' && text !== null ? BigInt(text) : text;
 }
 
 describe('a target in PostgreSQL that marks deletes', () => {
