@@ -17,6 +17,7 @@ const entryPoints = [
   'src/search/process/search-process.ts',
   'src/search/process/watch-parent.ts',
   'src/service/store/store-process.ts',
+  'src/publish/parquet/parquet-process.ts',
 ];
 
 const shared = {

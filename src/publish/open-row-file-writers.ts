@@ -1,26 +1,35 @@
 import type { StoredRecord } from '../sinks/record-reader.ts';
+import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
 import type { RowFile } from './row-file.ts';
 import type { RowFiles, RowFilesOptions, RowFileWriters, WrittenFile } from './row-files.ts';
-import { csvText, jsonlText } from './row-text.ts';
+import { csvText, jsonlText, keyColumns } from './row-text.ts';
 import { createTextFile } from './text-file.ts';
 
-/** Opens nothing before it is asked to. */
+/** Opens nothing and starts no process before it is asked to. */
 export function openRowFileWriters(): RowFileWriters {
-  return {
-    open: (options) => Promise.resolve(openRowFiles(options, createFile)),
-    [Symbol.asyncDispose]: () => Promise.resolve(),
+  let parquet: ParquetProcess | null = null;
+  const create: CreateFile = async (path, options) => {
+    switch (options.format) {
+      case 'jsonl':
+        return await createTextFile(path, jsonlText(options));
+      case 'csv':
+        return await createTextFile(path, csvText(options));
+      case 'parquet': {
+        if (parquet?.isEnding() !== false) parquet = openParquetProcess();
+        const isKey = keyColumns(options);
+        const columns = options.columns.map(({ name, type }, index) => ({
+          name,
+          type,
+          isKey: isKey[index] === true,
+        }));
+        return await parquet.create(path, columns);
+      }
+    }
   };
-}
-
-async function createFile(path: string, options: RowFilesOptions): Promise<RowFile> {
-  switch (options.format) {
-    case 'jsonl':
-      return await createTextFile(path, jsonlText(options));
-    case 'csv':
-      return await createTextFile(path, csvText(options));
-    case 'parquet':
-      throw new Error('parquet is not written yet');
-  }
+  return {
+    open: (options) => Promise.resolve(openRowFiles(options, create)),
+    [Symbol.asyncDispose]: async () => await parquet?.[Symbol.asyncDispose](),
+  };
 }
 
 type CreateFile = (path: string, options: RowFilesOptions) => Promise<RowFile>;

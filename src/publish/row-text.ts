@@ -16,7 +16,10 @@ export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted
 
 type Shape = Pick<RowFilesOptions, 'table' | 'columns'>;
 
-/** A JSON object on a line, every column in it; of a deleted record those of the key alone. */
+/**
+ * A JSON object on a line, every column in it; of a deleted record those of the key alone. Half of a surrogate pair, which has no UTF-8 form,
+ * is U+FFFD: many readers refuse a whole file for its escape.
+ */
 export function jsonlText({ table, columns }: Shape): RowText {
   const isKey = keyColumns({ table, columns });
   const writers = columns.map(({ name, type }) => columnWriter({ name, type }));
@@ -31,9 +34,19 @@ export function jsonlText({ table, columns }: Shape): RowText {
       }
       if (!isDeleted) line += `"_extra":${extra === null ? 'null' : onOneLine(extra)},`;
       const deletedAt = isDeleted ? `"${changedAt}"` : 'null';
-      return `${line}"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)},"_deleted":${isDeleted},"_deleted_at":${deletedAt}}\n`;
+      line += `"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)},"_deleted":${isDeleted},"_deleted_at":${deletedAt}}\n`;
+      return line.includes('\\ud') ? withoutHalves(line) : line;
     },
   };
+}
+
+// Every escape, so that the second backslash of two begins none; a pair of halves before a half alone.
+const escape = /\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)/gi;
+
+function withoutHalves(json: string): string {
+  return json.replace(escape, (found) =>
+    found.length === 6 && /^\\ud[89a-f]/i.test(found) ? '\ufffd' : found,
+  );
 }
 
 /** RFC 4180 with a heading: as `csvFormat` writes cells. */
