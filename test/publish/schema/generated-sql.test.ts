@@ -19,7 +19,7 @@ import {
 } from '../../support/publish/schema-world.ts';
 import { isLong } from '../../support/trials.ts';
 
-const targets = ['lake', 'sheets', 'mart'];
+const targets = ['lake', 'sheets', 'mart', ...(isLong ? ['desk'] : [])];
 /** In `npm test` each format is read once. */
 const fileTargets = isLong ? ['lake', 'sheets'] : ['lake'];
 const catalogues = new Map<string, Catalogue>();
@@ -50,6 +50,29 @@ describe('generated statements', () => {
       expect(await rowsOf(database, name, (table) => `connector_sync.${table}`)).toEqual(sinkRows);
     },
   );
+
+  it('of earlier columns load later files into DuckDB, and of later columns earlier ones', async () => {
+    const catalogue = catalogueOf('lake');
+    const [lists, ...others] = catalogue.tables.toSorted((left) =>
+      left.name === 'newsletter__lists' ? -1 : 1,
+    );
+    if (lists === undefined) throw new Error('no lists');
+    const columns = [
+      ...lists.columns.slice(0, -1),
+      { name: 'added', field: 'added', type: 'object' as const },
+    ];
+    const changed = { ...catalogue, tables: [{ ...lists, columns }, ...others] };
+    await using database = await openDuckdb();
+    await database.run(
+      generate(changed, 'duckdb')
+        .map(({ body }) => body)
+        .join('\n'),
+    );
+    const rows = await database.run('select * from connector_sync.newsletter__lists');
+    expect(rows).toHaveLength(sinkRows.get('newsletter__lists')?.length ?? 0);
+    expect(rows[0]).toMatchObject({ added: null, id: expect.any(String) as string });
+    expect(rows[0]).not.toHaveProperty(lists.columns.at(-1)?.name ?? '');
+  });
 
   it('make and load tables in PostgreSQL that equal the sink, however often they run', async () => {
     await using database = await openPostgres();
@@ -87,6 +110,21 @@ describe('generated dbt models', () => {
     expect(await rowsOf(database, 'mart', (table) => `models.stg_${table}`)).toEqual(sinkRows);
     expect(await failing(database, project)).toEqual([]);
   });
+
+  it.runIf(isLong)(
+    'give the rows of the sink over a DuckDB file that is kept, and their tests pass',
+    async () => {
+      await using database = await openDuckdb();
+      await database.run(`attach '${join(world.cli.folder, 'desk.duckdb')}' as desk (read_only)`);
+      const project = projectOf('desk', {
+        source: ({ identifier }, schema) => `desk."${schema}".${identifier}`,
+        ref: (model) => model,
+      });
+      await makeModels(database, project, 'view');
+      expect(await rowsOf(database, 'desk', (table) => `stg_${table}`)).toEqual(sinkRows);
+      expect(await failing(database, project)).toEqual([]);
+    },
+  );
 
   it('come with tests that fail where a row is doubled, orphaned or without its key', async () => {
     await using database = await openDuckdb();
@@ -189,6 +227,28 @@ describe('names', () => {
       const [row] = await database.run(`select ${columns.join(', ')}`);
       expect(row).toEqual(Object.fromEntries(names.map((name) => [name, name])));
     }
+  });
+});
+
+describe.runIf(isLong)('after a new generation', () => {
+  it('what was generated before loads its rows alone into DuckDB, and models that are generated again read them', async () => {
+    const before = textOf('lake', 'duckdb');
+    await world.cli.json('reset', 'newsletter/list_members', '--data', '--yes');
+    world.cli.moveTo(5);
+    await world.cli.json('sync', ...schemaConnectors, '--full');
+    await world.publish('lake');
+    catalogues.set('lake', await world.catalogue('lake'));
+    const members = catalogueOf('lake').tables.find(({ name }) => name === 'newsletter__list_members');
+    expect(members?.generation).toBeGreaterThan(1);
+    await using database = await openDuckdb();
+    await database.run(before);
+    expect(await rowsOf(database, 'lake', (table) => `connector_sync.${table}`)).toEqual(await world.rows());
+    const project = projectOf('lake', {
+      source: ({ config }) => config.meta?.external_location ?? 'no location',
+      ref: (model) => model,
+    });
+    await makeModels(database, project, 'view');
+    expect(await rowsOf(database, 'lake', (table) => `stg_${table}`)).toEqual(await world.rows());
   });
 });
 

@@ -39,6 +39,7 @@ const targets = (postgresUrl: string): string => `publish:
   lake: { type: files, directory: ./lake, format: jsonl, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
   sheets: { type: files, directory: ./sheets, format: csv, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
   mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
+  desk: { type: duckdb, path: ./desk.duckdb, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
 `;
 
 export async function openSchemaWorld(): Promise<SchemaWorld> {

@@ -2,7 +2,7 @@ import type { Catalogue, CatalogueTable } from '../catalogue.ts';
 import { duckdbTypes, readFiles, rootOf } from '../duckdb-rows.ts';
 import { quoteName, quoteText } from '../quote-name.ts';
 import type { DialectText } from './dialect-text.ts';
-import { definedColumns, heading, newestRows, schemaName, viewIn } from './sql-text.ts';
+import { definedColumns, heading, namesOf, newestRows, schemaName, viewIn } from './sql-text.ts';
 
 const own = (text: string): string => quoteText(text, 'duckdb');
 
@@ -91,11 +91,12 @@ set variable connector_sync_list = (
     select coalesce(list(path), []) from connector_sync_files
     where connector = ${own(table.connector)} and entity = ${own(table.entity)}
 );
-set variable connector_sync_read = case
-    when len(getvariable('connector_sync_list')) = 0 then 'from connector_sync_rows where false'
-    else ${own(`from ${read}`)}
+set variable connector_sync_read = 'select * from connector_sync_rows where false' || case
+    when len(getvariable('connector_sync_list')) = 0 then ''
+    else ${own(` union all by name select * from ${read}`)}
 end;
 insert into connector_sync_rows by name
+select ${namesOf(table, 'duckdb').join(', ')}
 from query(getvariable('connector_sync_read'));
 create or replace table ${viewIn(table)} as
 ${newestRows(table, 'connector_sync_rows', 'duckdb')}
