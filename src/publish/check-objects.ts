@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
-import type { PublishedEntity, PublishedFile, StoredManifest } from './manifest.ts';
+import type { PublishedFile, StoredManifest } from './manifest.ts';
 import { manifestName, readManifests } from './object-manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { TargetCheck } from './target.ts';
@@ -38,8 +38,8 @@ export async function checkObjects(store: ObjectStore, signal: AbortSignal): Pro
     oldest ??= publication;
     counts.publications += 1;
     checkLink(before, stored, note);
+    if (before !== null) checkFollows(before, stored, note);
     for (const entity of entities) {
-      if (before !== null) checkFollows(before, stored, entity, note);
       for (const file of [...entity.files, ...(entity.snapshot?.files ?? [])]) {
         signal.throwIfAborted();
         counts.files += 1;
@@ -80,17 +80,17 @@ function checkLink(
 
 /** Every change is in exactly one publication: an entity goes on where it ended, or begins anew. */
 function checkFollows(
-  { manifest: { entities } }: StoredManifest,
-  { manifest: { publication } }: StoredManifest,
-  entity: PublishedEntity,
+  { manifest: before }: StoredManifest,
+  { manifest: { publication, entities } }: StoredManifest,
   note: (text: string) => void,
 ): void {
-  const name = `${entity.connector}/${entity.entity}`;
-  const last = entities.find((one) => `${one.connector}/${one.entity}` === name);
-  const isGoingOn = last?.generation === entity.generation;
-  const expected = isGoingOn ? last.through : 0;
-  if (entity.after !== expected) {
-    note(`Publication ${publication}: ${name} goes on behind change ${entity.after}, expected ${expected}`);
+  const lastByName = new Map(before.entities.map((one) => [`${one.connector}/${one.entity}`, one]));
+  for (const { connector, entity, generation, after } of entities) {
+    const name = `${connector}/${entity}`;
+    const last = lastByName.get(name);
+    const expected = last?.generation === generation ? last.through : 0;
+    if (after === expected) continue;
+    note(`Publication ${publication}: ${name} goes on behind change ${after}, expected ${expected}`);
   }
 }
 

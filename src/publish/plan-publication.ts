@@ -67,35 +67,42 @@ export function planPublication(
   wishes: Wishes,
 ): PublicationPlan {
   const publication = (newest?.publication ?? 0) + 1;
+  const publishedByName = new Map((newest?.entities ?? []).map((one) => [nameOf(one), one]));
   const ofAll = reasonForAll(newest, stored, wishes);
   const entities = stored.connectors.flatMap((connector) =>
     connector.entities.map((entity) => {
-      const published = newest?.entities.find(isOf(connector.connector, entity.table.entity)) ?? null;
-      return planEntity({ publication, connector, entity, published, ofAll, wishes });
+      const name = nameOf({ connector: connector.connector, entity: entity.table.entity });
+      const published = publishedByName.get(name) ?? null;
+      return planEntity({ publication, name, connector, entity, published, ofAll, wishes });
     }),
   );
-  const isKept = ({ connector, entity }: PublishedEntity): boolean =>
-    wishes.snapshot === null ||
-    stored.connectors.some((one) => one.connector === connector && one.declared.includes(entity));
-  const unchanged = (newest?.entities ?? []).filter(
-    (one) => isKept(one) && !entities.some(({ planned }) => isOf(planned.connector, planned.entity)(one)),
+  const planned = new Set(entities.map((one) => nameOf(one.planned)));
+  const declared = new Set(
+    stored.connectors.flatMap((one) =>
+      one.declared.map((entity) => nameOf({ connector: one.connector, entity })),
+    ),
   );
+  const unchanged = (newest?.entities ?? [])
+    .filter((one) => !planned.has(nameOf(one)) && (wishes.snapshot === null || declared.has(nameOf(one))))
+    .map(withoutRows);
   const isNeeded =
     isSnapshotNeeded(newest, wishes) ||
-    entities.some(({ planned: { connector, entity, asOf, isNewGeneration }, hasNewColumns }) => {
-      const published = newest?.entities.find(isOf(connector, entity));
-      return isNewGeneration || hasNewColumns || published?.asOf !== asOf;
-    });
-  return { publication, entities, unchanged: unchanged.map(withoutRows), isNeeded };
+    entities.some(
+      (one) =>
+        one.planned.isNewGeneration ||
+        one.hasNewColumns ||
+        publishedByName.get(nameOf(one.planned))?.asOf !== one.planned.asOf,
+    );
+  return { publication, entities, unchanged, isNeeded };
+}
+
+function nameOf({ connector, entity }: Pick<PublishedEntity, 'connector' | 'entity'>): string {
+  return `${connector}/${entity}`;
 }
 
 function isSnapshotNeeded(newest: Manifest | null, { snapshot }: Wishes): boolean {
   if (newest === null || snapshot === null) return false;
   return snapshot === 'asked' || newest.entities.some(({ base }) => base < newest.publication);
-}
-
-function isOf(connector: string, entity: string): (one: PublishedEntity) => boolean {
-  return (one) => one.connector === connector && one.entity === entity;
 }
 
 /** Its files are in the publication that it is from. */
@@ -135,6 +142,8 @@ export function publishedRun(newest: Manifest, connector: ConnectorName): Publis
 
 interface Planning {
   readonly publication: number;
+  /** `connector/entity`, for people. */
+  readonly name: string;
   readonly connector: StoredConnector;
   readonly entity: StoredEntity;
   readonly published: PublishedEntity | null;
@@ -198,8 +207,7 @@ function sameColumns(left: readonly PublishedColumn[], right: readonly Published
   return JSON.stringify(left) === JSON.stringify(right);
 }
 
-function aheadError({ connector, entity, wishes }: Planning, through: number): SyncError {
-  const name = `${connector.connector}/${entity.table.entity}`;
+function aheadError({ name, connector, wishes }: Planning, through: number): SyncError {
   return new SyncError(
     `Target ${wishes.target} holds ${name} up to change ${through}, and the sink has changes up to ${connector.newestSeq} only: ` +
       'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
