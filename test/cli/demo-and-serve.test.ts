@@ -1,5 +1,6 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { freePort } from '../support/redis.ts';
@@ -22,6 +23,12 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
   expect(afterRuns.split('\n').filter((line) => line.length > 80)).toEqual([]);
   expect(first.stdout).toContain('    npx connector-sync status --config d/connector-sync.yaml\n');
   expect((await stat(join(folder, 'd', 'demo.db'))).size).toBeGreaterThan(100_000);
+  expect(first.stdout).toMatch(/^ {2}parquet: publication 1: [\d,]+ rows, 0 deletes, \d+ files, /m);
+  const [, sql = ''] = /^ {4}duckdb -c "(.*)"$/m.exec(first.stdout) ?? [];
+  const duckdb = await DuckDBInstance.create();
+  const asked = await (await duckdb.connect()).runAndReadAll(sql.replace("'d/", `'${folder}/d/`));
+  expect(asked.currentRowCount).toBe(30);
+  duckdb.closeSync();
 
   const second = await callCli(['demo', '--directory', 'd', '--json'], { cwd: folder });
   expect(second.code).toBe(0);

@@ -14,6 +14,8 @@ import { wholeNumber } from '../whole-number.ts';
 /** Where the demo's records came from, whatever port it was this time: else a second run would meet another identity. */
 export const demoBaseUrl = 'demo';
 export const demoDatabase = 'demo.db';
+/** The target of its publications, and the folder. */
+export const demoParquet = 'parquet';
 
 /** Environment through which the demo's own config gets what changes from run to run. */
 const demoVariables = {
@@ -56,6 +58,10 @@ function demoConfigText(schedule: DemoSchedule | null): string {
     schedule === null
       ? ''
       : `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`;
+  const publish =
+    schedule === null
+      ? `publish:\n  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }\n`
+      : '';
   const when = schedule === null ? '' : `    schedule: { cron: "${schedule.cron}" }\n`;
   return `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
 # use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
@@ -78,7 +84,7 @@ ${when}    concurrency: 8
     sink: demo
 ${when}    concurrency: 8
     rateLimit: { requestsPerSecond: 1000 }
-`;
+${publish}`;
 }
 
 interface DemoSettingsOptions {

@@ -4,13 +4,14 @@ import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../../app/open-app.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { Service } from '../../service/start-service.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
+import { duckdbCommand, publishDemo } from './demo-publication.ts';
 import { firstReports } from '../../app/find-run.ts';
 import { demoQueries, type DemoQuery, totalsText } from './demo-totals.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
@@ -78,7 +79,14 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   terminal.print(
     `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
   );
-  const { reports, first } = await syncAll(context, directory, service, secret);
+  const settings = await demoSettings(context, {
+    directory,
+    service,
+    secret,
+    schedule: null,
+    redisUrl: null,
+  });
+  const { reports, first } = await syncAll(context, settings);
   if (context.signal.aborted) {
     terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
     return exitCodes.interrupted;
@@ -89,31 +97,23 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
     sql,
     rows: querySqliteSink(database, sql),
   }));
+  const published = await publishDemo(context, settings);
   const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
   const ms = clock.now() - startedMs;
   terminal.printJson({ kind: 'demo', database, written, ms, answers });
   const lines = [
     ...totalsText(reports, first, ms),
     ...answers.flatMap(answerText),
+    '',
+    'Published for a warehouse, as numbered publications in files of Parquet:',
+    `  ${published}`,
     ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
   ];
   for (const line of lines) terminal.print(line);
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
-async function syncAll(
-  context: CommandContext,
-  directory: string,
-  service: Service,
-  secret: string,
-): Promise<DemoRuns> {
-  const settings = await demoSettings(context, {
-    directory,
-    service,
-    secret,
-    schedule: null,
-    redisUrl: null,
-  });
+async function syncAll(context: CommandContext, settings: Settings): Promise<DemoRuns> {
   await using app = await openApp({
     settings,
     clock: context.clock,
@@ -165,6 +165,7 @@ function nextSteps(
   const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
   const steps = [
     ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
+    ['Query it with DuckDB; of one key the row with the highest _seq counts:', duckdbCommand(directory)],
     ['Show what is stored, and when all of it was last read:', `${program} status --config ${config}`],
     ['Run it again: nothing has changed, so nothing is written:', again],
     ...(revision < maxSampleRevision
