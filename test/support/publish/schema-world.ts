@@ -35,17 +35,24 @@ export interface SchemaWorld extends AsyncDisposable {
 /** One in `npm test`: a sync takes longer than all else. */
 export const schemaConnectors = isLong ? ['newsletter', 'wiki'] : ['newsletter'];
 
-const targets = (postgresUrl: string): string => `publish:
-  lake: { type: files, directory: ./lake, format: jsonl, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
-  sheets: { type: files, directory: ./sheets, format: csv, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
-  mart: { type: postgres, url: "${postgresUrl}", schema: mart_of_models, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
-  desk: { type: duckdb, path: ./desk.duckdb, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }
-`;
+const targets = (postgresUrl: string): string =>
+  Object.entries({
+    lake: 'type: files, directory: ./lake',
+    lines: 'type: files, directory: ./lines, format: jsonl',
+    sheets: 'type: files, directory: ./sheets, format: csv',
+    mart: `type: postgres, url: "${postgresUrl}", schema: mart_of_models`,
+    desk: 'type: duckdb, path: ./desk.duckdb',
+  })
+    .map(
+      ([name, place]) =>
+        `  ${name}: { ${place}, when: by-hand, connectors: [${schemaConnectors.join(', ')}] }\n`,
+    )
+    .join('');
 
 export async function openSchemaWorld(): Promise<SchemaWorld> {
   const cli = await openCliWorld({ settings: '    freshWithin: 2h\n' });
   const { url } = await sharedPostgres();
-  appendFileSync(cli.config, targets(url));
+  appendFileSync(cli.config, `publish:\n${targets(url)}`);
   const settings = readSettings({ file: cli.config, env: cli.env });
   const target = (name: string): PublishSettings => {
     const found = settings.publish.get(name);
