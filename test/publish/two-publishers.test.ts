@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
+import { duckdb, literal } from '../support/publish/duckdb.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
@@ -120,6 +121,51 @@ it('a reader of all files, whatever the manifests say, never meets a torn one', 
   }
   expect(reads).toBeGreaterThan(10 * rounds);
 }, 600_000);
+
+it.skipIf(!isLong)(
+  'DuckDB that reads all Parquet files of a folder in a loop never fails, and finds the newest row of each key',
+  async () => {
+    const random = seededRandom(startSeed());
+    const rounds = repeats('TRIALS', { share: 2, full: 200 });
+    await using target = world.target('parquet');
+    const files = literal(join(world.lake, 'news/members/**/*.parquet'));
+    const newest = `SELECT id, _seq FROM read_parquet(${files}, union_by_name = true)
+      QUALIFY row_number() OVER (PARTITION BY list_id, id ORDER BY _seq DESC) = 1 AND NOT _deleted`;
+    const stored = async (): Promise<object> => {
+      const rows = seqsOf(await world.rows())['members'] ?? {};
+      return Object.fromEntries(Object.entries(rows).map(([key, seq]) => [JSON.parse(key)[1], seq]));
+    };
+    const states: object[] = [];
+    let reads = 0;
+    const done = new AbortController();
+    let reading = Promise.resolve();
+    const read = async (): Promise<object> =>
+      Object.fromEntries((await duckdb(newest)).map((row) => [row['id'], Number(row['_seq'])]));
+    for (let round = 0; round < rounds; round += 1) {
+      await changeSomething(random);
+      states.push(await stored());
+      await world.publish({ isSnapshotAsked: round % 3 === 0 }, target);
+      // Between two publications, and at any moment of one, the files of an entity have the one or the other state.
+      expect(await read()).toEqual(states.at(-1));
+      if (round > 0) continue;
+      reading = (async () => {
+        while (!done.signal.aborted) {
+          // The newest state may be published while DuckDB reads, and was not when it began.
+          const from = Math.max(0, states.length - 2);
+          const found = await read();
+          expect(states.slice(from)).toContainEqual(found);
+          reads += 1;
+        }
+      })();
+      // It is awaited below.
+      reading.catch(() => undefined);
+    }
+    done.abort();
+    await reading;
+    expect(reads).toBeGreaterThan(rounds);
+  },
+  600_000,
+);
 
 /** Looks as often as the process comes to it. */
 async function whileLooking<Result>(work: Promise<Result>, look: () => void): Promise<Result> {

@@ -57,6 +57,7 @@ export interface PublishWorld extends AsyncDisposable {
   /** The newest change of every row, deletes included. */
   rows(): Promise<Rows>;
   target(format?: FileFormat, wrap?: (store: ObjectStore) => ObjectStore): Target;
+  /** Into a target of its own unless one is given, which stays open. */
   publish(request?: Partial<PublishRequest>, target?: Target): Promise<PublishEnd>;
   /** Copies of the sink's files, as a backup makes them. */
   backup(): { restore(): Promise<void> };
@@ -98,6 +99,17 @@ export function openPublishWorld(): PublishWorld {
     opened ??= await openSink(sink, { clock });
     return await work(opened);
   };
+  const publishInto = async (into: Target, request: Partial<PublishRequest> = {}): Promise<PublishEnd> =>
+    await publishOnce(into, {
+      settings: { name: 'lake', connectors: [connectorOf(sink)], snapshotEveryMs: null, keepMs: null },
+      isSnapshotAsked: false,
+      isNewGenerationAsked: false,
+      by: { program: 'connector-sync test', host: 'here' },
+      clock,
+      signal: new AbortController().signal,
+      onProgress: () => undefined,
+      ...request,
+    });
   return {
     folder,
     lake,
@@ -114,19 +126,10 @@ export function openPublishWorld(): PublishWorld {
       });
     },
     rows: async () => await storedRows(sink, tables),
-    publish: async (request = {}, given) => {
-      const settings = { name: 'lake', connectors: [connectorOf(sink)], snapshotEveryMs: null, keepMs: null };
-      await using opened = given ?? target();
-      return await publishOnce(opened, {
-        settings,
-        isSnapshotAsked: false,
-        isNewGenerationAsked: false,
-        by: { program: 'connector-sync test', host: 'here' },
-        clock,
-        signal: new AbortController().signal,
-        onProgress: () => undefined,
-        ...request,
-      });
+    publish: async (request, given) => {
+      if (given !== undefined) return await publishInto(given, request);
+      await using own = target();
+      return await publishInto(own, request);
     },
     backup: () => {
       const copy = mkdtempSync(join(folder, 'backup-'));
