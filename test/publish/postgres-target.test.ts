@@ -151,6 +151,21 @@ describe('a target in PostgreSQL', () => {
     expect(rights).toEqual([{ table_name: 'news__people' }, { table_name: 'news__people_current' }]);
   });
 
+  it('keeps one row where keys differ in lone surrogates alone: the newest', async ({ folder }) => {
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model, 0);
+    store(model, entity, { id: 'x\ud800', name: 'first' });
+    store(model, entity, { id: 'x\ud801', name: 'second' });
+    await publishModel(target, model);
+    expect(await ask(`SELECT name FROM ${schemaOf(folder)}.news__people`)).toEqual([{ name: 'second' }]);
+    remove(model, entity, 'x\ud801');
+    store(model, entity, { id: 'x\ud800', name: 'third' });
+    await publishModel(target, model);
+    expect(await ask(`SELECT name FROM ${schemaOf(folder)}.news__people`)).toEqual([{ name: 'third' }]);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+  });
+
   it('touches no table of another program, and no schema of a sink', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);

@@ -26,9 +26,13 @@ export function startDuckdbProcess(
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: [`--max-old-space-size=${maxHeapMiB}`],
-    env: Object.fromEntries(
-      names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
-    ),
+    env: {
+      ...Object.fromEntries(
+        names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
+      ),
+      // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
+      MALLOC_ARENA_MAX: '2',
+    },
   });
   let ended: string | null = null;
   let waiting: {
