@@ -255,6 +255,38 @@ describe('a target in PostgreSQL', () => {
     expect(seen.size).toBeGreaterThan(rounds / 4);
   });
 
+  it('shows a transaction that began before a new generation the rows of before, whenever it looks', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model, 3);
+    await publishModel(target, model);
+    await ask('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    expect(await ask(`SELECT number FROM ${schema}._publications`)).toEqual([{ number: '1' }]);
+    people(model, 1);
+    await publishModel(target, model);
+    const before = await ask(`SELECT id FROM ${schema}.news__people_current`);
+    await ask('ROLLBACK');
+    expect(before).toHaveLength(3);
+    expect(await ask(`SELECT id FROM ${schema}.news__people_current`)).toHaveLength(1);
+  });
+
+  it('is taken where the newest publication is another one than the manifest follows', async ({ folder }) => {
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    store(model, entity, { id: 'p4' });
+    const restored = await publishModel(target, model, {
+      beforeCommit: async () =>
+        void (await ask(`UPDATE ${schemaOf(folder)}._publications SET sha256 = 'of another manifest'`)),
+    });
+    expect(restored).toBe('taken');
+    expect(await ask(`SELECT id FROM ${schemaOf(folder)}.news__people`)).toHaveLength(3);
+  });
+
   it('does not wait for the lock of another session for long, and says so', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
