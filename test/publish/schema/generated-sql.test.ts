@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Catalogue } from '../../../src/publish/schema/catalogue.ts';
@@ -220,6 +221,22 @@ describe('names', () => {
       const [row] = await database.run(`select ${columns.join(', ')}`);
       expect(row).toEqual(Object.fromEntries(names.map((name) => [name, name])));
     }
+  });
+});
+
+describe('after a snapshot', () => {
+  it('what was generated before begins with it in DuckDB', async () => {
+    const before = textOf(catalogueOf('lake'), 'duckdb');
+    await world.publish('lake', true);
+    const after = await world.catalogue('lake');
+    const files = after.tables.flatMap(({ paths }) => paths.files ?? []);
+    expect(files.length).toBeGreaterThan(10);
+    expect(files.filter(({ path }) => !path.includes('/snapshot/'))).toEqual([]);
+    // Readers that begin there need no earlier file.
+    rmSync(join(world.cli.folder, 'lake/newsletter/list_members/g1/changes'), { recursive: true });
+    await using database = await openDuckdb();
+    await database.run(before);
+    expect(await rowsOf(database, 'lake', (table) => `connector_sync.${table}`)).toEqual(sinkRows);
   });
 });
 

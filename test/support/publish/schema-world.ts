@@ -26,7 +26,7 @@ export type RowTexts = readonly string[];
 export interface SchemaWorld extends AsyncDisposable {
   readonly cli: CliWorld;
   target(name: string): PublishSettings;
-  publish(name: string): Promise<void>;
+  publish(name: string, isSnapshotAsked?: boolean): Promise<void>;
   catalogue(name: string): Promise<Catalogue>;
   /** By table name: what the sink has. */
   rows(): Promise<ReadonlyMap<string, RowTexts>>;
@@ -62,11 +62,11 @@ export async function openSchemaWorld(): Promise<SchemaWorld> {
   return {
     cli,
     target,
-    publish: async (name) => {
+    publish: async (name, isSnapshotAsked = false) => {
       await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
       const end = await publishOnce(opened, {
         settings: target(name),
-        isSnapshotAsked: false,
+        isSnapshotAsked,
         isNewGenerationAsked: false,
         by: { program: 'connector-sync test', host: 'here' },
         clock: systemClock,
