@@ -18,7 +18,7 @@ export interface ServedQueue {
   readonly worker: Worker;
   readonly watched: WatchedQueue;
   /** While held, it takes no new jobs; active jobs continue. */
-  hold(isHeld: boolean): Promise<void>;
+  readonly hold: (isHeld: boolean) => Promise<void>;
   readonly isHeld: () => boolean;
 }
 
@@ -52,20 +52,30 @@ export function serveQueues(context: WorkerContext, options: ServeOptions): read
   ];
 }
 
-/** Holds the queue of each sink that cannot be served now: a newer config has it, its file is missing, or every slot is taken. */
+interface SinkStates {
+  readonly isServed: (sink: string) => Promise<boolean>;
+  /** Of runs, which publications need no slots of. */
+  readonly isFull: (sink: string) => boolean;
+}
+
+/** Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every slot is taken, that of its runs alone. */
 export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],
-  isServed: (sink: string) => Promise<boolean>,
+  { isServed, isFull }: SinkStates,
   backoff: WorkerBackoff,
 ): Promise<void> {
   // During backoff all queues are paused; `backoff` resumes them.
   if (backoff.why() !== null) return;
   for (const sink of sinks) {
-    const isHeld = !(await isServed(sink.name));
-    const ofSink = [queues.syncs(sink.id), queues.publications(sink.id)];
-    for (const one of served) {
-      if (ofSink.includes(one.watched.queue)) await one.hold(isHeld);
+    const isAway = !(await isServed(sink.name));
+    const isHeld = new Map([
+      [queues.syncs(sink.id), isAway || isFull(sink.name)],
+      [queues.publications(sink.id), isAway],
+    ]);
+    for (const { watched, hold } of served) {
+      const isToHold = isHeld.get(watched.queue);
+      if (isToHold !== undefined) await hold(isToHold);
     }
   }
 }

@@ -101,11 +101,13 @@ async function work(
   const full = new Set<string>();
   let served: readonly ServedQueue[] = [];
   const isServed = async (sink: string): Promise<boolean> =>
-    (await context.ledger.lost(sink)) === null && !outdated.has(sink) && !full.has(sink);
+    (await context.ledger.lost(sink)) === null && !outdated.has(sink);
   let holding: Promise<void> = Promise.resolve();
   // One call at a time, so that the last call decides from the latest state.
   const holdQueues = (): Promise<void> =>
-    (holding = holding.catch(() => undefined).then(() => holdUnserved(context, served, isServed, backoff)));
+    (holding = holding
+      .catch(() => undefined)
+      .then(() => holdUnserved(context, served, { isServed, isFull: (sink) => full.has(sink) }, backoff)));
   const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
     if (full.size === 0) return;
     full.clear();

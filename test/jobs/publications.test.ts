@@ -8,12 +8,14 @@ import type { RunPublication, WorkerEvent } from '../../src/jobs/worker-context.
 import { startScript } from '../support/run-cli.ts';
 import {
   collect,
+  emptyLedger,
   eventually,
   isEnd,
   newsletter,
   ok,
   openWorkerBench,
   prefix,
+  untilAborted,
   warehouse,
   wiki,
   yearly,
@@ -98,6 +100,37 @@ describe('publications after syncs', () => {
     release();
     await begun.until(2);
     release();
+  });
+
+  it('need no slot of runs, and wait while the sink is away', async () => {
+    let found: string | null = null;
+    const makers = collect<string>();
+    const publish = (name: string): Promise<string> => {
+      makers.add(name);
+      return Promise.resolve('published');
+    };
+    const ledger = { ...emptyLedger, lost: () => Promise.resolve(found) };
+    const begun = collect<string>();
+    const run = untilAborted(() => begun.add('run'));
+    const more = {
+      targets: [lake],
+      publish,
+      ledger,
+      maxRuns: 1,
+      timings: { sinkWatchMs: 50, slotPatienceMs: 50 },
+    };
+    await bench.start(schedules, run, more);
+    await sync(newsletter);
+    await sync(wiki);
+    await begun.until(1);
+    await bench.untilEvents(isEnd('given-back'));
+    await addPublication(publications, 'lake', { retryDelayMs: 100 });
+    await makers.until(1);
+    found = 'moved';
+    await eventually(() => Promise.resolve(bench.lines.some(({ level }) => level === 'error')));
+    await addPublication(publications, 'lake', { retryDelayMs: 100 });
+    found = null;
+    await makers.until(2);
   });
 
   it('follow no sync that failed', async () => {
