@@ -22,8 +22,8 @@ export async function probeObjects(store: ObjectStore): Promise<void> {
 const mostProblems = 100;
 
 /**
- * Reads every manifest and every file that one names. The oldest manifest that is left may follow one that was pruned; from it on there is no gap, every
- * manifest has the hash that the next one names, and every entity goes on where it was.
+ * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned; from it on there is no gap, every
+ * manifest has the hash that the next one names, and every entity continues where it ended.
  */
 export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
   const counts = { publications: 0, files: 0, rows: 0, bytes: 0 };
@@ -54,7 +54,7 @@ export async function checkObjects(store: ObjectStore, signal: AbortSignal): Pro
   for (const { connector, entity, base } of before?.manifest.entities ?? []) {
     if (oldest === null || base >= oldest) continue;
     note(
-      `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that is left`,
+      `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
     );
   }
   return { ...counts, problems };
@@ -78,7 +78,7 @@ function checkLink(
   }
 }
 
-/** Every change is in exactly one publication: an entity goes on where it ended, or begins anew. */
+/** Every change is in exactly one publication: an entity continues where it ended, or starts from the beginning. */
 function checkFollows(
   { manifest: before }: StoredManifest,
   { manifest: { publication, entities } }: StoredManifest,
@@ -90,7 +90,7 @@ function checkFollows(
     const last = lastByName.get(name);
     const expected = last?.generation === generation ? last.through : 0;
     if (after === expected) continue;
-    note(`Publication ${publication}: ${name} goes on behind change ${after}, expected ${expected}`);
+    note(`Publication ${publication}: ${name} continues after change ${after}, expected ${expected}`);
   }
 }
 

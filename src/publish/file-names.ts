@@ -39,7 +39,7 @@ const shapes: Readonly<Record<string, string>> = {
   part: '\\d{4,}',
 };
 
-/** Matches what `partName` makes of this layout, and nothing that somebody else may have put there. */
+/** Matches what `partName` makes of this layout, and no file that another program may have put there. */
 export function partNamePattern(layout: string): RegExp {
   const pattern = layout
     .replaceAll('.', '\\.')

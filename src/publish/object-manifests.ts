@@ -32,7 +32,7 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
   }
 }
 
-/** Lists from the one on that was the newest when somebody wrote it down last. */
+/** Lists from the one on that `_latest.json` names. */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
   const noted = await notedNumber(store);
   const number = (await lastNumber(store, noted - 1)) ?? (noted > 1 ? await lastNumber(store, 0) : null);

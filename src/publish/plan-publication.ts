@@ -191,7 +191,7 @@ function reasonOfEntity(
   { table, tableId }: StoredEntity,
   key: readonly string[],
 ): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was dropped and made anew';
+  if (published.tableId !== tableId) return 'its table in the sink was dropped and made again';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }
@@ -211,7 +211,7 @@ function aheadError({ name, connector, wishes }: Planning, through: number): Syn
   return new SyncError(
     `Target ${wishes.target} holds ${name} up to change ${through}, and the sink has changes up to ${connector.newestSeq} only: ` +
       'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
-      `If this sink is the right one, begin anew with "publish ${wishes.target} --new-generation".`,
+      `If this sink is the right one, publish all rows again with "publish ${wishes.target} --new-generation".`,
     {
       code: 'TARGET_AHEAD',
       recovery: 'stop',

@@ -44,7 +44,7 @@ export async function pruneObjects(
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
   const newest = manifests.at(-1)?.publication ?? 0;
-  // The store's clock is told by what is written now.
+  // What is written now has the time of the store's clock.
   if (newest > 0 && !isDryRun) await store.replace(latestName, latestText(newest));
   const { nowMs, objects } = await findUnnamed(store, {
     pattern: partNamePattern(layout),
@@ -97,7 +97,7 @@ interface Search {
   readonly newest: number;
 }
 
-/** What attempts left that were killed. Its age is told by the newest file there: clocks of two machines differ. */
+/** What attempts left that were killed. Its age counts from the newest file there: clocks of two machines differ. */
 async function findUnnamed(
   store: ObjectStore,
   { pattern, named, newest }: Search,

@@ -8,7 +8,7 @@ export interface PublishRequest {
   readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
   /** All rows besides the changes, due or not. */
   readonly isSnapshotAsked: boolean;
-  /** Every entity begins anew, whatever the target holds. */
+  /** Every entity starts from the beginning, whatever the target holds. */
   readonly isNewGenerationAsked: boolean;
   readonly by: Manifest['by'];
   readonly clock: Clock;

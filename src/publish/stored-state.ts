@@ -71,7 +71,7 @@ async function hasReusedNumbers(
     const one = newest.entities.find(
       (other) => other.connector === connector && other.entity === table.entity,
     );
-    // A table that was made anew has numbers of its own.
+    // A table that was made again has numbers of its own.
     if (one?.tableId !== tableId) continue;
     for await (const records of reader.changes(
       connector,

@@ -11,7 +11,7 @@ export interface Target extends AsyncDisposable {
   newest(): Promise<StoredManifest | null>;
   /** In the order of their numbers, from `first` on. */
   manifests(first: number): AsyncIterable<StoredManifest>;
-  /** Prepares publication `number`; nobody sees anything of it before `commit`. */
+  /** Prepares publication `number`; no reader sees anything of it before `commit`. */
   begin(number: number): Promise<OpenPublication>;
   /** Rejects where no publication could be made: the place cannot be reached or written. Leaves nothing behind. */
   probe(): Promise<void>;
@@ -24,7 +24,7 @@ export interface Target extends AsyncDisposable {
   prune(keepFromMs: number | null, isDryRun: boolean): Promise<PrunedTarget>;
 }
 
-/** Disposed without `commit`, or after it said `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
+/** Disposed without `commit`, or after `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
 export interface OpenPublication extends AsyncDisposable {
   /** Writes the changes of an entity, and all its rows besides where `snapshot` is given. One entity at a time. */
   write(entity: PlannedEntity, rows: EntityRows): Promise<WrittenEntity>;

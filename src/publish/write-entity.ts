@@ -141,7 +141,7 @@ function readAhead<Batch>(batches: AsyncIterable<Batch>): {
   let next: Promise<IteratorResult<Batch, unknown>> | null = null;
   const ask = (): Promise<IteratorResult<Batch, unknown>> => {
     next ??= iterator.next();
-    // Whoever asks for it next meets its failure.
+    // The next caller gets its failure.
     next.catch(() => undefined);
     return next;
   };

@@ -69,7 +69,7 @@ function stepOf(error: unknown): string {
 }
 
 describe('a publisher that dies', () => {
-  it('at any step leaves the publication before or the whole next one, and another publisher goes on', async () => {
+  it('at any step leaves the publication before or the whole next one, and another publisher continues', async () => {
     await world.run(begun);
     await world.publish();
     for (const stopAt of triedSteps) {

@@ -182,7 +182,7 @@ describe('a commit', () => {
     expect(await problems()).toEqual([]);
   });
 
-  it('of which nobody knows whether it is there removes no file', async () => {
+  it('whose outcome is unknown removes no file', async () => {
     await world.run({ upserts: [['1', 'Ada']] });
     const lost = (store: ObjectStore): ObjectStore => ({
       ...store,

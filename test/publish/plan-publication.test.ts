@@ -70,7 +70,7 @@ function withColumns(...more: readonly Column[]): StoredEntity {
   return { ...storedMembers, table: { ...membersTable, columns: [...membersTable.columns, ...more] } };
 }
 
-/** Why members begin anew. */
+/** Why members begin a new generation. */
 function reasonOf({ entities }: PublicationPlan): string | null {
   return entities.find(({ planned }) => planned.entity === members)?.reason ?? null;
 }
@@ -103,7 +103,7 @@ describe('the plan of a publication', () => {
     ]);
   });
 
-  it('goes on where the newest publication ended', () => {
+  it('continues where the newest publication ended', () => {
     const newest = publish(null, stored());
     const { entities, isNeeded } = plan(newest, stored({ newestSeq: 25, newestRun: run2 }));
     expect(isNeeded).toBe(false);
@@ -160,9 +160,9 @@ describe('a new generation', () => {
 
   it.each<[what: string, StoredEntity | Partial<StoredConnector>, reason: string]>([
     [
-      'a table that was made anew',
+      'a table that was made again',
       { ...storedMembers, tableId: 'table-9' },
-      'its table in the sink was dropped and made anew',
+      'its table in the sink was dropped and made again',
     ],
     [
       'another key',
@@ -240,7 +240,7 @@ describe('a new generation', () => {
 describe('a target that is ahead of its sink', () => {
   const newest = publish(null, stored());
 
-  it('is refused, and the refusal says how to begin anew', () => {
+  it('is refused, and the refusal says how to publish all rows again', () => {
     expect(() => plan(newest, stored({ newestSeq: 9 }))).toThrow(
       expect.objectContaining({
         code: 'TARGET_AHEAD',
@@ -251,7 +251,7 @@ describe('a target that is ahead of its sink', () => {
     );
   });
 
-  it('is no obstacle for entities that begin anew', () => {
+  it('is no obstacle for entities that start from the beginning', () => {
     const reset = [storedMembers, storedLists].map((one) => ({ ...one, tableId: `${one.tableId}-new` }));
     expect(plan(newest, stored({ newestSeq: 9, entities: reset })).entities).toHaveLength(2);
   });

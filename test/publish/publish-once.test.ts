@@ -205,14 +205,14 @@ describe('a new generation', () => {
     });
     expect(await world.publish()).toMatchObject({
       newGenerations: [
-        { entity: members, reason: 'its table in the sink was dropped and made anew' },
-        { entity: 'member_opens', reason: 'its table in the sink was dropped and made anew' },
+        { entity: members, reason: 'its table in the sink was dropped and made again' },
+        { entity: 'member_opens', reason: 'its table in the sink was dropped and made again' },
       ],
     });
     await expectPublished();
   });
 
-  it.each(['at once', 'and has gone on'])('begins with a backup that was restored %s', async (when) => {
+  it.each(['at once', 'and has synced since'])('begins with a backup that was restored %s', async (when) => {
     await world.run({
       upserts: [
         ['1', 'Ada'],
@@ -224,7 +224,7 @@ describe('a new generation', () => {
     await world.publish();
     await backup.restore();
     // Its numbers are ahead of what was published then, and other rows have them.
-    if (when === 'and has gone on') {
+    if (when === 'and has synced since') {
       await world.run({
         upserts: [
           ['4', 'Dee'],
