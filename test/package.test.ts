@@ -39,6 +39,7 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'LICENSE',
     'README.md',
     'config/connector-sync.example.yaml',
+    'config/publication-1.schema.json',
     'dist/THIRD-PARTY-LICENSES.txt',
     'dist/core/errors.d.ts',
     'dist/definitions.json',

@@ -182,18 +182,18 @@ function failureOf(
     const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
     return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
   }
-  const isPassing = status >= 500 || [400, 408, 409, 412, 429].includes(status);
-  if (
-    status === 200 ||
-    (status === 400 && !/Digest|Timeout|Incomplete/.test(code)) ||
-    status === 501 ||
-    !isPassing
-  ) {
-    return stop(
-      `${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`,
-    );
+  if (passes(status, code)) {
+    return { text: `${answer} after up to ${attempts} attempts.`, recovery: 'retry' };
   }
-  return { text: `${answer} after up to ${attempts} attempts.`, recovery: 'retry' };
+  return stop(`${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`);
+}
+
+/** Whether the same request may succeed later. */
+function passes(status: number, code: string): boolean {
+  // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes another.
+  if (code === 'NoSuchUpload') return true;
+  if (status === 400) return /Digest|Timeout|Incomplete/.test(code);
+  return [408, 409, 412, 429].includes(status) || (status >= 500 && status !== 501);
 }
 
 /** For `catch`: null where the server says that there is no such object. */
