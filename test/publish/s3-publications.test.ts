@@ -29,8 +29,8 @@ afterEach(async () => {
   await fake[Symbol.asyncDispose]();
 });
 
-async function openTarget(): Promise<Target> {
-  const store = await openStore(fakePlace(fake.endpoint), { partBytes: 500, idleTimeoutMs: 100 });
+async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
+  const store = await openStore(fakePlace(fake.endpoint), { partBytes: 500, idleTimeoutMs });
   return world.target('jsonl', (): ObjectStore => store);
 }
 
@@ -73,7 +73,7 @@ describe('publications in a bucket', () => {
       fake.keepsConditions = keepsConditions;
       const random = seededRandom(startSeed());
       const states: object[] = [];
-      for (let round = 0; round < repeats('TRIALS', { share: 3, full: 150 }); round += 1) {
+      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 150 }); round += 1) {
         await change(random);
         const sink = seqsOf(await world.rows());
         states.push(sink);
@@ -81,7 +81,7 @@ describe('publications in a bucket', () => {
         const share = isLong && random() < 0.3 ? 0.6 : 0.1;
         fake.fault = () => (random() < share ? (faults[Math.floor(random() * faults.length)] ?? null) : null);
         const end = await world
-          .publish({ isSnapshotAsked: random() < 0.2 }, await openTarget())
+          .publish({ isSnapshotAsked: random() < 0.2 }, await openTarget(100))
           .catch((error: unknown) => error);
         fake.fault = () => null;
         if (end instanceof Error) {
@@ -107,7 +107,7 @@ describe('publications in a bucket', () => {
       const random = seededRandom(startSeed());
       fake.delayMs = () => random() * 3;
       let published = 0;
-      for (let round = 0; round < repeats('TRIALS', { share: 3, full: 200 }); round += 1) {
+      for (let round = 0; round < repeats('TRIALS', { share: 2, full: 200 }); round += 1) {
         await change(random);
         const ends = await Promise.all(
           [await openTarget(), await openTarget()].map(async (target) => await world.publish({}, target)),
