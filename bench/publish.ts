@@ -102,7 +102,8 @@ function watch(pid: number, seen: Map<number, Usage>): void {
     const peak = Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0);
     // In ticks of 10 ms.
     const cpuS = (Number(stat[11]) + Number(stat[12])) / 100;
-    seen.set(pid, { cpuS, peakMiB: Math.round(peak / 1024) });
+    // Of one that has ended and was not asked for yet, the memory is 0.
+    seen.set(pid, { cpuS, peakMiB: Math.max(seen.get(pid)?.peakMiB ?? 0, Math.round(peak / 1024)) });
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
     for (const child of children === '' ? [] : children.split(' ')) watch(Number(child), seen);
   } catch {
