@@ -68,14 +68,16 @@ async function planOf(
   const manifest = newest?.manifest ?? null;
   const stored: StoredConnector[] = [];
   for (const connector of connectors) stored.push(await readStoredConnector(reader, connector, manifest));
-  const isDue = isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now()));
+  const isDue =
+    target.hasFiles &&
+    (isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now())));
   return planPublication(
     manifest,
     { sinkId: reader.sinkId, connectors: stored },
     {
       target: name,
       isNewGenerationAsked,
-      snapshot: !isDue || !target.hasFiles ? null : isSnapshotAsked ? 'asked' : 'due',
+      snapshot: !isDue ? null : isSnapshotAsked ? 'asked' : 'due',
     },
   );
 }
