@@ -54,7 +54,7 @@ const maxThrottleWaitMs = 5_000;
 
 /**
  * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
- * taken. Throws QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
+ * taken. Throws CONFIG_INVALID where something of a target is missing here, QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
  */
 export async function startScheduledRuns(options: ScheduledRunsOptions): Promise<ScheduledRuns> {
   const opened: (() => unknown)[] = [];
@@ -81,8 +81,8 @@ async function openAll(
   const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
   const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
-  const tellError = gateErrors(log, clock);
   const targets = targetsOf(settings, connectors);
+  const tellError = gateErrors(log, clock);
   const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
   onOpened(() => budgets[Symbol.asyncDispose]());
   const ledgers = await openServedLedgers(connectors, clock);

@@ -109,6 +109,22 @@ describe('connector-sync publish', () => {
   });
 });
 
+describe('a target of which something is missing here', () => {
+  it('costs no sync, and keeps a worker that would publish into it from starting', async () => {
+    writeFileSync(
+      world.config,
+      readFileSync(world.config, 'utf8').replace("url: '${MART_URL}', when: by-hand", "url: '${MART_URL}'"),
+    );
+    const synced = await world.cli('sync', 'newsletter');
+    expect(synced.code).toBe(0);
+    expect(synced.stdout).toContain('\nlake: publication 1: ');
+    expect(synced.stderr).toMatch(/^Warning: target mart was not published to, .*MART_URL is not set/m);
+    const worker = await world.cli('worker', '--connectors', 'newsletter');
+    expect(worker).toMatchObject({ code: 2 });
+    expect(worker.stderr).toContain('publish.mart.url: the environment variable MART_URL is not set');
+  });
+});
+
 describe('connector-sync check', () => {
   it('says of each target whether it could be published to, and leaves nothing there', async () => {
     writeFileSync(path.join(world.folder, 'hand'), 'a file in the place of the folder');
