@@ -11,6 +11,11 @@ const useMs = 60_000;
 
 const maxTries = 12;
 
+interface ClaimStore extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 'remove'> {
+  /** Under a name that nothing has, as far as is known. */
+  readonly write: (name: string, text: string) => Promise<void>;
+}
+
 /**
  * `create` for a server that ignores conditions. Each writer puts a claim of its own beside the name and then lists all claims. It
  * writes only if its claim is the only one: of two writers, the one that lists later sees the other's claim, so they never both write. A writer that
@@ -18,7 +23,7 @@ const maxTries = 12;
  * refused. The claim of a writer that was killed counts for 15 minutes.
  */
 export async function createByClaim(
-  store: Pick<ObjectStore, 'list' | 'read' | 'replace' | 'remove'>,
+  store: ClaimStore,
   name: string,
   text: string,
   signal: AbortSignal,
@@ -33,7 +38,7 @@ export async function createByClaim(
     const isAlone = others.length === 0 && performance.now() - startedMs < useMs;
     if (isAlone && (await store.read(name)) === null) {
       // If this fails, the claim stays: the text may still arrive, and nobody else may write before.
-      await store.replace(name, text);
+      await store.write(name, text);
     }
     const found = isAlone ? await store.read(name) : null;
     await store.remove([claim, ...others.filter(({ isOver }) => isOver).map((other) => other.name)]);

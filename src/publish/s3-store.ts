@@ -15,6 +15,9 @@ export interface S3StoreOptions {
   readonly idleTimeoutMs?: number;
 }
 
+/** What a server makes of `If-None-Match`. */
+type Conditions = 'kept' | 'ignored' | 'unknown';
+
 /** Requests at once that remove. One object each: not every server can remove many in one request. */
 const removers = 8;
 
@@ -84,17 +87,23 @@ export async function openS3Store(
     }
   };
 
+  const writeIfNew = async (name: string, text: string): Promise<void> => {
+    const failure = await writeNew(name, text).then(() => null, asSyncError);
+    if (failure !== null && !isRefusal(failure)) throw failure;
+  };
+
   /** Writes the same object on condition that it is not there, again if it was not: who ignores conditions says that it was written. */
-  const hasConditions = async (): Promise<boolean> => {
+  const tryConditions = async (): Promise<Conditions> => {
     for (let tried = 1; tried <= 2; tried += 1) {
       const failure = await writeNew('_conditions', '{}\n').then(() => null, asSyncError);
-      if (failure !== null && isRefusal(failure)) return true;
-      if (failure?.context['status'] === 501) return false;
-      if (failure !== null) throw failure;
+      if (failure === null) continue;
+      if (isRefusal(failure)) return 'kept';
+      if (isUnknownHeader(failure)) return 'unknown';
+      throw failure;
     }
-    return false;
+    return 'ignored';
   };
-  let conditions: boolean | null = null;
+  let conditions: Conditions | null = null;
 
   return {
     list,
@@ -112,9 +121,11 @@ export async function openS3Store(
       await rm(staged);
     },
     create: async (name, text) => {
-      conditions ??= await hasConditions();
-      if (conditions) return await createByCondition(name, text);
-      return await createByClaim({ list, read, replace, remove }, name, text, s3.signal);
+      conditions ??= await tryConditions();
+      if (conditions === 'kept') return await createByCondition(name, text);
+      // With the condition all the same where that is possible: for a server that keeps it at times.
+      const write = conditions === 'ignored' ? writeIfNew : replace;
+      return await createByClaim({ list, read, replace, remove, write }, name, text, s3.signal);
     },
     replace,
     remove,
@@ -138,6 +149,11 @@ function asSyncError(error: unknown): SyncError {
 /** The name is taken (412), or another conditional request for it is under way (409). */
 function isRefusal({ context }: SyncError): boolean {
   return context['status'] === 412 || context['status'] === 409;
+}
+
+/** The server knows no conditions, and says so: 501, or an argument that it does not take. */
+function isUnknownHeader({ context }: SyncError): boolean {
+  return context['status'] === 501 || context['code'] === 'InvalidArgument';
 }
 
 function notS3({ bucket }: S3Place): SyncError {

@@ -67,6 +67,19 @@ describe('a server that ignores conditions', () => {
     expect([...fake.objects.keys()].filter((key) => key.includes('_claims/'))).toEqual([]);
   });
 
+  it('overwrites nothing where it keeps conditions at times', async () => {
+    const { fake, store } = await openForgetful();
+    await store.create('other.json', '{}');
+    fake.keepsConditions = true;
+    fake.fault = ({ operation, key, headers }) => {
+      const isWritten = operation === 'put' && key.endsWith('1.json') && headers['if-none-match'] === '*';
+      if (isWritten) fake.objects.set(key, { body: Buffer.from('other'), modifiedAtMs: Date.now() });
+      return null;
+    };
+    expect(await store.create(name, 'mine')).toBe('exists');
+    expect(String(await store.read(name))).toBe('other');
+  });
+
   it('keeps its claim when it does not know whether its text arrived', async () => {
     const { fake, store } = await openForgetful();
     fake.fault = ({ operation, key }) =>

@@ -1,11 +1,14 @@
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { inspect } from 'node:util';
+import { inspect, promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { fakeKey, fakePlace, type S3Fault } from '../support/publish/fake-s3.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
+
+const run = promisify(execFile);
 
 describe('what goes wrong with a bucket', () => {
   it.each<[string, S3Fault, 'stop' | 'retry', RegExp]>([
@@ -82,6 +85,20 @@ describe('what goes wrong with a bucket', () => {
     await store.replace('y', '');
     fake.listed = rename;
     await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
+  });
+
+  it('names the command that adds the SDK where that is missing', async () => {
+    const hooks = `export async function resolve(name, context, next) {
+      if (name.startsWith('@aws-sdk/')) throw Object.assign(new Error('none'), { code: 'ERR_MODULE_NOT_FOUND' });
+      return await next(name, context);
+    }`;
+    const script = `
+      import { register } from 'node:module';
+      register('data:text/javascript,' + encodeURIComponent(${JSON.stringify(hooks)}));
+      const { openS3Store } = await import('./src/publish/s3-store.ts');
+      await openS3Store({}, {}).catch(({ code, message }) => console.log(code, message));`;
+    const { stdout } = await run(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script]);
+    expect(stdout).toMatch(/^PACKAGE_MISSING .*`npm install @aws-sdk\/client-s3`/);
   });
 
   it('holds no secret, and no word of the server', async () => {
