@@ -56,8 +56,7 @@ async function names(folder: string): Promise<readonly unknown[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Each starts processes, for which `npm test` has little time. */
-const more = it.runIf(isLong);
+/* Each test starts processes, for which `npm test` has little time. */
 
 describe('a target in a DuckDB file', () => {
   it('leaves readers the file that they have open, and others, their rights and views', async ({
@@ -89,7 +88,7 @@ describe('a target in a DuckDB file', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
   });
 
-  more(
+  it.runIf(isLong)(
     'builds nothing on a file that somebody else writes, or that is not of a publication',
     async ({ folder }) => {
       await using target = open(folder);
@@ -126,7 +125,7 @@ describe('a target in a DuckDB file', () => {
     },
   );
 
-  more('waits for the lock of another publisher', async ({ folder }) => {
+  it.runIf(isLong)('waits for the lock of another publisher', async ({ folder }) => {
     await using target = open(folder);
     const model = emptyModel();
     people(model);
@@ -140,7 +139,7 @@ describe('a target in a DuckDB file', () => {
     expect(await names(folder)).toEqual(['Ada', 'Ada', 'Ada']);
   });
 
-  more('writes JSON that every reader of DuckDB takes apart', async ({ folder }) => {
+  it.runIf(isLong)('writes JSON that every reader of DuckDB takes apart', async ({ folder }) => {
     await using target = open(folder);
     const model = emptyModel();
     const entity = people(model, 1);
@@ -159,21 +158,24 @@ describe('a target in a DuckDB file', () => {
     });
   });
 
-  more('keeps one row where keys differ in lone surrogates alone: the newest', async ({ folder }) => {
-    await using target = open(folder);
-    const model = emptyModel();
-    const entity = people(model, 0);
-    store(model, entity, { id: 'x\ud800', name: 'first' });
-    store(model, entity, { id: 'x\ud801', name: 'second' });
-    await publishModel(target, model);
-    expect(await names(folder)).toEqual(['second']);
-    store(model, entity, { id: 'x\ud801', name: 'third' });
-    store(model, entity, { id: 'x\ud800', name: 'fourth' });
-    await publishModel(target, model);
-    expect(await names(folder)).toEqual(['fourth']);
-  });
+  it.runIf(isLong)(
+    'keeps one row where keys differ in lone surrogates alone: the newest',
+    async ({ folder }) => {
+      await using target = open(folder);
+      const model = emptyModel();
+      const entity = people(model, 0);
+      store(model, entity, { id: 'x\ud800', name: 'first' });
+      store(model, entity, { id: 'x\ud801', name: 'second' });
+      await publishModel(target, model);
+      expect(await names(folder)).toEqual(['second']);
+      store(model, entity, { id: 'x\ud801', name: 'third' });
+      store(model, entity, { id: 'x\ud800', name: 'fourth' });
+      await publishModel(target, model);
+      expect(await names(folder)).toEqual(['fourth']);
+    },
+  );
 
-  more(
+  it.runIf(isLong)(
     'grows with what is stored, and not with what has changed',
     async ({ folder }) => {
       await using target = open(folder, 0);
@@ -200,36 +202,39 @@ describe('a target in a DuckDB file', () => {
     300_000,
   );
 
-  more('is checked row by row, and says where a table is not as it was published', async ({ folder }) => {
-    await using target = open(folder);
-    const model = emptyModel();
-    const entity = people(model);
-    await publishModel(target, model);
-    const change = async (sql: string): Promise<void> => {
-      const own = await DuckDBInstance.create(fileOf(folder));
-      const writer = await own.connect();
-      await writer.run(sql);
-      writer.closeSync();
-      own.closeSync();
-    };
-    await change("DELETE FROM news.people WHERE id = 'p1'");
-    expect((await target.check(untilEnd)).problems).toEqual([
-      'table news.people should have 3 rows, and has 2',
-    ]);
-    await change('ALTER TABLE news.people DROP COLUMN name');
-    store(model, entity, { id: 'p9' });
-    await expect(publishModel(target, model)).rejects.toMatchObject({
-      code: 'TARGET_INCOMPATIBLE',
-      message: expect.stringMatching(/has lost its column name.*--new-generation/),
-    });
-    people(model, 2);
-    await publishModel(target, model);
-    expect(await target.check(untilEnd)).toMatchObject({ rows: 2, problems: [] });
-    await change('DROP TABLE news.people');
-    expect((await target.check(untilEnd)).problems).toEqual(['table news.people is gone']);
-  });
+  it.runIf(isLong)(
+    'is checked row by row, and says where a table is not as it was published',
+    async ({ folder }) => {
+      await using target = open(folder);
+      const model = emptyModel();
+      const entity = people(model);
+      await publishModel(target, model);
+      const change = async (sql: string): Promise<void> => {
+        const own = await DuckDBInstance.create(fileOf(folder));
+        const writer = await own.connect();
+        await writer.run(sql);
+        writer.closeSync();
+        own.closeSync();
+      };
+      await change("DELETE FROM news.people WHERE id = 'p1'");
+      expect((await target.check(untilEnd)).problems).toEqual([
+        'table news.people should have 3 rows, and has 2',
+      ]);
+      await change('ALTER TABLE news.people DROP COLUMN name');
+      store(model, entity, { id: 'p9' });
+      await expect(publishModel(target, model)).rejects.toMatchObject({
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringMatching(/has lost its column name.*--new-generation/),
+      });
+      people(model, 2);
+      await publishModel(target, model);
+      expect(await target.check(untilEnd)).toMatchObject({ rows: 2, problems: [] });
+      await change('DROP TABLE news.people');
+      expect((await target.check(untilEnd)).problems).toEqual(['table news.people is gone']);
+    },
+  );
 
-  more('is probed without leaving anything', async ({ folder }) => {
+  it.runIf(isLong)('is probed without leaving anything', async ({ folder }) => {
     mkdirSync(path.join(folder, 'there'));
     await using target = openDuckdbTarget({
       path: path.join(folder, 'there', 'not yet', 'desk.duckdb'),
@@ -254,7 +259,7 @@ describe('a target in a DuckDB file', () => {
     expect(existsSync(fileOf(folder))).toBe(false);
   });
 
-  more('ends with the signal of the one who opened it', async ({ folder }) => {
+  it.runIf(isLong)('ends with the signal of the one who opened it', async ({ folder }) => {
     const stop = new AbortController();
     await using target = openDuckdbTarget({
       path: fileOf(folder),
