@@ -2,6 +2,7 @@ import { expect } from 'vitest';
 import type { Column } from '../../src/core/records.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { it } from '../support/it.ts';
+import { repeats } from '../support/trials.ts';
 import { hostileText } from '../support/sinks/hostile-texts.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import {
@@ -147,23 +148,17 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     const model = emptyModel();
     const entity = people(model, 3);
     await publishModel(one, model);
-    store(model, entity, { id: 'theirs' });
-    let arrived = 0;
-    let allow = (): void => undefined;
-    const bothAreThere = new Promise<void>((resolve) => {
-      allow = resolve;
-    });
-    const beforeCommit = async (): Promise<void> => {
-      arrived += 1;
-      if (arrived === 2) allow();
-      await bothAreThere;
-    };
-    const both = await Promise.all([
-      publishModel(one, model, { beforeCommit }),
-      publishModel(other, model, { beforeCommit }),
-    ]);
-    expect(both.toSorted()).toEqual(['published', 'taken']);
-    await expectSame(folder, model);
+    const rounds = repeats('TRIALS', { share: 1, full: 100 });
+    for (let round = 1; round <= rounds; round += 1) {
+      store(model, entity, { id: `round ${round}` });
+      const meet = meeting(2);
+      const both = await Promise.all([
+        publishModel(one, model, { beforeCommit: meet }),
+        publishModel(other, model, { beforeCommit: meet }),
+      ]);
+      expect(both.toSorted()).toEqual(['published', 'taken']);
+      await expectSame(folder, model);
+    }
     // Begun before the other's, and committed behind it.
     store(model, entity, { id: 'p1', visits: 100 });
     const late = await publishModel(one, model, {
@@ -175,8 +170,8 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     });
     expect(late).toBe('taken');
     await expectSame(folder, model);
-    expect(await one.check(untilEnd)).toMatchObject({ publications: 4, problems: [] });
-  });
+    expect(await one.check(untilEnd)).toMatchObject({ publications: rounds + 3, problems: [] });
+  }, 900_000);
 
   it.runIf(isWhole)('shows nothing of a publication that was begun and left', async ({ folder }) => {
     await using target = await open(folder);
@@ -277,4 +272,18 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
       await expectSame(folder, model);
     },
   );
+}
+
+/** Each who comes waits until `count` are there. */
+function meeting(count: number): () => Promise<void> {
+  let arrived = 0;
+  let allow = (): void => undefined;
+  const all = new Promise<void>((resolve) => {
+    allow = resolve;
+  });
+  return async () => {
+    arrived += 1;
+    if (arrived === count) allow();
+    await all;
+  };
 }

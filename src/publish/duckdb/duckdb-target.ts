@@ -102,12 +102,13 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
       };
       if (keepFromMs === null) return pruned;
       const keepFrom = instant(keepFromMs);
-      const created: string[] = [];
-      for await (const { manifest } of publicationsFrom(0)) created.push(manifest.createdAt);
-      const old = Math.max(
-        0,
-        created.findLastIndex((one) => one < keepFrom),
-      );
+      // Up to the newest one that was there at that instant; a file has thousands of manifests.
+      let seen = 0;
+      for await (const { manifest } of publicationsFrom(0)) {
+        if (manifest.createdAt >= keepFrom) break;
+        seen += 1;
+      }
+      const old = Math.max(0, seen - 1);
       if (old === 0 || isDryRun) return { ...pruned, publications: old };
       await using build = await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
       await build.ask({ kind: 'finish', publication: null, keepFrom });
