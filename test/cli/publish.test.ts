@@ -1,5 +1,6 @@
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
@@ -52,6 +53,17 @@ describe('connector-sync publish', () => {
     expect((await world.cli('publish', 'status', 'hand')).stdout).toMatch(
       /^hand \(files, by-hand\): publication 2 of .*, up to date\n {2}\d+ entities, complete as of .* or later\n {2}entity +generation/,
     );
+  });
+
+  it('refuses a target that is ahead of its sink, and says how to begin anew', async () => {
+    await world.json('sync', 'newsletter');
+    const database = new Database(path.join(world.folder, 'main.db'));
+    // As of a sink that lost its newest commits, runs and all.
+    database.exec('UPDATE _sync_meta SET seq = seq - 1');
+    database.close();
+    const refused = await world.cli('publish', 'lake');
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('--new-generation');
   });
 
   it('reads targets back, begins anew, adds snapshots and removes what is not kept', async () => {
