@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import * as zlib from 'node:zlib';
 import { parquetMetadata } from 'hyparquet';
-import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
+import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { toFileError } from '../file-error.ts';
@@ -54,13 +54,7 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
   let group = newGroup(columns);
   const flush = (): void => {
     if (group.rows === 0) return;
-    const columnData = columns.map(({ element }, index) => {
-      const data = group.values[index] ?? [];
-      const { name } = element;
-      return element.type === 'DOUBLE' && data.some(isNegativeZero)
-        ? { name, data, encoding: 'PLAIN' as const }
-        : { name, data };
-    });
+    const columnData = columns.map((column, index) => columnOf(column, group.values[index] ?? []));
     const { rows } = group;
     group = newGroup(columns);
     // Without a promise: the writer of the bytes gives none.
@@ -139,9 +133,22 @@ function readValue({ element, read }: ParquetColumn, record: StoredRecord, path:
   }
 }
 
-/** The library takes both zeros for one where it collects distinct values, so such a group is written without. */
-function isNegativeZero(value: unknown): boolean {
+/** What a group's column is written from. */
+function columnOf({ element, isJson }: ParquetColumn, data: ParquetValue[]): ColumnSource {
+  const { name, type } = element;
+  // The library takes both zeros for one where it collects distinct values.
+  if (type === 'DOUBLE' && data.some(isNegativeZero)) return { name, data, encoding: 'PLAIN' };
+  // It holds the whole lowest and highest value of every group until the footer: of long texts hundreds of MB.
+  const isShort = !isJson && !data.some(isLong);
+  return { name, data, statistics: isShort };
+}
+
+function isNegativeZero(value: ParquetValue): boolean {
   return Object.is(value, -0);
+}
+
+function isLong(value: ParquetValue): boolean {
+  return typeof value === 'string' && value.length > 1_000;
 }
 
 /** The bytes of a file in the order in which they are written, and their hash. */
@@ -197,7 +204,7 @@ function checkFooter(file: number, columns: readonly ParquetColumn[], expected: 
   const keyNulls = columns
     .filter(({ element }) => element.repetition_type === 'REQUIRED')
     .flatMap(({ element }) => statisticsOf(element.name))
-    .filter((statistics) => statistics?.null_count !== 0n).length;
+    .filter((statistics) => (statistics?.null_count ?? 0n) !== 0n).length;
   const found = [
     size,
     Number(rows),
