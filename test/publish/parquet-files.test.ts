@@ -173,7 +173,7 @@ describe('the process that writes Parquet', () => {
     const disk = join(folder, 'disk');
     mkdirSync(disk);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk], { stdio: 'ignore' });
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', disk], { stdio: 'ignore' });
       mounted = disk;
     } catch {
       // Mounting needs root and a kernel that allows it.
