@@ -2,15 +2,15 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { lutimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { testProgram } from '../support/ensure-built.ts';
 import { openPublishWorld, type Change, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
 import { StoppedError, stopStore } from '../support/publish/stop-store.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
-const program = fileURLToPath(new URL('../support/publish/publisher-process.ts', import.meta.url));
+const program = testProgram('support/publish/publisher-process.mjs');
 const noSignal = new AbortController().signal;
 const dayMs = 24 * 3_600_000;
 
@@ -57,7 +57,7 @@ async function pruneOld(): Promise<void> {
 
 async function startPublisher(): Promise<ChildProcess> {
   const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-  const child = fork(program, [path, world.lake], { execArgv: ['--import', 'tsx'] });
+  const child = fork(program, [path, world.lake], { execArgv: [] });
   children.push(child);
   await once(child, 'message');
   return child;

@@ -2,16 +2,16 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { testProgram } from '../support/ensure-built.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf, unnamedFiles } from '../support/publish/read-lake.ts';
 import { duckdb, literal } from '../support/publish/duckdb.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
-const program = fileURLToPath(new URL('../support/publish/publisher-process.ts', import.meta.url));
+const program = testProgram('support/publish/publisher-process.mjs');
 
 let world: PublishWorld;
 const children: ChildProcess[] = [];
@@ -34,7 +34,7 @@ async function twoPublishers(): Promise<readonly Publisher[]> {
     return [publish, publish];
   }
   const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-  const started = [0, 1].map(() => fork(program, [path, world.lake], { execArgv: ['--import', 'tsx'] }));
+  const started = [0, 1].map(() => fork(program, [path, world.lake], { execArgv: [] }));
   children.push(...started);
   await Promise.all(started.map((child) => once(child, 'message')));
   return started.map((child) => async () => {

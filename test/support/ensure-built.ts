@@ -12,6 +12,7 @@ const programs = [
   'test/search/index/update-process.mjs',
   'test/search/process/pool-holder.mjs',
   'test/service/store/syncing-service.mjs',
+  'test/support/publish/publisher-process.ts',
   'test/support/worker-process.mjs',
 ];
 
