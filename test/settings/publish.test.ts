@@ -53,37 +53,44 @@ describe('a target of publish', () => {
   });
 
   const files = 'type: files, directory: ./lake';
-  it.each([
-    [`{ type: lake }`, 'publish.lake.type: expected type: files, s3, postgres or duckdb'],
-    [
-      `{ ${files}, connectors: [newsleter] }`,
-      'connectors.0: no such connector: "newsleter"; did you mean "news',
-    ],
-    [`{ ${files}, connectors: [newsletter, newsletter] }`, 'connectors.1: newsletter is named twice'],
-    [`{ ${files}, when: daily }`, 'publish.lake.when: expected after-sync, by-hand or { every: 1h }'],
-    [`{ ${files}, when: { every: 1s } }`, 'publish.lake.when.every: expected at least 10s'],
-    [`{ ${files}, keep: forever }`, 'publish.lake.keep: expected a duration'],
-    [`{ ${files}, layout: '{entity}/{publication}' }`, 'publish.lake.layout: expected {connector} in it'],
-    [
-      `{ ${files}, layout: '../{connector}/{entity}/{generation}/{kind}/{publication}-{part}' }`,
-      'publish.lake.layout: expected a relative path',
-    ],
-    [
-      `{ ${files}, layout: '{connector}/{entity}/{generation}/{kind}/{hour}/{publication}-{part}' }`,
-      'got {hour}',
-    ],
-    [`{ type: s3, bucket: Acme }`, 'publish.lake.bucket: expected the name of a bucket'],
-    [`{ type: s3, bucket: acme, accessKeyId: a }`, 'expected both accessKeyId and secretAccessKey'],
-    [
-      `{ type: s3, bucket: acme, endpoint: "http://minio.example" }`,
-      'publish.lake.endpoint: expected an https',
-    ],
-    [`{ type: postgres, url: postgresql://u@h/d, schema: pg_x }`, 'publish.lake.schema: expected 1 to 40'],
-    [`{ type: duckdb, path: ./warehouse.db }`, 'publish.lake.path: the sink warehouse is there'],
-  ])('is refused as %s', (target, problem) => {
-    const found = problems(`  lake: ${target}\n`);
-    expect(found).toHaveLength(1);
-    expect(found[0]).toContain(problem);
+  it('is refused where it says what cannot be, each with what is wrong', () => {
+    const refused: readonly (readonly [target: string, problem: string])[] = [
+      [
+        `{ ${files}, connectors: [newsleter] }`,
+        'connectors.0: no such connector: "newsleter"; did you mean "news',
+      ],
+      [`{ ${files}, connectors: [newsletter, newsletter] }`, 'connectors.1: newsletter is named twice'],
+      [`{ ${files}, when: { every: 1s } }`, 'when.every: expected at least 10s'],
+      [`{ ${files}, keep: forever }`, 'keep: expected a duration'],
+      [`{ ${files}, layout: '{entity}/{publication}' }`, 'layout: expected {connector} in it'],
+      [
+        `{ ${files}, layout: '../{connector}/{entity}/{generation}/{kind}/{publication}-{part}' }`,
+        'layout: expected a relative path',
+      ],
+      [
+        `{ ${files}, layout: '{connector}/{entity}/{generation}/{kind}/{hour}/{publication}-{part}' }`,
+        'got {hour}',
+      ],
+      [`{ type: s3, bucket: Acme }`, 'bucket: expected the name of a bucket'],
+      [`{ type: s3, bucket: acme, accessKeyId: a }`, 'expected both accessKeyId and secretAccessKey'],
+      [`{ type: s3, bucket: acme, endpoint: "http://minio.example" }`, 'endpoint: expected an https'],
+      [`{ type: postgres, url: postgresql://u@h/d, schema: pg_x }`, 'schema: expected 1 to 40'],
+      [`{ type: duckdb, path: ./warehouse.db }`, 'path: the sink warehouse is there'],
+    ];
+    // In folders of their own: only what is meant to be wrong is told.
+    const targets = refused.map(
+      ([target], index) => `  t${index}: ${target.replace('./lake', `./lake-${index}`)}\n`,
+    );
+    const found = problems(targets.join(''));
+    expect(found).toHaveLength(refused.length);
+    expect(problems(`  a: { type: lake }\n  b: { ${files}, when: daily }\n`)).toEqual([
+      ':13: publish.a.type: expected type: files, s3, postgres or duckdb',
+      ':14: publish.b.when: expected after-sync, by-hand or { every: 1h }',
+    ]);
+    refused.forEach(([, problem], index) => {
+      const told = found.find((line) => line.includes(`publish.t${index}`));
+      expect(told).toContain(problem);
+    });
   });
 
   it('shares its place with no other target: no glob may find the files of both', () => {
