@@ -44,6 +44,13 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
   const explode = buildExplode(file);
   return {
     name,
+    description: file.description,
+    descriptions: new Map(Object.entries(file.descriptions)),
+    derived: Object.entries(file.derived).map(([column, { from, path }]) => ({
+      name: column,
+      from,
+      path: path.split('.'),
+    })),
     fields: new Map(Object.entries(file.fields)),
     key: file.key,
     ignored: new Set(file.ignored),
@@ -154,7 +161,7 @@ export function contentHashOf(file: DefinitionFile): string {
 }
 
 /**
- * Names, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
+ * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
  * and a total only saves calls: a change of these does not cause a new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({
@@ -167,7 +174,8 @@ function whatReadingDependsOn({
 }: DefinitionFile): object {
   const read = Object.entries(entities).map(([name, entity]) => {
     const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
-    const { addedLater: _addedLater, pagination, ...counted } = more;
+    const { addedLater: _addedLater, pagination, ...written } = more;
+    const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
     const { totalKeys: _totalKeys, ...paging } = { totalKeys: [], ...pagination };
     return [name, { ...counted, pagination: paging }] as const;
   });

@@ -1,5 +1,6 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
+import { checkDescribed } from './check-described.ts';
 import { checkKey, checkKnown, checkName, checkRemoteName, namePattern, type Note } from './check-names.ts';
 import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
@@ -25,6 +26,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
     checkRecursive(check);
     checkReading(check);
     checkSearchable(check);
+    checkDescribed(check);
   }
   checkTables(file, note);
   checkParents(file, note);

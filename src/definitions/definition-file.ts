@@ -22,6 +22,11 @@ function makeSchema() {
   const paramType = z.enum(['string', 'integer', 'boolean', 'object', 'array']);
   const fields = z.record(z.string(), fieldType);
   const names = z.array(z.string());
+  const text = z
+    .string()
+    .min(1)
+    .max(500)
+    .regex(/^[^\p{Cc}\p{Cs}]+$/u, { error: 'expected a text of one line' });
 
   const paramShape = {
     type: paramType,
@@ -160,6 +165,9 @@ function makeSchema() {
   });
 
   const entity = strictObject({
+    description: text.nullable().default(null),
+    descriptions: z.record(z.string(), text).default({}),
+    derived: z.record(z.string(), strictObject({ from: names.min(1), path: z.string() })).default({}),
     fields,
     addedLater: names.default([]),
     key: names.min(1),

@@ -1,3 +1,4 @@
+import type { DerivedColumn } from '../core/described-table.ts';
 import type { EntityName } from '../core/names.ts';
 import type { EntityTable, FieldType, Params } from '../core/records.ts';
 import type { Upstream } from './upstream/upstream.ts';
@@ -39,6 +40,12 @@ export interface ErrorPattern {
 
 export interface Entity {
   readonly name: EntityName;
+  /** What its records are, for people; null where the file does not say. */
+  readonly description: string | null;
+  /** What fields mean, for people: its own and those of exploded elements. */
+  readonly descriptions: ReadonlyMap<string, string>;
+  /** Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with them. */
+  readonly derived: readonly DerivedColumn[];
   readonly fields: ReadonlyMap<string, FieldType>;
   readonly key: readonly string[];
   /** Top-level fields dropped on arrival: the only ones that ever are. */

@@ -3,6 +3,7 @@ import { instant } from '../core/clock.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
+import { describeTables } from '../definitions/describe-tables.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
@@ -41,6 +42,7 @@ export function planRun(
     tables: entities.flatMap((entity) =>
       entity.explodedTable === null ? [entity.table] : [entity.table, entity.explodedTable],
     ),
+    described: entities.flatMap((entity) => describeTables(entity, chosen.get(entity.name)?.parents ?? [])),
     entities: entities.map((entity) => entity.name),
     roots: entities
       .filter((entity) => entity.parents.length === 0)

@@ -94,6 +94,8 @@ export interface CopiedTable {
   readonly adoptedAt: string | null;
   readonly firstOrigin: number | null;
   readonly tableId: string;
+  /** JSON: what the definition says of it. */
+  readonly described: string;
 }
 
 /** One row of a table, tombstones included. */

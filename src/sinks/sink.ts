@@ -1,4 +1,5 @@
 import type { Instant } from '../core/clock.ts';
+import type { DescribedTable } from '../core/described-table.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
 import type { Copies } from './copies.ts';
@@ -96,6 +97,8 @@ export interface RunPlan {
   readonly keepPartitionsSince: Instant;
   /** Every entity that this run reads, parents first, with exploded tables behind their entity. */
   readonly tables: readonly EntityTable[];
+  /** What the definition says of those tables; absent: what was said last stays. */
+  readonly described?: readonly DescribedTable[];
   /** Entities whose partitions this run works off. */
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */

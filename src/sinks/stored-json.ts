@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { Column, Params } from '../core/records.ts';
+import type { DescribedTable } from '../core/described-table.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { FileFailure } from './files.ts';
@@ -93,6 +94,26 @@ export function parseColumns(text: string): readonly Column[] {
 export function parseNames(text: string): readonly string[] {
   return check(z.array(z.string()), text, 'a list of names');
 }
+
+/** What a definition says of a table, without its name. */
+export type StoredDescription = Omit<DescribedTable, 'entity'>;
+
+export function writeDescribed({ description, columns, derived, joins }: StoredDescription): string {
+  return JSON.stringify({ description, columns, derived, joins });
+}
+
+/** `{}`: no definition has described the table yet. */
+export function parseDescribed(text: string): StoredDescription {
+  return check(described, text, 'the description of a table') as unknown as StoredDescription;
+}
+
+const names = z.array(z.string());
+const described = z.object({
+  description: z.string().nullable().default(null),
+  columns: z.record(z.string(), z.string()).default({}),
+  derived: z.array(z.object({ name: z.string(), from: names, path: names })).default([]),
+  joins: z.array(z.object({ columns: names, parent: z.string(), parentColumns: names })).default([]),
+});
 
 const proof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
 const columnList = z.array(

@@ -106,6 +106,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
     fitting: (_connector, _entity, columns) => columns,
     // Lines are never written anew: a field of its own from now on, in `_extra` of older lines.
     evolve: open,
+    renewViews: () => undefined,
     drop: (connector, entity) => {
       db.exec(`DROP TABLE IF EXISTS ${keyTableName(connector, entity)}`);
       files.doom({ connector, entity });

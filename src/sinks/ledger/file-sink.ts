@@ -175,6 +175,7 @@ function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
         const wider = widerTable(entity, table, columns);
         const { stored } = table;
         ledger.store.evolve({ connector, epoch, table: wider, stored, filled: columns, stamp });
+        ledger.store.renewViews(connector);
         return columns;
       });
     },

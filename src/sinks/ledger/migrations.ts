@@ -2,6 +2,8 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 import { tableName } from '../decisions/stored-table.ts';
+import { catalogSql } from './catalog-sql.ts';
+import { renewCurrentViews } from '../sqlite/current-views.ts';
 import { copiesSql } from './copies/copies-sql.ts';
 import { deletesSql, downloadsSql, hoursSql } from './schema.ts';
 
@@ -61,9 +63,8 @@ ALTER TABLE _sync_runs ADD COLUMN is_full INTEGER NOT NULL DEFAULT 0;
 ${deletesSql}
 `);
   splitSeenChunks(db);
-  const isSqlite = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() === 'sqlite';
   for (const table of storedTables(db)) {
-    db.exec(isSqlite ? homesOfRows(table) : homesOfKeys(`_sync_keys_${table}`));
+    db.exec(isSqlite(db) ? homesOfRows(table) : homesOfKeys(`_sync_keys_${table}`));
   }
 }
 
@@ -90,12 +91,26 @@ function toVersion6(db: Database.Database): void {
   db.exec(`${copiesSql} ALTER TABLE _sync_connectors ADD COLUMN copied_to TEXT;`);
 }
 
-/** Tables that are there are told apart by the sink that they were made in. */
+/** Tables that are there are told apart by the sink that they were made in. Their views need no definition, and what it says comes with the next run. */
 function toVersion7(db: Database.Database): void {
   db.exec(`
 ALTER TABLE _sync_tables ADD COLUMN table_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE _sync_tables ADD COLUMN described TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE _sync_tables ADD COLUMN current_view TEXT;
 UPDATE _sync_tables SET table_id = (SELECT sink_id FROM _sync_meta);
 `);
+  if (!isSqlite(db)) return;
+  db.exec(catalogSql);
+  for (const connector of db
+    .prepare<[], ConnectorName>('SELECT DISTINCT connector FROM _sync_tables')
+    .pluck()
+    .all()) {
+    renewCurrentViews(db, connector);
+  }
+}
+
+function isSqlite(db: Database.Database): boolean {
+  return db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() === 'sqlite';
 }
 
 interface SeenChunk {

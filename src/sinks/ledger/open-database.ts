@@ -7,6 +7,7 @@ import type { Instant } from '../../core/clock.ts';
 import { movedError } from './file-place.ts';
 import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
 import { openSqlite } from './open-sqlite.ts';
+import { catalogSql } from './catalog-sql.ts';
 import { migrations } from './migrations.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
 import { toSinkError, isBusy } from './sink-error.ts';
@@ -182,6 +183,7 @@ function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
 
 function createSchema(db: Database.Database, { kind, now }: DatabaseOptions): void {
   db.exec(schemaSql);
+  if (kind === 'sqlite') db.exec(catalogSql);
   const insert = db.prepare(
     'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)',
   );

@@ -33,6 +33,8 @@ export interface RecordStore {
   fitting(connector: ConnectorName, entity: EntityName, columns: readonly Column[]): readonly Column[];
   /** Moves what `_extra` holds of these fields into new columns (already in `place.table`), as changes of the rows. */
   evolve(place: TablePlace): RecordTable;
+  /** Brings what readers of a connector's tables are shown in step with them, where it is not. */
+  renewViews(connector: ConnectorName): void;
   /** Removes an entity's records and all that the store keeps of them. Called inside a transaction, without a run. */
   drop(connector: ConnectorName, entity: EntityName): void;
   /** Null: a copy can neither come from here nor go here. */

@@ -120,7 +120,8 @@ CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE repla
  * `as_of` of a table is when the newest chain began that read all of it;
  * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
  * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped;
- * `table_id` is random, and another one once the table was dropped and made anew;
+ * `table_id` is random, and another one once the table was dropped and made anew; `described` is what the definition says of it for people, and
+ * `current_view` its view of current rows, null where there is none;
  * `copied_to` of a connector says into which sink it was copied and when: it goes on there.
  */
 export const schemaSql = `
@@ -157,6 +158,8 @@ CREATE TABLE _sync_tables (
   adopted_at TEXT,
   first_origin INTEGER,
   table_id TEXT NOT NULL DEFAULT '',
+  described TEXT NOT NULL DEFAULT '{}',
+  current_view TEXT,
   PRIMARY KEY (connector, entity)
 ) STRICT, WITHOUT ROWID;
 

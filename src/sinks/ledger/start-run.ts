@@ -60,13 +60,16 @@ function ensureTables(
   plan: RunPlan,
   stamp: WriteStamp,
 ): ReadonlyMap<EntityName, PlannedTable> {
-  return new Map(
+  const places = new Map(
     plan.tables.map((table) => {
       const change = ledger.tables.declare(connector, table);
       const place = ledger.store.ensure({ connector, epoch, table, ...change, stamp });
       return [table.entity, { table: place, width: table.columns.length }];
     }),
   );
+  ledger.tables.describe(connector, plan.described ?? []);
+  ledger.store.renewViews(connector);
+  return places;
 }
 
 /** The newest run, where this one may resume it and work of it is left. */

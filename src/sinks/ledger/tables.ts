@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
+import type { DescribedTable } from '../../core/described-table.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
@@ -9,7 +10,7 @@ import {
   type KnownTable,
   type TableColumns,
 } from '../decisions/stored-table.ts';
-import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
+import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 
 /** `stored`: rows without a tombstone. `adoptedAt`: since when they are those of another address, which no full run has agreed with. */
 interface TableAccount {
@@ -29,6 +30,10 @@ export function prepareTables(db: Database.Database) {
      VALUES (?, ?, ?, ?, ?, ?, 0, lower(hex(randomblob(16))))
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
+  );
+  const describe = db.prepare<[{ connector: string; entity: string; text: string }]>(
+    `UPDATE _sync_tables SET described = :text
+     WHERE connector = :connector AND entity = :entity AND described <> :text`,
   );
   const addRows = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET rows = rows + ? WHERE connector = ? AND entity = ?',
@@ -72,6 +77,13 @@ export function prepareTables(db: Database.Database) {
     },
     known,
     save,
+    /** What the definition says of tables that are there. */
+    describe: (connector: ConnectorName, tables: readonly DescribedTable[]): void => {
+      for (const table of tables) {
+        const text = writeDescribed(table);
+        describe.run({ connector, entity: table.entity, text });
+      }
+    },
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addRows.run(rows, connector, entity);
     },

@@ -1,3 +1,5 @@
+import { catalogSql } from './catalog-sql.ts';
+
 /**
  * What leads from each version to the next: the first one from 1 to 2. Processes of the older version may go on writing until they end, so no
  * migration asks of them what they do not know.
@@ -8,7 +10,10 @@ export const migrations: readonly string[] = [toVersion2()];
 function toVersion2(): string {
   return `
 ALTER TABLE _sync_tables ADD COLUMN table_id TEXT NOT NULL DEFAULT gen_random_uuid()::text;
+ALTER TABLE _sync_tables ADD COLUMN described TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE _sync_tables ADD COLUMN current_view TEXT;
 UPDATE _sync_tables SET table_id = (SELECT sink_id FROM _sync_meta);
+${catalogSql}
 `;
 }
 
@@ -17,7 +22,7 @@ export function statementsAt(at: string, sql: string): readonly string[] {
   return sql
     .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
     .replaceAll(
-      /\b(CREATE TABLE|ALTER TABLE|UPDATE|FROM|ON) (_sync_\w+)/g,
+      /\b(CREATE TABLE|ALTER TABLE|CREATE VIEW|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
       (_, before: string, table: string) => `${before} ${at}${table}`,
     )
     .split(';')

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import { migrations, statementsAt } from './migrations.ts';
+import { renewCurrentViews } from './records/current-views.ts';
 import { quoted } from './records/names.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from './server.ts';
@@ -102,6 +104,10 @@ async function migrate(tx: WriteTx, at: string, version: number): Promise<void> 
   for (const sql of migrations.slice(version - 1)) {
     for (const statement of statementsAt(at, sql)) tx.put(statement);
   }
+  const connectors = await tx.rows<{ connector: ConnectorName }>(
+    `SELECT DISTINCT connector FROM ${at}_sync_tables ORDER BY connector`,
+  );
+  for (const { connector } of connectors) await renewCurrentViews(tx, at, connector);
   await tx.run(`UPDATE ${at}_sync_meta SET version = :schemaVersion`, { schemaVersion });
 }
 

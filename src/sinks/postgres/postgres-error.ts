@@ -116,6 +116,9 @@ function advice(code: string, said: string): string {
   if (code === '42501') {
     return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema.';
   }
+  if (code === '2BP01') {
+    return 'Views of your own are made of it: drop them, and make them again afterwards.';
+  }
   if (code === '54000' && /row is too big/.test(said)) {
     return 'A record has more filled fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
   }

@@ -1,3 +1,4 @@
+import { catalogSql } from './catalog-sql.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
@@ -63,6 +64,8 @@ CREATE TABLE _sync_tables (
   adopted_at TEXT,
   first_origin BIGINT,
   table_id TEXT NOT NULL DEFAULT gen_random_uuid()::text,
+  described TEXT NOT NULL DEFAULT '{}',
+  current_view TEXT,
   PRIMARY KEY (connector, entity)
 ) WITH (fillfactor = 50);
 
@@ -235,4 +238,5 @@ CREATE TABLE _sync_downloads (
 );
 CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at NULLS FIRST, id) WHERE is_wanted = 1;
 CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
+${catalogSql}
 `;

@@ -1,3 +1,4 @@
+import type { DescribedTable } from '../../core/described-table.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import {
@@ -7,7 +8,7 @@ import {
   type KnownTable,
   type TableColumns,
 } from '../decisions/stored-table.ts';
-import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
+import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RowsOf } from './day-account.ts';
 import { tableName } from './records/names.ts';
 import type { Tx } from './session.ts';
@@ -78,6 +79,22 @@ export async function addEvolved(
   const before = (await knownTables(tx, at, connector, [entity])).get(entity);
   if (before === undefined || columns.length === 0) return;
   await save(tx, at, connector, entity, { before, after: withAdded(before, columns) });
+}
+
+/** What the definition says of tables that are there. */
+export async function describeTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  tables: readonly DescribedTable[],
+): Promise<void> {
+  if (tables.length === 0) return;
+  await tx.run(
+    `UPDATE ${at}_sync_tables AS t SET described = v.described
+     FROM unnest(:entities::text[], :described::text[]) AS v(entity, described)
+     WHERE t.connector = :connector AND t.entity = v.entity AND t.described <> v.described`,
+    { connector, entities: tables.map(({ entity }) => entity), described: tables.map(writeDescribed) },
+  );
 }
 
 async function save(

@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
 import type { TablePlace, WriteStamp } from '../ledger/record-store.ts';
 import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
+import { dropOwnView } from './current-views.ts';
 import { quoted } from './quoted.ts';
 
 /** Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen bitmap; `_partition`: home. */
@@ -46,6 +47,7 @@ export function createTable(
     (column) => `${quoted(column.name)} ${sqlType[column.type]}${key.has(column.name) ? ' NOT NULL' : ''}`,
   );
   const keyColumns = table.key.map(quoted).join(', ');
+  dropOwnView(db, name);
   db.exec(
     `CREATE TABLE ${quoted(name)} (_row INTEGER PRIMARY KEY, ${columns.join(', ')}, ${ownColumns}) STRICT;
      CREATE UNIQUE INDEX ${quoted(`${name}__key`)} ON ${quoted(name)} (${keyColumns});

@@ -5,6 +5,8 @@ import { tableName } from '../decisions/stored-table.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
 import { sqliteCopies } from './copy-rows.ts';
+import { viewNames } from '../decisions/current-view.ts';
+import { dropOwnView, renewCurrentViews } from './current-views.ts';
 import { ensureTable, widenTable, wouldFit } from './ensure-table.ts';
 import { quoted } from './quoted.ts';
 import { openSqliteTable } from './sqlite-table.ts';
@@ -34,7 +36,9 @@ function openSqliteStore(db: Database.Database): RecordStore {
       widenTable(db, place, place.filled);
       return openSqliteTable(db, place);
     },
+    renewViews: (connector) => renewCurrentViews(db, connector),
     drop: (connector, entity) => {
+      for (const view of viewNames(tableName(connector, entity), new Set())) dropOwnView(db, view);
       db.exec(`DROP TABLE IF EXISTS ${quoted(tableName(connector, entity))}`);
     },
     copies: sqliteCopies(db),

@@ -42,7 +42,7 @@ export function makeOlder(file: string, version: OlderVersion): void {
 /** What the record store has made beside the ledger's tables, tables before their indexes. */
 const recordTables = `
 SELECT sql FROM newer.sqlite_schema
-WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' AND name NOT LIKE '%\\_\\_lost' ESCAPE '\\'
+WHERE sql IS NOT NULL AND type <> 'view' AND name NOT LIKE 'sqlite%' AND name NOT LIKE '%\\_\\_lost' ESCAPE '\\'
   AND (tbl_name LIKE '\\_sync\\_keys\\_%' ESCAPE '\\' OR tbl_name NOT LIKE '\\_sync\\_%' ESCAPE '\\')
 ORDER BY type DESC`;
 

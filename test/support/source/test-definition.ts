@@ -54,6 +54,9 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
   const table = { entity: entityName(name), columns: [{ name: 'id', type: 'string' } as const], key: ['id'] };
   return {
     name: entityName(name),
+    description: null,
+    descriptions: new Map(),
+    derived: [],
     fields: new Map([['id', 'string']]),
     key: ['id'],
     ignored: new Set(),

@@ -59,6 +59,7 @@ export async function openLedgerTarget(
           beginFacts();
           for (const table of copied.tables) writeTable(ledger, connector, table, shift.runs);
           writeConnector(ledger, copied, how.holder);
+          ledger.store.renewViews(connector);
           const now = instant(ledger.clock.now());
           db.prepare('UPDATE _sync_copies SET finished_at = ? WHERE connector = ?').run(now, connector);
         }),

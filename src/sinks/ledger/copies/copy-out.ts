@@ -85,7 +85,7 @@ function describe({ db, file }: Ledger, records: RecordCopies, connector: Connec
   const tables = db
     .prepare<[string], TableRow>(
       `SELECT entity, key, stored, declared, evolved, rows, deleted, as_of AS asOf, taken_over AS takenOver,
-         adopted_at AS adoptedAt, first_origin AS firstOrigin, table_id AS tableId
+         adopted_at AS adoptedAt, first_origin AS firstOrigin, table_id AS tableId, described
        FROM _sync_tables WHERE connector = ? ORDER BY entity`,
     )
     .all(connector)

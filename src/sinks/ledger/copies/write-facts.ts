@@ -57,8 +57,8 @@ function mergeChunks({ db }: Ledger, connector: ConnectorName, rows: readonly Fa
 export function writeTable({ db }: Ledger, connector: ConnectorName, table: CopiedTable, runs: number): void {
   const { key, stored, declared, evolved, takenOver, firstOrigin } = table;
   db.prepare(
-    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows, deleted, as_of, taken_over, adopted_at, first_origin, table_id)
-     VALUES (:connector, :entity, :key, :stored, :declared, :evolved, :rows, :deleted, :asOf, :takenOver, :adoptedAt, :firstOrigin, :tableId)`,
+    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows, deleted, as_of, taken_over, adopted_at, first_origin, table_id, described)
+     VALUES (:connector, :entity, :key, :stored, :declared, :evolved, :rows, :deleted, :asOf, :takenOver, :adoptedAt, :firstOrigin, :tableId, :described)`,
   ).run({
     ...table,
     connector,

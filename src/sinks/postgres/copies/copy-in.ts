@@ -11,8 +11,9 @@ import type { Leases } from '../lease/leases.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import { transitions } from '../partitions/transitions.ts';
+import { dropOwnViews, renewCurrentViews } from '../records/current-views.ts';
 import { createTable } from '../records/ensure-tables.ts';
-import { tableAt } from '../records/names.ts';
+import { tableAt, tableName } from '../records/names.ts';
 import type { Tx } from '../session.ts';
 import { fencedTransaction } from '../transact.ts';
 import { reserveNumbers, writeConnector, writeFacts, writeRecords } from './write-copied.ts';
@@ -71,6 +72,7 @@ export async function openPostgresTarget(
             epoch: taken.epoch,
             runs: facts?.runs ?? 0,
           });
+          await renewCurrentViews(tx, at, connector);
           await tx.run(`UPDATE ${at}_sync_copies SET finished_at = :now WHERE connector = :connector`, {
             connector,
             now: instant(ledger.clock.now()),
@@ -120,6 +122,7 @@ async function begin(
   }
   if (known !== undefined) await dropCopy(tx, at, connector, known);
   for (const { entity, key, stored } of tables) {
+    await dropOwnViews(tx, at, [tableName(connector, entity)]);
     createTable(tx, at, connector, { entity, key, columns: stored });
   }
   const marker = firstMarker(copied, await reserveNumbers(tx, at, 'partitions', copied.highestPartition));

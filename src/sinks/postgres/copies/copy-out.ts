@@ -93,7 +93,7 @@ async function describe(
     { connector },
   );
   const rows = await tx.rows<TableRow>(
-    `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id
+    `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
      FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );

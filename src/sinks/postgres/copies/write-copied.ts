@@ -116,9 +116,9 @@ export async function writeConnector(
   for (const { key, stored, declared, evolved, ...table } of tables) {
     await tx.run(
       `INSERT INTO ${at}_sync_tables
-         (connector, entity, name, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id)
+         (connector, entity, name, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described)
        VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, :rows, :deleted, :lastRow, :asOf, :takenOver,
-         :adoptedAt, :firstOrigin, :tableId)`,
+         :adoptedAt, :firstOrigin, :tableId, :described)`,
       {
         ...table,
         connector,

@@ -2,6 +2,7 @@ import { chooseColumns, knownDrift } from '../../decisions/drift-columns.ts';
 import type { Drift } from '../../drift.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { Ledger } from '../ledger.ts';
+import { renewCurrentViews } from '../records/current-views.ts';
 import { addColumns } from '../records/ensure-tables.ts';
 import { fillFromExtra, fittingColumns } from '../records/fill-from-extra.ts';
 import { tableAt } from '../records/names.ts';
@@ -43,6 +44,7 @@ export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
           await addEvolved(tx, at, connector, entity, columns);
           addColumns(tx, name, [...added]);
           await fillFromExtra(tx, name, columns, stamp);
+          await renewCurrentViews(tx, at, connector);
           return columns;
         },
         { isLong: true },

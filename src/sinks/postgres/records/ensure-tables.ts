@@ -5,6 +5,7 @@ import type { PlannedTable } from '../ledger.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
 import { declareTables } from '../tables.ts';
+import { dropOwnViews } from './current-views.ts';
 import { fillFromExtra } from './fill-from-extra.ts';
 import { indexSuffixes, quoted, tableAt, tableName } from './names.ts';
 import { openRecordTable } from './open-record-table.ts';
@@ -50,6 +51,7 @@ export async function ensureTables(
     if (missing.length > 0) {
       checkRoom(connector, table.entity, stored, missing, await usedColumns(tx, name));
     }
+    if (stored.length === 0) await dropOwnViews(tx, at, [tableName(connector, table.entity)]);
     if (stored.length === 0) createTable(tx, at, connector, table);
     else addColumns(tx, name, missing);
     await fillFromExtra(tx, name, filled, stamp);

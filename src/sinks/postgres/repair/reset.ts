@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { readJson } from '../../../core/json-text.ts';
+import { viewNames } from '../../decisions/current-view.ts';
 import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { holdingMeanwhile } from '../lease/acquire.ts';
@@ -8,7 +9,8 @@ import { storedIdentity } from '../lease/connectors.ts';
 import type { Leases } from '../lease/leases.ts';
 import type { Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { tableAt } from '../records/names.ts';
+import { dropOwnViews } from '../records/current-views.ts';
+import { tableAt, tableName } from '../records/names.ts';
 import { forbidContinuing } from '../runs/runs.ts';
 import type { Tx } from '../session.ts';
 
@@ -102,6 +104,12 @@ async function dropRecords(resetting: Resetting, entities: readonly EntityName[]
     { connector, entities },
   );
   const tables = entities.map((entity) => tableAt(at, connector, entity)).toSorted();
+  const names = entities.map((entity) => tableName(connector, entity));
+  await dropOwnViews(
+    tx,
+    at,
+    names.flatMap((name) => viewNames(name, new Set())),
+  );
   await tx.run(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
   await deleteOf(resetting, tablesOfRecords, entities);
   return stored?.rows ?? 0;

@@ -13,10 +13,12 @@ import { countReady, isLeft } from '../partitions/read-partitions.ts';
 import type { Scope } from '../partitions/scope.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
+import { renewCurrentViews } from '../records/current-views.ts';
 import { ensureTables } from '../records/ensure-tables.ts';
 import { dropSeen, openSeenRows } from '../records/seen-rows.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
+import { describeTables } from '../tables.ts';
 import { fencedTransaction } from '../transact.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
@@ -54,6 +56,8 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, at, connector);
   const tables = await ensureTables(tx, at, connector, plan.tables, stamp);
+  await describeTables(tx, at, connector, plan.described ?? []);
+  await renewCurrentViews(tx, at, connector);
   const earlier = await unfinishedRun(starting, scope);
   const begun = await beginRun(starting, earlier, tables);
   const { origin, reading, isFull } = begun;
