@@ -1,4 +1,6 @@
 import type { Command } from 'commander';
+import { usage } from '../../core/usage-error.ts';
+import { dataDictionary } from '../../definitions/data-dictionary.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
@@ -11,10 +13,37 @@ import { fittingTable } from '../output/fitting-table.ts';
 export function addDefinitions(command: Command, enter: Enter): void {
   command
     .option('--name <text>', 'only names that contain the text (case-insensitive)')
-    .addHelpText('after', '\nExample:\n  $ connector-sync definitions --name mail')
-    .action((flags: { readonly name?: string }) =>
-      enter((context) => runDefinitions(context, flags.name ?? null)),
+    .option(
+      '--dictionary <definition>',
+      'print what tables of this definition hold, as Markdown; asks no API',
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ connector-sync definitions --name mail
+  $ connector-sync definitions --dictionary email-marketing > dictionary.md`,
+    )
+    .action((flags: { readonly name?: string; readonly dictionary?: string }) =>
+      enter(async (context) =>
+        flags.dictionary === undefined
+          ? await runDefinitions(context, flags.name ?? null)
+          : printDictionary(context, flags.dictionary),
+      ),
     );
+}
+
+/** Of a definition of one's own too. */
+function printDictionary(context: CommandContext, name: string): ExitCode {
+  const { definitions } = loadConfig(context);
+  const definition = definitions.get(name);
+  if (definition === undefined) {
+    throw usage(`There is no definition "${name}"; the config knows ${[...definitions.keys()].join(', ')}.`);
+  }
+  const text = dataDictionary(definition, `connector-sync definitions --dictionary ${name}`);
+  context.terminal.printJson({ definition: name, dictionary: text });
+  context.terminal.print(text.trimEnd());
+  return exitCodes.ok;
 }
 
 async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
