@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -15,7 +16,8 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { Column } from '../../src/core/records.ts';
 import { openDuckdbTarget } from '../../src/publish/duckdb/duckdb-target.ts';
 import { startDuckdbProcess } from '../../src/publish/duckdb/start-duckdb-process.ts';
-import type { Target } from '../../src/publish/target.ts';
+import type { PlannedEntity, Target } from '../../src/publish/target.ts';
+import type { StoredRecord } from '../../src/sinks/record-reader.ts';
 import { takeLock } from '../../src/sinks/ledger/lock.ts';
 import { untilEnd } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
@@ -26,6 +28,7 @@ import {
   publishModel,
   remove,
   store,
+  tableOf,
   type StoredEntity,
   type StoredModel,
 } from '../support/publish/stored-model.ts';
@@ -275,4 +278,74 @@ describe('a target in a DuckDB file', () => {
     await expect(publishing).rejects.toThrow('stopped');
     expect(readdirSync(folder)).toEqual([]);
   });
+
+  it.runIf(isLong && process.platform === 'linux')(
+    'takes as much memory of its process for many rows as for few',
+    async ({ folder }) => {
+      const peaks: number[] = [];
+      for (const count of [50_000, 400_000]) {
+        const file = path.join(folder, `${count}.duckdb`);
+        await using target = openDuckdbTarget({
+          path: file,
+          keepMs: null,
+          clock: systemClock,
+          signal: untilEnd,
+        });
+        const publication = await target.begin(1);
+        const entity = addEntity(emptyModel(), 'people', columns);
+        await publication.write(plannedEntity(entity), { changes: manyRows(count), snapshot: null });
+        peaks.push(peakOfChildren());
+        await publication[Symbol.asyncDispose]();
+      }
+      const [few = 0, many = 0] = peaks;
+      expect(few).toBeGreaterThan(50);
+      expect(many).toBeLessThan(800);
+    },
+    300_000,
+  );
 });
+
+function plannedEntity(entity: StoredEntity): PlannedEntity {
+  const { connector, entity: name, key } = entity;
+  const published = entity.columns.map(({ name: column, type }) => ({ name: column, field: column, type }));
+  return {
+    connector,
+    entity: name,
+    key,
+    columns: published,
+    table: tableOf(entity),
+    isNewGeneration: true,
+    generation: 1,
+    base: 1,
+    tableId: 't',
+    schema: 1,
+    after: 0,
+    through: 1,
+    asOf: null,
+    run: null,
+  };
+}
+
+/** A kilobyte each. */
+async function* manyRows(count: number): AsyncGenerator<readonly StoredRecord[]> {
+  for (let first = 0; first < count; first += 1_000) {
+    yield Array.from({ length: 1_000 }, (_, index): StoredRecord => {
+      const seq = first + index + 1;
+      const values = [`p${seq}`, `${seq} `.padEnd(1_000, String(Math.random())), null];
+      const run = '20261122T100000000Z-0123abcd' as StoredRecord['run'];
+      return { isDeleted: false, seq, changedAt: '2026-11-22T10:00:00.000Z', run, values, extra: null };
+    });
+  }
+}
+
+/** Of the processes of DuckDB that this one has started: the highest they have had, in MiB. */
+function peakOfChildren(): number {
+  const task = `/proc/${process.pid}/task/${process.pid}/children`;
+  const peaks = readFileSync(task, 'utf8')
+    .split(' ')
+    .filter((pid) => pid !== '' && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('duckdb-process'))
+    .map(
+      (pid) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024,
+    );
+  return Math.max(...peaks);
+}

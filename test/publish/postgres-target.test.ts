@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
+import { inspect } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
 import type { Column } from '../../src/core/records.ts';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
@@ -285,6 +287,25 @@ describe('a target in PostgreSQL', () => {
     });
     expect(restored).toBe('taken');
     expect(await ask(`SELECT id FROM ${schemaOf(folder)}.news__people`)).toHaveLength(3);
+  });
+
+  it('says where it cannot reach a server, and never the password', async ({ folder }) => {
+    const place = placeOf(folder);
+    const hosts = [{ host: '127.0.0.1', port: 1 }];
+    const connection = { ...place.connection, hosts, password: new Secret('hunter2-hunter2') };
+    await using target = openPostgresTarget({ ...place, connection }, untilEnd);
+    const works = [
+      () => target.newest(),
+      () => target.begin(1),
+      () => target.probe(),
+      () => target.check(untilEnd),
+    ];
+    for (const work of works) {
+      const error: unknown = await work().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+      expect(`${inspect(error, { depth: 9 })}${JSON.stringify(error)}`).not.toContain('hunter2');
+      expect(String(error)).toContain('127.0.0.1:1/postgres/mart_');
+    }
   });
 
   it('does not wait for the lock of another session for long, and says so', async ({ folder }) => {
