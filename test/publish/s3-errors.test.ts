@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { fakeKey, fakePlace, type S3Fault } from '../support/publish/fake-s3.ts';
+import { isLong } from '../support/trials.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
 
 const run = promisify(execFile);
@@ -87,7 +88,7 @@ describe('what goes wrong with a bucket', () => {
     await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
   });
 
-  it('names the command that adds the SDK where that is missing', async () => {
+  it.runIf(isLong)('names the command that adds the SDK where that is missing', async () => {
     const hooks = `export async function resolve(name, context, next) {
       if (name.startsWith('@aws-sdk/')) throw Object.assign(new Error('none'), { code: 'ERR_MODULE_NOT_FOUND' });
       return await next(name, context);
