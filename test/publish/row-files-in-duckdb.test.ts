@@ -97,26 +97,30 @@ function readRow(
 }
 
 const rows = isLong ? 45_000 : 400;
-const seeds = Array.from({ length: isLong ? 10 : 1 }, (_, index) => startSeed() + index);
+const seeds = Array.from({ length: isLong ? 3 : 1 }, (_, index) => startSeed() + index);
 
 describe.each(formats)('%s files', (format) => {
-  it.for(seeds)('read back by DuckDB to the digit, seed %i', async (seed, { folder }) => {
-    const records = hostileRows(rows, seed);
-    const options = { ...filesIn(folder, format, hostileTable), maxRows: rows / 2 };
-    const files = await writeRowFiles(options, records.slice(0, rows / 4), records.slice(rows / 4));
-    expect(files.map(({ rows: count }) => count)).toEqual([rows / 2, rows / 2]);
-    // Marked, because the client takes a byte order mark off a text.
-    const columns = hostileTable.columns.map(({ name, type }) =>
-      type === 'string' ? `'>' || ${identifier(name)}` : identifier(name),
-    );
-    const read = await duckdbLists(
-      `SELECT ${[...columns, ...ownColumns].join(', ')} FROM ${source(format, files, hostileTable)} ORDER BY _seq`,
-    );
-    expect(read.length).toBe(rows);
-    for (const [at, row] of read.entries()) {
-      expect(readRow(format, hostileTable, row)).toStrictEqual(
-        expectedRow(format, hostileTable, records[at] as StoredRecord),
+  it.for(seeds)(
+    'read back by DuckDB to the digit, seed %i',
+    async (seed, { folder }) => {
+      const records = hostileRows(rows, seed);
+      const options = { ...filesIn(folder, format, hostileTable), maxRows: rows / 2 };
+      const files = await writeRowFiles(options, records.slice(0, rows / 4), records.slice(rows / 4));
+      expect(files.map(({ rows: count }) => count)).toEqual([rows / 2, rows / 2]);
+      // Marked, because the client takes a byte order mark off a text.
+      const columns = hostileTable.columns.map(({ name, type }) =>
+        type === 'string' ? `'>' || ${identifier(name)}` : identifier(name),
       );
-    }
-  });
+      const read = await duckdbLists(
+        `SELECT ${[...columns, ...ownColumns].join(', ')} FROM ${source(format, files, hostileTable)} ORDER BY _seq`,
+      );
+      expect(read.length).toBe(rows);
+      for (const [at, row] of read.entries()) {
+        expect(readRow(format, hostileTable, row)).toStrictEqual(
+          expectedRow(format, hostileTable, records[at] as StoredRecord),
+        );
+      }
+    },
+    300_000,
+  );
 });
