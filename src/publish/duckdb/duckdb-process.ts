@@ -10,6 +10,8 @@ let build: { readonly path: string; readonly file: FileBuild } | null = null;
 
 // At once: the end of the process frees every lock and leaves the file that is being built, which nobody reads.
 process.on('disconnect', () => void process.kill(process.pid, 'SIGKILL'));
+// A parent that died while this was loading has told nobody.
+if (!process.connected) process.kill(process.pid, 'SIGKILL');
 // Ctrl-C reaches every process of a terminal, and it is for the one that started this one to end it, in its time.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
