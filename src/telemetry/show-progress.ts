@@ -60,7 +60,12 @@ export function showProgress(
 }
 
 /** Acts at every interval until the signal is aborted. */
-export async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
+export async function repeat(
+  clock: Clock,
+  everyMs: number,
+  signal: AbortSignal,
+  act: () => void,
+): Promise<void> {
   while (!signal.aborted) {
     try {
       await clock.sleep(everyMs, signal);

@@ -102,6 +102,7 @@ const seeds = Array.from({ length: isLong ? 3 : 1 }, (_, index) => startSeed() +
 describe.each(formats)('%s files', (format) => {
   it.for(seeds)(
     'read back by DuckDB to the digit, seed %i',
+    { timeout: 300_000 },
     async (seed, { folder }) => {
       const records = hostileRows(rows, seed);
       const options = { ...filesIn(folder, format, hostileTable), maxRows: rows / 2 };
@@ -121,6 +122,5 @@ describe.each(formats)('%s files', (format) => {
         );
       }
     },
-    300_000,
   );
 });
