@@ -41,7 +41,7 @@ export function addPublish(command: Command, enter: Enter): void {
   command
     .argument('[target...]', 'names from the config (default: all)')
     .option('--snapshot', 'with all rows besides the changes, for readers that begin')
-    .option('--new-generation', 'begin anew: after this, rows published before no longer count')
+    .option('--new-generation', 'publish all rows again: what was published before no longer counts')
     .option('--require-fresh <duration>', 'exit code 3 if an entity is complete only as of longer ago: 24h')
     .addHelpText('after', help)
     .action((names: readonly string[], flags: PublishFlags) =>
