@@ -15,7 +15,8 @@ export function writeJson(value: unknown): string {
       .map(([name, member]) => `${JSON.stringify(name)}:${writeJson(member)}`);
     return `{${members.join(',')}}`;
   }
-  return typeof value === 'number' ? writeNumber(value) : (JSON.stringify(value) ?? 'null');
+  // -0 and 0 are one value, as in the records of an API.
+  return typeof value === 'number' ? writeNumber(value === 0 ? 0 : value) : (JSON.stringify(value) ?? 'null');
 }
 
 /**

@@ -1,6 +1,6 @@
-import { fork } from 'node:child_process';
 import { SyncError } from '../../core/errors.ts';
 import { builtModule } from '../../core/program-files.ts';
+import { forkModule } from '../../search/process/fork-module.ts';
 import type { DuckdbAnswer, DuckdbRequest } from './messages.ts';
 
 /** A process with DuckDB in it. Disposed, it is gone; it also ends when this process does. */
@@ -21,42 +21,21 @@ export function startDuckdbProcess(
   signal: AbortSignal,
   entry: URL = builtModule('publish/duckdb/duckdb-process'),
 ): DuckdbProcess {
-  const names = ['TMPDIR', 'TZ', 'SystemRoot'];
-  const child = fork(entry, {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    execArgv: [`--max-old-space-size=${maxHeapMiB}`],
-    env: {
-      ...Object.fromEntries(
-        names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
-      ),
-      // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
-      MALLOC_ARENA_MAX: '2',
-    },
-  });
+  // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
+  const child = forkModule<DuckdbRequest, DuckdbAnswer>(entry, maxHeapMiB, { MALLOC_ARENA_MAX: '2' });
   let ended: string | null = null;
   let waiting: {
     readonly resolve: (answer: DuckdbAnswer) => void;
     readonly reject: (error: Error) => void;
   } | null = null;
-  const gone = new Promise<void>((resolve) => {
-    const end = (why: string): void => {
-      ended ??= why;
-      waiting?.reject(signal.aborted ? (signal.reason as Error) : diedError(ended));
-      waiting = null;
-      resolve();
-    };
-    child.once('exit', (code, killedBy) => end(killedBy ?? `exit code ${code}`));
-    child.on('error', (error) => {
-      // A process that could not be started never exits; one that cannot be talked to is of no use.
-      if (child.pid === undefined) end(error.message);
-      else child.kill('SIGKILL');
-    });
+  signal.addEventListener('abort', child.kill, { once: true });
+  const gone = child.gone.then((how) => {
+    ended = how;
+    signal.removeEventListener('abort', child.kill);
+    waiting?.reject(signal.aborted ? (signal.reason as Error) : diedError(how));
+    waiting = null;
   });
-  const onAbort = (): void => void child.kill('SIGKILL');
-  signal.addEventListener('abort', onAbort, { once: true });
-  void gone.then(() => signal.removeEventListener('abort', onAbort));
-  child.on('message', (answer: DuckdbAnswer) => {
+  child.listen((answer) => {
     waiting?.resolve(answer);
     waiting = null;
   });
@@ -69,15 +48,14 @@ export function startDuckdbProcess(
           return;
         }
         waiting = { resolve, reject };
-        // With a callback a channel that has closed is no error: the exit is told by its event.
-        child.send(request, () => undefined);
+        child.send(request);
       });
       if (answer.kind !== 'failed') return answer;
       const { message, ...options } = answer.error;
       throw new SyncError(message, options);
     },
     [Symbol.asyncDispose]: async () => {
-      child.kill('SIGKILL');
+      child.kill();
       await gone;
     },
   };

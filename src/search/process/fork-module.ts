@@ -17,17 +17,24 @@ interface ForkedModule<To, From> {
 
 /**
  * Runs a module as a process, with the number of this one as its argument. It gets no secret of this program: of the environment
- * only where temporary files go, and the time zone. Beyond `maxHeapMiB` it ends instead of the machine's memory.
+ * only where temporary files go, the time zone, and what `env` adds. Beyond `maxHeapMiB` it ends instead of the machine's memory.
  */
-export function forkModule<To extends object, From>(module: URL, maxHeapMiB: number): ForkedModule<To, From> {
+export function forkModule<To extends object, From>(
+  module: URL,
+  maxHeapMiB: number,
+  env: Readonly<Record<string, string>> = {},
+): ForkedModule<To, From> {
   const names = ['TMPDIR', 'SQLITE_TMPDIR', 'TZ', 'SystemRoot'];
   const child = fork(module, [String(process.pid)], {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: [`--max-old-space-size=${maxHeapMiB}`],
-    env: Object.fromEntries(
-      names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
-    ),
+    env: {
+      ...Object.fromEntries(
+        names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
+      ),
+      ...env,
+    },
   });
   let isEnding = false;
   const kill = (): void => {
