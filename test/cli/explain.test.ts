@@ -3,6 +3,7 @@ import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
+import { triedSinks } from '../support/trials.ts';
 
 let world: CliWorld;
 const refused = new Set<unknown>();
@@ -43,7 +44,7 @@ async function explain(target: string, row: Record<string, unknown> | undefined)
   return { ...(explained as unknown as Explained), text: stdout };
 }
 
-describe.each(['sqlite', 'jsonl', 'postgres'] as const)('explain over a %s sink', (sink) => {
+describe.each(triedSinks)('explain over a %s sink', (sink) => {
   it('says of a record when it was first seen and last written, and that a full walk met it', async () => {
     world = await openCliWorld({ sink, settings: '    include: [lists, list_members]\n' });
     await world.cli('sync', 'newsletter');

@@ -5,7 +5,7 @@ import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { jsonLines } from '../support/run-cli.ts';
-import { isLong } from '../support/trials.ts';
+import { triedSinks } from '../support/trials.ts';
 
 let world: CliWorld;
 /** Stands between the service and the account; changed by the tests. */
@@ -33,10 +33,7 @@ async function rows(target: string): Promise<readonly Record<string, unknown>[]>
   return jsonLines(await world.cli('export', target));
 }
 
-// JSONL files: `npm run test:long`; the contract of sinks has what is theirs alone.
-const kinds = (['sqlite', 'jsonl', 'postgres'] as const).filter((kind) => isLong || kind !== 'jsonl');
-
-describe.each(kinds)('refetch into a %s sink', (sink) => {
+describe.each(triedSinks)('refetch into a %s sink', (sink) => {
   it('writes nothing for an unchanged record, also in a tree', async () => {
     await open(sink);
     const [member] = await rows('newsletter/list_members');

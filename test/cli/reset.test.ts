@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { sampleSinkOf } from '../support/sample-sinks.ts';
 import { jsonLines } from '../support/run-cli.ts';
+import { triedSinks } from '../support/trials.ts';
 import type { ConnectorId, ConnectorName } from '../../src/core/names.ts';
 
 let world: CliWorld;
@@ -14,7 +15,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-describe.each(['sqlite', 'jsonl', 'postgres'] as const)('reset in a %s sink', (sink) => {
+describe.each(triedSinks)('reset in a %s sink', (sink) => {
   it('without --yes only shows what would go, and ends with 0', async () => {
     world = await openCliWorld({ sink });
     await world.cli('sync', 'newsletter');

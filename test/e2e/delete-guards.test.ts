@@ -8,8 +8,9 @@ import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
+import { triedSinks } from '../support/trials.ts';
 
-const sinks = ['sqlite', 'jsonl', 'postgres'] as const;
+const sinks = triedSinks;
 const lists = entityNamed(builtInDefinition('email-marketing'), 'lists').table;
 const members = entityNamed(builtInDefinition('email-marketing'), 'list_members').table;
 const automations = entityNamed(builtInDefinition('email-marketing'), 'automations').table;

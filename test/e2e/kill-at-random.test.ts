@@ -17,7 +17,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
-const kills = repeats('KILLS', { share: 4, full: 200 });
+const kills = repeats('KILLS', { share: 2, full: 200 });
 const seed = startSeed();
 const concurrency = 4;
 /** Of one walk: eight received and not yet stored, one asked for. */

@@ -18,6 +18,14 @@ export function repeats(
  */
 export const hasMoreKills = isLong || process.env['KILLS'] !== undefined;
 
+/**
+ * Kinds of sinks that whole commands and guards are tried over. JSONL files share the ledger of SQLite, and the contract of sinks has what is theirs
+ * alone: `npm run test:long` tries them too.
+ */
+export const triedSinks = (['sqlite', 'jsonl', 'postgres'] as const).filter(
+  (kind) => isLong || kind !== 'jsonl',
+);
+
 /** The first seed of a test's random choices: fixed, unless the environment has a `SEED`. `npm run test:long` makes one up. */
 export function startSeed(fixed = 1): number {
   return Number(process.env['SEED'] ?? fixed);
