@@ -20,7 +20,7 @@ export interface DerivedColumn {
   readonly path: readonly string[];
 }
 
-/** A row's `columns` are the `parentColumns` of its parent. */
+/** A row's `columns` are the `parentColumns` of at most one row of the parent. */
 export interface TableJoin {
   readonly columns: readonly string[];
   readonly parent: EntityName;

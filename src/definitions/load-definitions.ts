@@ -68,7 +68,7 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
 }
 
 /**
- * What `preparedDefinition` gives, for the build to write down. Throws `ProblemsError` DEFINITION_INVALID as `loadDefinitions` does.
+ * The files of a folder as they need not be checked again, for the build to write down. Throws `ProblemsError` DEFINITION_INVALID as `loadDefinitions` does.
  */
 export function prepareDefinitions(folder: string): PreparedDefinitions {
   const problems: Problem[] = [];
@@ -110,13 +110,18 @@ function readDefinition(file: string): {
   readonly found: readonly Problem[];
 } {
   const text = readText(file);
-  const prepared = typeof text === 'string' ? preparedDefinition(text) : null;
-  if (prepared !== null) {
-    const definition = buildDefinition(prepared.file, prepared.contentHash);
+  const hash = typeof text === 'string' ? hashOfText(text) : null;
+  known ??= new Map(Object.entries(readPrepared()));
+  const passed = hash === null ? undefined : known.get(hash);
+  if (passed !== undefined) {
+    const definition = buildDefinition(passed.file, passed.contentHash);
     return { name: definition.name, definition, found: [] };
   }
   const { name, value, found } = checkedFile(readYaml(file));
-  return { name, definition: value === null ? null : buildDefinition(value), found };
+  if (value === null) return { name, definition: null, found };
+  const contentHash = contentHashOf(value);
+  if (hash !== null) known.set(hash, { file: value, contentHash });
+  return { name, definition: buildDefinition(value, contentHash), found };
 }
 
 /** `value` is null where anything is wrong with the file. */
@@ -142,7 +147,7 @@ function checkedFile(yaml: YamlFile): {
   return { name, value: found.length === 0 ? value : null, found };
 }
 
-/** A file that was read and checked when the program was built. */
+/** A file that was read, and in which nothing is wrong. */
 interface PreparedDefinition {
   readonly file: DefinitionFile;
   readonly contentHash: string;
@@ -151,16 +156,11 @@ interface PreparedDefinition {
 /** By the SHA-256 of their text. */
 export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
 
-let prepared: PreparedDefinitions | null = null;
-
 /**
- * What a definition file of this text says, when a build has already found nothing wrong with it; else null: then it has to
- * be read as YAML and checked, which for the definitions that come with the program takes longer than everything else in a start.
+ * By the SHA-256 of their text: files that passed all checks when the program was built, or earlier in this process. To read one as YAML and check it takes
+ * longer than everything else in a start.
  */
-function preparedDefinition(text: string): PreparedDefinition | null {
-  prepared ??= readPrepared();
-  return prepared[hashOfText(text)] ?? null;
-}
+let known: Map<string, PreparedDefinition> | null = null;
 
 function hashOfText(text: string): string {
   return createHash('sha256').update(text).digest('hex');

@@ -16,6 +16,10 @@ describe.each(definitions.map((definition) => [definition.name, definition] as c
       expect(readFileSync(file, 'utf8')).toBe(text);
     });
 
+    it('says what every column means', () => {
+      expect(text.split('\n').filter((line) => /^\| .*\|\s*\|$/.test(line))).toEqual([]);
+    });
+
     it('describes every entity, in one line', () => {
       expect([...definition.entities.values()].filter(({ description }) => description === null)).toEqual([]);
       expect(text.split('\n').filter((line) => line.startsWith('## '))).toHaveLength(

@@ -1,9 +1,12 @@
+import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
+import type { EntityName } from '../../core/names.ts';
 import type { EntityTable, FieldType } from '../../core/records.ts';
-import type { Entity, Explode } from '../../definitions/definition.ts';
-import type { ConnectorSettings, PublishSettings } from '../../settings/settings.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import { describeTables } from '../../definitions/describe-tables.ts';
+import { nextSlots } from '../../settings/cron.ts';
+import type { ConnectorSettings, PublishSettings, Schedule } from '../../settings/settings.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import type { PublishedEntity } from '../manifest.ts';
-import { freshnessOf } from './freshness.ts';
 import { pathsOf, placeOf, type CataloguePlace, type StateFile, type TablePaths } from './place.ts';
 import { entityName, type PublishedState } from './read-published.ts';
 
@@ -20,6 +23,8 @@ export interface CatalogueTable {
   readonly entity: string;
   /** Of the connector type, for people. */
   readonly title: string;
+  /** What its records are, in the words of the definition; null: it does not say. */
+  readonly description: string | null;
   /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
   readonly name: string;
   readonly generation: number;
@@ -40,13 +45,11 @@ export interface CatalogueColumn {
   /** Its name in the sink. */
   readonly field: string;
   readonly type: FieldType;
+  /** What it means, in the words of the definition; null: it does not say. */
+  readonly description: string | null;
 }
 
-/** A row's `columns` are the `parentColumns` of at most one row of the parent. */
-export interface Join {
-  readonly columns: readonly string[];
-  readonly parent: string;
-  readonly parentColumns: readonly string[];
+export interface Join extends TableJoin {
   /** Rows stay when their parent is deleted: events. */
   readonly outlivesParent: boolean;
 }
@@ -96,8 +99,8 @@ function named(join: Join, child: CatalogueTable, tables: readonly CatalogueTabl
 interface Declared {
   readonly connector: ConnectorSettings;
   readonly entity: Entity;
+  /** Of the entity, or of what an array of it is exploded into. */
   readonly table: EntityTable;
-  readonly explode: Explode | null;
 }
 
 function declaredTables(connector: ConnectorSettings): readonly Declared[] {
@@ -105,9 +108,9 @@ function declaredTables(connector: ConnectorSettings): readonly Declared[] {
   return [...definition.entities.values()]
     .filter(({ name }) => entities.has(name))
     .flatMap((entity): Declared[] => {
-      const own = { connector, entity, table: entity.table, explode: null };
-      const { explodedTable, explode } = entity;
-      return explodedTable === null ? [own] : [own, { connector, entity, table: explodedTable, explode }];
+      const { table, explodedTable } = entity;
+      const own = { connector, entity, table };
+      return explodedTable === null ? [own] : [own, { connector, entity, table: explodedTable }];
     });
 }
 
@@ -126,53 +129,64 @@ function tableOf(
   files: readonly StateFile[] | null,
 ): CatalogueTable {
   const { connector, entity, generation, schema, key, columns } = published;
+  const described = declared === null ? null : describedTable(declared);
   return {
     connector,
     entity,
     title: declared?.connector.definition.title ?? connector,
+    description: described?.description ?? null,
     name: tableName(connector, entity),
     generation,
     schema,
     key,
-    columns,
-    joins: declared === null ? [] : joinsOf(declared),
+    columns: columns.map((column) => ({
+      ...column,
+      description: described?.columns[column.field] ?? null,
+    })),
+    joins: declared === null ? [] : joinsOf(declared, described?.joins ?? []),
     deletes: deletesOf(declared),
     staleAfterMs: declared === null ? null : freshnessOf(declared.connector, declared.entity.name),
     paths: pathsOf(published, target, files),
   };
 }
 
-/** Where several kinds of parents fill the same column, no join is true of every row. */
-function joinsOf({ connector, entity, explode }: Declared): readonly Join[] {
-  if (explode !== null) {
-    const isCarried = entity.key.every((part) => explode.carry.includes(part));
-    return isCarried
-      ? [{ columns: entity.key, parent: entity.name, parentColumns: entity.key, outlivesParent: false }]
-      : [];
-  }
-  const chosen = connector.entities.get(entity.name)?.parents ?? [];
-  const joins = entity.parents
-    .filter((parent) => chosen.includes(parent.entity) && parent.inject.size > 0)
-    .map(({ entity: parent, inject, params }): Join => {
-      const pairs = [...inject].flatMap(([column, param]) => {
-        const field = params.get(param);
-        return field === undefined ? [] : [[column, field] as const];
-      });
-      const [columns, parentColumns] = [pairs.map(([column]) => column), pairs.map(([, field]) => field)];
-      const parentDeletes = connector.definition.entities.get(parent)?.deletes ?? 'never';
-      return {
-        columns,
-        parent,
-        parentColumns,
-        outlivesParent: entity.deletes === 'never' && parentDeletes !== 'never',
-      };
-    });
-  const [first, ...others] = joins;
-  return first === undefined || others.length > 0 || first.columns.length === 0 ? [] : [first];
+function describedTable({ connector, entity, table }: Declared): DescribedTable | null {
+  const parents = connector.entities.get(entity.name)?.parents ?? [];
+  return describeTables(entity, parents).find((one) => one.entity === table.entity) ?? null;
+}
+
+function joinsOf({ connector, entity, table }: Declared, joins: readonly TableJoin[]): readonly Join[] {
+  return joins.map((join) => {
+    const parentDeletes = connector.definition.entities.get(join.parent)?.deletes ?? 'never';
+    // The parent of an exploded record is the record that held it, and both are deleted together.
+    const isHeld = table !== entity.table;
+    return {
+      ...join,
+      outlivesParent: !isHeld && entity.deletes === 'never' && parentDeletes !== 'never',
+    };
+  });
 }
 
 function deletesOf(declared: Declared | null): string {
   if (declared === null) return 'Deleted records are marked or left out.';
-  if (declared.explode !== null || declared.entity.deletes === 'never') return 'Records are never deleted.';
+  const { entity, table } = declared;
+  if (table !== entity.table || entity.deletes === 'never') return 'Records are never deleted.';
   return 'Records that are gone at the source are marked or left out once a read of the whole entity has shown it.';
+}
+
+const dayMs = 86_400_000;
+/** Any time does, as long as the same config always gives the same text. */
+const fixedMs = Date.UTC(2024, 0, 1);
+
+/** `freshWithin`, or else twice the longest time between two runs, at least a day; null where nothing is scheduled. */
+function freshnessOf(connector: ConnectorSettings, entity: EntityName): number | null {
+  const within = connector.entities.get(entity)?.freshWithinMs ?? connector.freshWithinMs;
+  if (within !== null) return within;
+  return connector.schedule === null ? null : Math.max(dayMs, 2 * longestGapMs(connector.schedule));
+}
+
+function longestGapMs(schedule: Schedule): number {
+  if (schedule.kind === 'every') return schedule.everyMs;
+  const slots = nextSlots(schedule, fixedMs, 50);
+  return Math.max(0, ...slots.slice(1).map((slot, index) => slot - (slots[index] ?? slot)));
 }

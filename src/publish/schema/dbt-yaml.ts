@@ -30,7 +30,9 @@ export function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTabl
         tables: tables.map((table) => ({
           name: table.entity,
           identifier: place.kind === 'tables' && place.type === 'duckdb' ? table.entity : table.name,
-          description: described(`Rows of ${table.connector}/${table.entity}. ${table.deletes}`),
+          description: described(
+            `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
+          ),
           config: {
             freshness: table.staleAfterMs === null ? null : { warn_after: inPeriods(table.staleAfterMs) },
             ...(inFiles ? externalLocation(table, catalogue) : {}),
@@ -61,7 +63,10 @@ export function modelsYaml(tables: readonly CatalogueTable[]): string {
     models: tables.map((table) => ({
       name: modelName(table),
       description: described(
-        `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`,
+        [
+          ...(table.description === null ? [] : [table.description]),
+          `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`,
+        ].join('. '),
       ),
       columns: columnsYaml(table, tables, 'model'),
     })),
@@ -100,17 +105,18 @@ function columnsYaml(
 function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {
   const own = ownColumns.find((one) => one.name === name);
   if (own !== undefined) return own.description;
-  const type = columns.find((one) => one.name === name)?.type;
+  const column = columns.find((one) => one.name === name);
+  const inKey = key.includes(name) ? ['Part of the key'] : [];
+  const { type, description } = column ?? { type: null, description: null };
+  if (description !== null) return [description, ...inKey].join('. ');
   const isJson = type === 'object' || type === 'array' || type === 'any';
   return [
-    key.includes(name) ? 'Part of the key' : '',
-    isJson ? `JSON as it came${type === 'any' ? '' : `: an ${type}`}` : '',
+    ...inKey,
+    ...(isJson ? [`JSON as it came${type === 'any' ? '' : `: an ${type}`}`] : []),
     ...joins.flatMap(({ columns: own, parent, parentColumns }) =>
       own.flatMap((one, index) => (one === name ? [`Leads to ${parent}.${parentColumns[index] ?? ''}`] : [])),
     ),
-  ]
-    .filter((part) => part !== '')
-    .join('. ');
+  ].join('. ');
 }
 
 function testsOf(

@@ -72,5 +72,9 @@ describe('a dbt project with such names', () => {
     expect(project.sources[0]?.tables[1]?.config.freshness).toEqual({
       warn_after: { count: 2, period: 'hour' },
     });
+    const [orders] = project.sources[0]?.tables ?? [];
+    expect(orders?.description).toBe('What people ordered: { { hostile } }. Records are never deleted.');
+    const total = orders?.columns.find(({ name }) => name === 'total');
+    expect(total?.description).toBe('In euros; { { hostile } } { # words # }');
   });
 });

@@ -60,7 +60,7 @@ describe('generated statements', () => {
     if (lists === undefined) throw new Error('no lists');
     const columns = [
       ...lists.columns.slice(0, -1),
-      { name: 'added', field: 'added', type: 'object' as const },
+      { name: 'added', field: 'added', type: 'object' as const, description: null },
     ];
     const changed = { ...catalogue, tables: [{ ...lists, columns }] };
     await using database = await openDuckdb();

@@ -1,4 +1,5 @@
-import type { Catalogue, CatalogueTable } from '../../../src/publish/schema/catalogue.ts';
+import type { EntityName } from '../../../src/core/names.ts';
+import type { Catalogue, CatalogueColumn, CatalogueTable } from '../../../src/publish/schema/catalogue.ts';
 import type { CataloguePlace } from '../../../src/publish/schema/place.ts';
 
 /** Two tables with every type of column, names that are words of some dialect or no plain names at all, and a join. */
@@ -8,6 +9,7 @@ export function smallCatalogue(place: CataloguePlace): Catalogue {
     connector: 'shop',
     entity,
     title: 'Shop {{ hostile }} {% title %}',
+    description: null,
     name: `shop__${entity}`,
     generation: 1,
     schema: 1,
@@ -19,16 +21,20 @@ export function smallCatalogue(place: CataloguePlace): Catalogue {
     paths: { glob: `shop/${entity}/g1/*/*-*.${format}`, files: null },
     ...more,
   });
-  const column = (name: string, type: CatalogueTable['columns'][number]['type']) => ({
+  const column = (name: string, type: CatalogueColumn['type'], description: string | null = null) => ({
     name,
     field: name,
     type,
+    description,
   });
   return {
     place,
     publication: 3,
     tables: [
-      table('orders', { columns: [column('id', 'integer'), column('total', 'number')] }),
+      table('orders', {
+        description: 'What people\nordered: {{ hostile }}',
+        columns: [column('id', 'integer'), column('total', 'number', 'In euros; {{ hostile }} {# words #}')],
+      }),
       table('order_lines', {
         generation: 2,
         schema: 2,
@@ -40,7 +46,14 @@ export function smallCatalogue(place: CataloguePlace): Catalogue {
           column('details', 'object'),
           column("it's", 'string'),
         ],
-        joins: [{ columns: ['order'], parent: 'orders', parentColumns: ['id'], outlivesParent: false }],
+        joins: [
+          {
+            columns: ['order'],
+            parent: 'orders' as EntityName,
+            parentColumns: ['id'],
+            outlivesParent: false,
+          },
+        ],
         staleAfterMs: 7_200_000,
         paths: {
           glob: `shop/order_lines/g2/*/*-*.${format}`,
