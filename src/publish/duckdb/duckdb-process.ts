@@ -10,7 +10,7 @@ let build: { readonly path: string; readonly file: FileBuild } | null = null;
 
 // At once: the end of the process frees every lock and leaves the file that is being built, which nobody reads.
 process.on('disconnect', () => void process.kill(process.pid, 'SIGKILL'));
-// A parent that died while this was loading has told nobody.
+// If the parent died while this process was loading, there is no 'disconnect' any more.
 if (!process.connected) process.kill(process.pid, 'SIGKILL');
 // Ctrl-C reaches every process of a terminal, and it is for the one that started this one to end it, in its time.
 process.on('SIGINT', () => undefined);

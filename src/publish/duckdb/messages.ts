@@ -1,5 +1,5 @@
-import type { ErrorCode, ErrorContext, Recovery } from '../../core/errors.ts';
 import type { ColumnValue } from '../../core/records.ts';
+import type { SentError } from '../../search/process/fork-module.ts';
 import type { PublicationText } from '../chain-problems.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import type { TargetCheck } from '../target.ts';
@@ -36,14 +36,6 @@ export type DuckdbAnswer =
   /** The file does not hold what the publication follows. */
   | { readonly kind: 'taken' }
   | { readonly kind: 'failed'; readonly error: SentError };
-
-/** A `SyncError` without its cause, which stays where it happened. */
-export interface SentError {
-  readonly message: string;
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly context: ErrorContext;
-}
 
 export interface BuiltEntity {
   readonly connector: string;

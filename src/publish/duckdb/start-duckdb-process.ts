@@ -22,7 +22,9 @@ export function startDuckdbProcess(
   entry: URL = builtModule('publish/duckdb/duckdb-process'),
 ): DuckdbProcess {
   // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
-  const child = forkModule<DuckdbRequest, DuckdbAnswer>(entry, maxHeapMiB, { MALLOC_ARENA_MAX: '2' });
+  const child = forkModule<DuckdbRequest, DuckdbAnswer>(entry, maxHeapMiB, {
+    env: { MALLOC_ARENA_MAX: '2' },
+  });
   let ended: string | null = null;
   let waiting: {
     readonly resolve: (answer: DuckdbAnswer) => void;

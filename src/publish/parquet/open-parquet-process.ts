@@ -1,41 +1,18 @@
 import { unlink } from 'node:fs/promises';
-import { type ErrorCode, type ErrorContext, type Recovery, SyncError } from '../../core/errors.ts';
+import { SyncError } from '../../core/errors.ts';
 import { builtModule } from '../../core/program-files.ts';
-import { forkModule } from '../../search/process/fork-module.ts';
+import { forkModule, type SentError } from '../../search/process/fork-module.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import type { RowFile, RowsOfFile } from '../row-file.ts';
+import type { RowFile } from '../row-file.ts';
+import { sentRow, type Answer, type Request } from './messages.ts';
 import type { RecordColumn } from './parquet-columns.ts';
-
-/** To the process. Files have numbers, and several may be open. */
-export type Request =
-  | {
-      readonly kind: 'create';
-      readonly file: number;
-      readonly path: string;
-      readonly columns: readonly RecordColumn[];
-    }
-  | { readonly kind: 'write'; readonly file: number; readonly records: readonly StoredRecord[] }
-  | { readonly kind: 'close'; readonly file: number; readonly expected: RowsOfFile }
-  /** It will be removed. */
-  | { readonly kind: 'leave'; readonly file: number };
-
-/** One to each request, in their order. A file that failed is closed. */
-export type Answer =
-  | { readonly kind: 'done'; readonly bytes: number; readonly sha256: string }
-  | { readonly kind: 'failed'; readonly error: SentError };
-
-/** A `SyncError` without its cause, which stays where it happened. */
-export interface SentError {
-  readonly message: string;
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly context: ErrorContext;
-}
 
 type Done = Extract<Answer, { kind: 'done' }>;
 
 /** Of the process. Buffers outside of the heap come on top: together they stay below 500 MiB. */
 const maxHeapMiB = 320;
+/** The rows of a group live until it is written: with the usual 16 MiB each is copied several times before. */
+const youngMiB = 32;
 /** What one message carries at most, beyond a single record. */
 const maxChars = 512 * 1024;
 /** Messages of a file that wait for their answers: the process has one to go on with while the next rows are read. */
@@ -53,7 +30,7 @@ export interface ParquetProcess extends AsyncDisposable {
 export function openParquetProcess(
   entry: URL = builtModule('publish/parquet/parquet-process'),
 ): ParquetProcess {
-  const child = forkModule<Request, Answer>(entry, maxHeapMiB);
+  const child = forkModule<Request, Answer>(entry, maxHeapMiB, { youngMiB });
   const waiting: { readonly resolve: (done: Done) => void; readonly reject: (error: SyncError) => void }[] =
     [];
   let how: string | null = null;
@@ -101,7 +78,7 @@ function openFile(path: string, file: number, ask: (request: Request) => Promise
   return {
     write: async (records) => {
       for (const some of slices(records)) {
-        pending.push(ask({ kind: 'write', file, records: some }));
+        pending.push(ask({ kind: 'write', file, rows: some.map(sentRow) }));
         await settle(inFlight - 1);
       }
     },

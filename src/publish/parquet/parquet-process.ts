@@ -1,5 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
-import type { Answer, Request, SentError } from './open-parquet-process.ts';
+import type { SentError } from '../../search/process/fork-module.ts';
+import { receivedRecord, type Answer, type Request } from './messages.ts';
 import { createParquetFile, type ParquetFile } from './parquet-file.ts';
 
 /**
@@ -34,7 +35,7 @@ function done(request: Request): { readonly bytes: number; readonly sha256: stri
       files.set(request.file, createParquetFile(request.path, request.columns));
       return { bytes: 0, sha256: '' };
     case 'write':
-      return { bytes: fileOf(request).write(request.records), sha256: '' };
+      return { bytes: fileOf(request).write(request.rows.map(receivedRecord)), sha256: '' };
     case 'close': {
       const closed = fileOf(request).close(request.expected);
       files.delete(request.file);

@@ -1,4 +1,8 @@
 import { fork } from 'node:child_process';
+import type { SyncError } from '../../core/errors.ts';
+
+/** A `SyncError` as a process tells of it: without its cause, which stays where it happened. */
+export type SentError = Pick<SyncError, 'message' | 'code' | 'recovery' | 'context'>;
 
 /** A process of this program that is talked to by messages. */
 interface ForkedModule<To, From> {
@@ -15,20 +19,29 @@ interface ForkedModule<To, From> {
   readonly isEnding: () => boolean;
 }
 
+interface ForkOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly youngMiB?: number;
+}
+
 /**
  * Runs a module as a process, with the number of this one as its argument. It gets no secret of this program: of the environment
  * only where temporary files go, the time zone, and what `env` adds. Beyond `maxHeapMiB` it ends instead of the machine's memory.
+ * `youngMiB`: how much may be new in the heap before it is looked through; left out, as Node.js has it.
  */
 export function forkModule<To extends object, From>(
   module: URL,
   maxHeapMiB: number,
-  env: Readonly<Record<string, string>> = {},
+  { env = {}, youngMiB }: ForkOptions = {},
 ): ForkedModule<To, From> {
   const names = ['TMPDIR', 'SQLITE_TMPDIR', 'TZ', 'SystemRoot'];
   const child = fork(module, [String(process.pid)], {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    execArgv: [`--max-old-space-size=${maxHeapMiB}`],
+    execArgv: [
+      `--max-old-space-size=${maxHeapMiB}`,
+      ...(youngMiB === undefined ? [] : [`--max-semi-space-size=${youngMiB}`]),
+    ],
     env: {
       ...Object.fromEntries(
         names.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),

@@ -9,9 +9,9 @@ import type {
   FromSearchProcess,
   ProcessSettings,
   SearchCall,
-  SentError,
   ToSearchProcess,
 } from './start-search-process.ts';
+import type { SentError } from './fork-module.ts';
 
 /**
  * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is the process id of

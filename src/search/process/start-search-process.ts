@@ -1,9 +1,9 @@
-import { type ErrorCode, type ErrorContext, type Recovery, SyncError } from '../../core/errors.ts';
+import { SyncError } from '../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { SearchAnswer } from '../search-request.ts';
-import { forkModule } from './fork-module.ts';
+import { forkModule, type SentError } from './fork-module.ts';
 
 /** What is searched, and for what. */
 export interface SearchCall {
@@ -31,14 +31,6 @@ export type FromSearchProcess =
   | { readonly kind: 'ready' }
   | { readonly kind: 'answer'; readonly answer: SearchAnswer }
   | { readonly kind: 'failed'; readonly error: SentError };
-
-/** A `SyncError` without its cause, which stays where it happened. */
-export interface SentError {
-  readonly message: string;
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly context: ErrorContext;
-}
 
 /** Enough for the largest answer; more than that and the process ends instead of the machine's memory. */
 const maxHeapMiB = 512;
