@@ -2,9 +2,8 @@ import { hostname } from 'node:os';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
 import type { StoredManifest } from '../publish/manifest.ts';
+import type { TargetState } from '../publish/publish-once.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-request.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
-import { openExistingRecords } from '../sinks/registry.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import { programVersion } from './program-version.ts';
 
@@ -25,45 +24,11 @@ export async function publishTarget(
   return await publishOnce(target, { ...request, settings, by });
 }
 
-export interface TargetStatus {
-  /** Null: nothing was published yet. */
-  readonly newest: StoredManifest | null;
-  /** Nothing has changed in the sink since. */
-  readonly isUpToDate: boolean;
-}
-
-/** Changes nothing. */
-export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetStatus> {
+/** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
+export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
+  const { readTargetState } = await import('../publish/publish-once.ts');
   await using target = await open(settings, how);
-  const newest = await target.newest();
-  const [first] = settings.connectors;
-  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
-  const isUpToDate = newest !== null && (reader === null || !(await hasChanges(reader, settings, newest)));
-  return { newest, isUpToDate };
-}
-
-/** Rows that were stored since, whatever a new publication would make of them. */
-async function hasChanges(
-  reader: RecordReader,
-  { connectors }: PublishSettings,
-  { manifest }: StoredManifest,
-): Promise<boolean> {
-  for (const { name, definition } of connectors) {
-    const newestSeq = await reader.newestSeq(name);
-    for (const { table: declared, explodedTable } of definition.entities.values()) {
-      for (const { entity } of explodedTable === null ? [declared] : [declared, explodedTable]) {
-        const table = await reader.table(name, entity);
-        const published = manifest.entities.find((one) => one.connector === name && one.entity === entity);
-        if (table === null || published?.through === newestSeq) continue;
-        const isAnew = published?.tableId !== (await reader.tableId(name, entity));
-        if (published === undefined || isAnew) return true;
-        for await (const records of reader.changes(name, table, published.through)) {
-          if (records.length > 0) return true;
-        }
-      }
-    }
-  }
-  return false;
+  return await readTargetState(target, { settings, clock: how.clock });
 }
 
 /** Reads back what was published. Rejects with the signal's reason. */

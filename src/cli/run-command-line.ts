@@ -119,7 +119,7 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
   const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
-  return new Command('connector-sync')
+  const program: Command = new Command('connector-sync')
     .description('Keeps a local, query-ready copy of everything behind a Connector Execution API.')
     .version(programVersion(), '-V, --version')
     .option(
@@ -129,7 +129,12 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .option('--json', 'machine-readable results on stdout: one JSON document, or one line per event')
     .option('--verbose', 'also show how each entity is known to be complete')
     .option('--debug', 'show the stack of an error')
-    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
+    .configureHelp({
+      showGlobalOptions: true,
+      minWidthToWrap: 20,
+      // Those of every command: the options of `publish` are none of `publish status`.
+      visibleGlobalOptions: (command) => (command.parent === null ? [] : [...program.options]),
+    })
     .configureOutput({
       getOutHelpWidth: () => helpWidth,
       // Commander wraps its own lines alone, not what was added to them.
@@ -139,4 +144,5 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .showHelpAfterError('(see --help)')
     .exitOverride()
     .addHelpText('after', examples);
+  return program;
 }

@@ -19,7 +19,7 @@ import {
   type WorkerLedger,
   type WorkerTimings,
 } from './worker-context.ts';
-import { openPublicationRequests } from './publications/request-publications.ts';
+import { openPublicationRequests } from './publications/publication-job.ts';
 import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import { openRunSlots } from './run-slots.ts';
 import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';

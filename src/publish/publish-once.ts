@@ -43,9 +43,7 @@ async function attemptPublication(
   if (reader === null) return { kind: 'nothing-stored' };
   const plan = await planOf(target, request, reader, newest);
   if (newest === null && plan.entities.length === 0) return { kind: 'nothing-stored' };
-  if (newest !== null && !plan.isNeeded && !(await hasChanges(reader, plan))) {
-    return { kind: 'unchanged', newest };
-  }
+  if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest };
   await using publication = await target.begin(plan.publication);
   const entities = await writeEntities(publication, { target, request, reader, plan });
   // Read back, as every reader will: what it would refuse is never published.
@@ -58,9 +56,31 @@ async function attemptPublication(
   return { kind: 'published', published, newGenerations, warnings: [], before: newest };
 }
 
+export interface TargetState {
+  /** Null: nothing was published yet. */
+  readonly newest: StoredManifest | null;
+  /** A publication would find nothing to publish. */
+  readonly isUpToDate: boolean;
+}
+
+/** Changes nothing. Rejects as `publishOnce` does where a publication would be refused. */
+export async function readTargetState(
+  target: Target,
+  { settings, clock }: Pick<PublishRequest, 'settings' | 'clock'>,
+): Promise<TargetState> {
+  const newest = await target.newest();
+  const [first] = settings.connectors;
+  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
+  if (newest === null || reader === null) return { newest, isUpToDate: newest !== null };
+  const request = { settings, clock, isNewGenerationAsked: false, isSnapshotAsked: false };
+  return { newest, isUpToDate: await isUpToDate(reader, await planOf(target, request, reader, newest)) };
+}
+
+type Planned = Pick<PublishRequest, 'settings' | 'isNewGenerationAsked' | 'isSnapshotAsked' | 'clock'>;
+
 async function planOf(
   target: Target,
-  { settings, isNewGenerationAsked, isSnapshotAsked, clock }: PublishRequest,
+  { settings, isNewGenerationAsked, isSnapshotAsked, clock }: Planned,
   reader: RecordReader,
   newest: StoredManifest | null,
 ): Promise<PublicationPlan> {
@@ -97,15 +117,16 @@ async function isSnapshotDue(
   return false;
 }
 
-/** Of several connectors in one sink, another one may have made the newest numbers. */
-async function hasChanges(reader: RecordReader, { entities }: PublicationPlan): Promise<boolean> {
+/** Of several connectors in one sink, another one may have made the newest numbers: only the rows say it. */
+async function isUpToDate(reader: RecordReader, { isNeeded, entities }: PublicationPlan): Promise<boolean> {
+  if (isNeeded) return false;
   for (const { planned } of entities) {
     if (planned.through === planned.after) continue;
     for await (const records of reader.changes(planned.connector, planned.table, planned.after)) {
-      if (records.length > 0) return true;
+      if (records.length > 0) return false;
     }
   }
-  return false;
+  return true;
 }
 
 interface Writing {

@@ -3,7 +3,8 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
-import { jsonLines } from '../support/run-cli.ts';
+import { fakeBucket, fakeKey, startFakeS3 } from '../support/publish/fake-s3.ts';
+import { jsonLines, startCli } from '../support/run-cli.ts';
 
 let world: CliWorld;
 
@@ -44,7 +45,7 @@ describe('connector-sync publish', () => {
 
     world.moveTo(1);
     await world.json('sync', 'newsletter');
-    expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('newer rows are stored');
+    expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('something newer is stored');
     const shown = await world.cli('publish', 'hand');
     expect(shown.stdout).toMatch(
       /^hand: publication 2: \d+ rows?, \d+ deletes?, \d+ files?, [\d.]+ [KM]?B, in /,
@@ -53,6 +54,10 @@ describe('connector-sync publish', () => {
     expect((await world.cli('publish', 'status', 'hand')).stdout).toMatch(
       /^hand \(files, by-hand\): publication 2 of .*, up to date\n {2}\d+ entities, complete as of .* or later\n {2}entity +generation/,
     );
+    // No row has changed, but all are known to be complete at a later time.
+    await world.json('sync', 'newsletter');
+    expect((await world.cli('publish', 'status', 'hand')).stdout).toContain('something newer is stored');
+    expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'published', publication: 3 }]);
   });
 
   it('refuses a target that is ahead of its sink, and says how to begin anew', async () => {
@@ -92,6 +97,36 @@ describe('connector-sync publish', () => {
     expect(check).toMatchObject({ code: 1 });
     expect(check.stdout).toContain(`: 1 problem\n  ! `);
     expect(check.stdout).toContain(damaged);
+  });
+
+  it('ends on Ctrl-C with nothing published, and publishes when it is asked again', async () => {
+    await using s3 = await startFakeS3();
+    const { accessKeyId, secretAccessKey } = fakeKey;
+    appendFileSync(
+      world.config,
+      `  bucket: { type: s3, bucket: ${fakeBucket}, endpoint: "${s3.endpoint}", accessKeyId: ${accessKeyId}, secretAccessKey: "${secretAccessKey}", format: jsonl, when: by-hand }\n`,
+    );
+    await world.json('sync', 'newsletter');
+    const asked = new Promise<void>((resolve) => {
+      s3.fault = ({ operation, key }) => {
+        if (operation !== 'put' || !key.endsWith('.jsonl')) return null;
+        resolve();
+        return 'silence';
+      };
+    });
+    const running = startCli(['publish', 'bucket', '--config', world.config], {
+      cwd: world.folder,
+      env: world.env,
+    });
+    await Promise.race([asked, running.result]);
+    running.child.kill('SIGINT');
+    const { code, stdout, stderr } = await running.result;
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' });
+    expect(stderr).toContain('Stopping: what is not published yet stays out');
+    s3.fault = () => null;
+    expect(await world.json('publish', 'status', 'bucket')).toMatchObject([{ publication: null }]);
+    expect(await world.json('publish', 'bucket')).toMatchObject([{ result: 'published', publication: 1 }]);
+    expect(await world.json('publish', 'check', 'bucket')).toMatchObject([{ problems: [] }]);
   });
 
   it('ends with code 3 where an entity is not as fresh as it must be', async () => {

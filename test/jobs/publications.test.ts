@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
@@ -21,6 +20,7 @@ import {
   yearly,
   type WorkerBench,
 } from '../support/jobs/worker-bench.ts';
+import { testProgram } from '../support/ensure-built.ts';
 
 let bench: WorkerBench;
 let publications: Queue;
@@ -214,7 +214,7 @@ describe('a worker that is killed while it publishes', () => {
   const timings = { lockMs: 500, stalledMs: 200 };
 
   it('is followed by the next one', async () => {
-    const script = fileURLToPath(new URL('./killed-publication-process.ts', import.meta.url));
+    const script = testProgram('jobs/killed-publication-process.mjs');
     await sync(newsletter);
     const { stdout } = await startScript([script, bench.redis.url], process.cwd()).result;
     expect(stdout).toBe('begun\n');

@@ -16,7 +16,6 @@ import { showPublication } from './publish/show-publication.ts';
 
 interface PublishFlags {
   readonly newGeneration?: boolean;
-  readonly snapshot?: boolean;
   readonly requireFresh?: string;
 }
 
@@ -40,17 +39,16 @@ const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again qu
 export function addPublish(command: Command, enter: Enter): void {
   command
     .argument('[target...]', 'names from the config (default: all)')
-    .option('--snapshot', 'with all rows besides the changes, for readers that begin')
     .option('--new-generation', 'publish all rows again: what was published before no longer counts')
     .option('--require-fresh <duration>', 'exit code 3 if an entity is complete only as of longer ago: 24h')
     .addHelpText('after', help)
     .action((names: readonly string[], flags: PublishFlags) =>
-      enter((context) => runPublish(context, names, flags), { stopping }),
+      enter((context) => runPublish(context, names, flags, false), { stopping }),
     );
   const target = ['[target...]', 'names from the config (default: all)'] as const;
   command
     .command('status')
-    .description('Show what each target holds, and whether newer rows are stored.')
+    .description('Show what each target holds, and whether something newer is stored.')
     .argument(...target)
     .action((names: readonly string[]) => enter((context) => runPublishStatus(context, names)));
   command
@@ -65,7 +63,7 @@ export function addPublish(command: Command, enter: Enter): void {
     .description('Publish with all rows besides the changes, for readers that begin.')
     .argument(...target)
     .action((names: readonly string[]) =>
-      enter((context) => runPublish(context, names, { snapshot: true }), { stopping }),
+      enter((context) => runPublish(context, names, {}, true), { stopping }),
     );
   command
     .command('prune')
@@ -82,14 +80,12 @@ async function runPublish(
   context: CommandContext,
   names: readonly string[],
   flags: PublishFlags,
+  isSnapshotAsked: boolean,
 ): Promise<ExitCode> {
   const { terminal, signal } = context;
   const withinMs = freshWithin(flags);
   const settings = loadConfig(context);
-  const asked: AskedPublication = {
-    isSnapshotAsked: flags.snapshot === true,
-    isNewGenerationAsked: flags.newGeneration === true,
-  };
+  const asked: AskedPublication = { isSnapshotAsked, isNewGenerationAsked: flags.newGeneration === true };
   const codes: ExitCode[] = [];
   // A target that fails does not keep the others from their publication.
   for (const target of chosenTargets(settings, names)) {

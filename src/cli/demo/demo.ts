@@ -3,15 +3,17 @@ import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../../app/open-app.ts';
+import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { Settings } from '../../settings/settings.ts';
+import { targetNamed } from '../../settings/chosen-targets.ts';
+import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
-import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
-import { duckdbCommand, publishDemo } from './demo-publication.ts';
+import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
+import { demoBaseUrl, demoDatabase, demoParquet, demoSettings, startDemoService } from './demo-config.ts';
 import { firstReports } from '../../app/find-run.ts';
 import { demoQueries, type DemoQuery, totalsText } from './demo-totals.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
@@ -174,4 +176,28 @@ function nextSteps(
     ['Write a config for your own connectors:', `${program} init`],
   ];
   return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
+}
+
+/** Publishes what the demo has stored, as Parquet; gives the line that says so. */
+async function publishDemo(context: CommandContext, settings: LocalSettings): Promise<string> {
+  const { terminal, clock, signal } = context;
+  const target = targetNamed(settings, demoParquet);
+  terminal.note('Publishing it as Parquet ...');
+  const startedMs = clock.now();
+  const end = await publishTarget(target, {
+    ...ordinaryPublication,
+    clock,
+    signal,
+    onProgress: () => undefined,
+  });
+  const ms = clock.now() - startedMs;
+  terminal.printJson(publicationDocument(target, end, ms));
+  return publicationText(target, end, ms, context)[0] ?? '';
+}
+
+/** One line for a shell: what was published of an entity, by the DuckDB of the person. `directory` is the demo's. */
+function duckdbCommand(directory: string): string {
+  const files = join(directory, demoParquet, 'newsletter', 'campaigns', '**', '*.parquet');
+  const sql = `FROM '${files.replaceAll("'", "''")}'`;
+  return `duckdb -c ${/["$`\\!]/.test(sql) ? shellWord(sql) : `"${sql}"`}`;
 }

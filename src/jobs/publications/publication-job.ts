@@ -1,6 +1,9 @@
 import type { Job, Queue } from 'bullmq';
 import * as z from 'zod';
 import { addJob, parsePayload, type AddedJob } from '../add-job.ts';
+import type { QueueSet } from '../open-queue-set.ts';
+import type { PublicationRequests, ServedSink, WorkerTimings } from '../worker-context.ts';
+import { sinkOfTarget, type ScheduledTarget } from './scheduled-target.ts';
 
 /** The payload of a job that publishes into a target: what is to be published, the target itself says. */
 export interface PublicationJob {
@@ -26,4 +29,35 @@ export function addPublication(
 /** Throws `SyncError` INTERNAL for a payload that this program did not write. */
 export function parsePublicationJob(job: Job): PublicationJob {
   return parsePayload(publicationJob, job.data, "a target's name");
+}
+
+interface RequestOptions {
+  readonly targets: readonly ScheduledTarget[];
+  readonly sinks: readonly ServedSink[];
+  readonly queues: Pick<QueueSet, 'publications'>;
+  readonly timings: Pick<WorkerTimings, 'retryDelayMs'>;
+  readonly onError: (error: Error) => void;
+}
+
+/** What the ends of syncs ask for; what Redis did not take is kept, and asked for again by `retry`. */
+export function openPublicationRequests(options: RequestOptions): PublicationRequests {
+  const { targets, sinks, queues, timings, onError } = options;
+  const owed = new Set<ScheduledTarget>();
+  const retry = async (): Promise<void> => {
+    for (const target of owed) {
+      const sink = sinks.find(({ name }) => name === sinkOfTarget(target));
+      if (sink !== undefined) await addPublication(queues.publications(sink.id), target.name, timings);
+      owed.delete(target);
+    }
+  };
+  return {
+    async after(connector) {
+      for (const target of targets) {
+        const follows = target.when.kind === 'after-sync';
+        if (follows && target.connectors.some(({ name }) => name === connector)) owed.add(target);
+      }
+      await retry().catch(onError);
+    },
+    retry,
+  };
 }

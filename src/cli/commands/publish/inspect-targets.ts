@@ -47,7 +47,7 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
       return exitCodes.ok;
     }
     const { publication, createdAt, entities } = manifest;
-    const state = isUpToDate ? 'up to date' : 'newer rows are stored';
+    const state = isUpToDate ? 'up to date' : 'something newer is stored';
     terminal.print(
       `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}, ${state}`,
     );
