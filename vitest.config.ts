@@ -10,14 +10,13 @@ const isLong = process.env['TEST_LONG'] === '1';
  * `npm run test:long`, a few in `npm test`.
  */
 const onDelayedSinks = [
-  'test/sinks/read-records.test.ts',
   'test/app/connector-states.test.ts',
-  'test/e2e/{falling-page-cap,freshness-of-chains,run-after-run}.test.ts',
+  'test/e2e/{falling-page-cap,freshness-of-chains}.test.ts',
   ...(isLong
     ? [
-        'test/{library,sinks/sqlite}.test.ts',
+        'test/{library,sinks/read-records,sinks/sqlite}.test.ts',
         'test/e2e/{clock-behind,endless-walks,filled-fields,hostile-service}.test.ts',
-        'test/e2e/{long-pause,poison-records,schema-drift}.test.ts',
+        'test/e2e/{long-pause,poison-records,run-after-run,schema-drift}.test.ts',
       ]
     : []),
 ];
@@ -45,8 +44,8 @@ export default defineConfig({
       'test/support/ensure-redis-server.ts',
       'test/support/ensure-postgres.ts',
     ],
-    // Many tests wait for processes and clocks: four use what two cores have.
-    maxWorkers: 4,
+    // Many tests wait for processes and clocks: five use what two cores have.
+    maxWorkers: 5,
     projects: [
       // Loading the modules anew for each file takes longer than most files' tests.
       {

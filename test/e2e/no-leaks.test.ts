@@ -6,7 +6,7 @@ import { isLong, repeats } from '../support/trials.ts';
 import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 /** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
-const runs = repeats('RUNS', { share: 80, full: 5000 });
+const runs = repeats('RUNS', { share: 40, full: 5000 });
 const connectors = Array.from({ length: 20 }, (_, index) => `notes-${index + 1}`);
 /** Jobs that are kept for a person to look at, at most, with a key of log lines each: of a sink, of ticks, and what each schedule has. */
 const mostKeys = 2 * 500 + 50 + 5 * connectors.length + 50;

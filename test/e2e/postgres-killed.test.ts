@@ -21,7 +21,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 
-const kills = repeats('KILLS', { share: 6, full: 100 });
+const kills = repeats('KILLS', { share: 3, full: 100 });
 const seed = startSeed();
 const schema = 'warehouse';
 

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { openFolderStore } from '../../src/publish/folder-store.ts';
+import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../src/publish/object-target.ts';
 import { openRowFileWriters } from '../../src/publish/open-row-file-writers.ts';
 import { publishOnce } from '../../src/publish/publish-once.ts';
@@ -10,8 +11,10 @@ import type { PublishEnd } from '../../src/publish/publish-request.ts';
 import type { FileFormat } from '../../src/publish/row-files.ts';
 import { defaultLayout } from '../../src/settings/build-publish-place.ts';
 import type { ConnectorSettings } from '../../src/settings/settings.ts';
+import { copyObjects, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { jsonlLakeRows, parquetLakeRows } from '../support/publish/lake-rows.ts';
 import { lakeManifests } from '../support/publish/read-lake.ts';
+import { openStore } from '../support/publish/s3-place.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import {
   differencesFrom,
@@ -25,18 +28,37 @@ import { isLong } from '../support/trials.ts';
 const revisions = Number(process.env['REVISIONS'] ?? (isLong ? 9 : 1));
 const fullAt = new Set([2, 3, 5, 8]);
 
-/** What is tried: the sink, the account, and the files; a share in `npm test`. */
-const all = ['sqlite', 'jsonl', 'postgres'].flatMap((sink) =>
-  sampleConnectors.flatMap(([, definition]) =>
-    (['jsonl', 'parquet'] as const).map((format) => ({ sink: sink as SampleSinkType, definition, format })),
+interface Tried {
+  readonly sink: SampleSinkType;
+  readonly definition: string;
+  readonly format: FileFormat;
+  readonly place: 'folder' | 'bucket';
+}
+
+const formats = ['jsonl', 'parquet'] as const;
+/** What is tried: the sink, the account, the files and where they lie; a share in `npm test`. */
+const all = sampleConnectors.flatMap(([, definition]): readonly Tried[] => [
+  ...formats.flatMap((format) =>
+    (['sqlite', 'jsonl', 'postgres'] as const).map((sink) => ({
+      sink,
+      definition,
+      format,
+      place: 'folder' as const,
+    })),
   ),
-);
-const tried = isLong ? all : [{ sink: 'sqlite', definition: 'workspace-notes', format: 'jsonl' } as const];
+  ...formats.map((format) => ({ sink: 'sqlite' as const, definition, format, place: 'bucket' as const })),
+]);
+const tried: readonly Tried[] = isLong
+  ? all
+  : [
+      { sink: 'sqlite', definition: 'workspace-notes', format: 'jsonl', place: 'folder' },
+      { sink: 'sqlite', definition: 'document-library', format: 'parquet', place: 'bucket' },
+    ];
 
 async function publish(
   world: RevisionWorld,
-  sink: SampleSinkType,
-  format: FileFormat,
+  { sink, format }: Tried,
+  store: ObjectStore,
   isSnapshotAsked: boolean,
 ): Promise<PublishEnd> {
   const definition = builtInDefinition(world.definitionName);
@@ -44,7 +66,7 @@ async function publish(
   const sampleSink = await sampleSinkOf(sink);
   const connector = { name, definition, sink: sampleSink.options(world.folder) };
   await using target = openObjectTarget({
-    store: openFolderStore(lakeOf(world)),
+    store,
     writers: openRowFileWriters(),
     format,
     layout: defaultLayout,
@@ -66,41 +88,38 @@ async function publish(
   });
 }
 
-function lakeOf(world: RevisionWorld): string {
-  return join(world.folder, 'published');
-}
-
-describe.each(tried)(
-  '$format files published from a $sink sink of $definition',
-  ({ sink, definition, format }) => {
-    it('hold what the sink holds after every revision, each change once', async () => {
-      const size = definition === 'document-library' ? 'small' : 'tiny';
-      await using world = await openRevisionWorld({ definitionName: definition, sink, size });
-      const changes: number[] = [];
-      for (let revision = 0; revision <= revisions; revision += 1) {
-        world.moveTo(revision);
-        const { outcome } = await world.sync(
-          fullAt.has(revision) ? { isFull: true, allowDeletes: true } : {},
-        );
-        expect({ revision, outcome }).toEqual({ revision, outcome: 'ok' });
-        const end = await publish(world, sink, format, revision === 4);
-        if (end.kind !== 'published') throw new Error(`revision ${revision}: ${end.kind}`);
-        const { entities } = end.published.manifest;
-        expect(entities.filter(({ asOf }) => asOf === null)).toEqual([]);
-        changes.push(entities.reduce((sum, { upserts, deletes }) => sum + upserts + deletes, 0));
-        const manifests = lakeManifests(lakeOf(world));
-        const rows =
-          format === 'parquet'
-            ? await parquetLakeRows(lakeOf(world), manifests)
-            : jsonlLakeRows(lakeOf(world), manifests);
-        const stored = new Map(
-          entities.map(({ entity }) => [entity as string, rows.get(entity) ?? new Map()]),
-        );
-        const wrong = differencesFrom(stored, builtInDefinition(definition), (table) => world.stored(table));
-        expect({ revision, ...wrong }).toEqual({ revision, ...noDifferences });
-      }
-      expect(changes.slice(1).every((more) => more > 0 && more < (changes[0] ?? 0))).toBe(true);
-      expect((await publish(world, sink, format, false)).kind).toBe('unchanged');
-    }, 300_000);
-  },
-);
+describe.each(tried)('$format files in a $place, published from a $sink sink of $definition', (what) => {
+  const { sink, definition, format } = what;
+  it('hold what the sink holds after every revision, each change once', async () => {
+    const size = definition === 'document-library' ? 'small' : 'tiny';
+    await using world = await openRevisionWorld({ definitionName: definition, sink, size });
+    const lake = join(world.folder, 'published');
+    const fake = what.place === 'bucket' ? await startFakeS3() : null;
+    onTestFinished(async () => await fake?.[Symbol.asyncDispose]());
+    const publishNow = async (isSnapshotAsked: boolean): Promise<PublishEnd> => {
+      const store = fake === null ? openFolderStore(lake) : await openStore(fakePlace(fake.endpoint));
+      const end = await publish(world, what, store, isSnapshotAsked);
+      if (fake !== null) copyObjects(fake, lake);
+      return end;
+    };
+    const changes: number[] = [];
+    for (let revision = 0; revision <= revisions; revision += 1) {
+      world.moveTo(revision);
+      const { outcome } = await world.sync(fullAt.has(revision) ? { isFull: true, allowDeletes: true } : {});
+      expect({ revision, outcome }).toEqual({ revision, outcome: 'ok' });
+      const end = await publishNow(revision === 4);
+      if (end.kind !== 'published') throw new Error(`revision ${revision}: ${end.kind}`);
+      const { entities } = end.published.manifest;
+      expect(entities.filter(({ asOf }) => asOf === null)).toEqual([]);
+      changes.push(entities.reduce((sum, { upserts, deletes }) => sum + upserts + deletes, 0));
+      const manifests = lakeManifests(lake);
+      const rows =
+        format === 'parquet' ? await parquetLakeRows(lake, manifests) : jsonlLakeRows(lake, manifests);
+      const stored = new Map(entities.map(({ entity }) => [entity as string, rows.get(entity) ?? new Map()]));
+      const wrong = differencesFrom(stored, builtInDefinition(definition), (table) => world.stored(table));
+      expect({ revision, ...wrong }).toEqual({ revision, ...noDifferences });
+    }
+    expect(changes.slice(1).every((more) => more > 0 && more < (changes[0] ?? 0))).toBe(true);
+    expect((await publishNow(false)).kind).toBe('unchanged');
+  }, 300_000);
+});

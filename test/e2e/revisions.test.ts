@@ -99,7 +99,9 @@ const sinks: readonly SampleSinkType[] = ['sqlite', 'jsonl', 'postgres'];
 const names = sampleConnectors.map(([, name]) => name);
 
 describe.each(sinks)('ten revisions into %s', (sink) => {
-  it.each(shareOf(sink, names, (name) => name === 'workspace-notes'))(
+  it.each(
+    shareOf(sink, names, (name) => name === (sink === 'postgres' ? 'workspace-notes' : 'document-library')),
+  )(
     '%s: equals the account after every sync, but for deletes that only a full one sees',
     async (definitionName) => {
       await using world = await openRevisionWorld({

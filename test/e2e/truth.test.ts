@@ -5,13 +5,13 @@ import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { allSampleSinks, shareOf } from '../support/all-sample-sinks.ts';
-import type { Row } from '../support/expected-rows.ts';
 import {
   builtInDefinition,
   sampleConnectors,
   sampleRows,
   startSampleService,
 } from '../support/sample-service.ts';
+import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { allEntities, syncOnce } from '../support/sync-once.ts';
 
 let folder: string;
@@ -55,20 +55,10 @@ describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (type, sin
       expect(first.failures).toEqual([]);
       expect(first.outcome).toBe('ok');
 
-      const truth = sampleRows(name, 'small');
-      const tables = [...definition.entities.values()].flatMap(({ table, explodedTable }) => [
-        table,
-        ...(explodedTable === null ? [] : [explodedTable]),
-      ]);
-      for (const table of tables) {
-        const expected = truth.get(table.entity) ?? new Map<string, Row>();
-        const stored = sink.rows(folder, name, table);
-        expect({ entity: table.entity, rows: stored.size }).toEqual({
-          entity: table.entity,
-          rows: expected.size,
-        });
-        for (const [key, row] of expected) expect(stored.get(key), `${table.entity} ${key}`).toEqual(row);
-      }
+      const differences = differencesFrom(sampleRows(name, 'small'), definition, (table) =>
+        sink.rows(folder, name, table),
+      );
+      expect(differences).toEqual(noDifferences);
 
       const second = await syncOnce(run);
       expect(second.outcome).toBe('ok');

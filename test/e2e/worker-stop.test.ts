@@ -7,7 +7,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { isRunFinished, isRunStarted, startWorkerProcess } from '../support/worker-process.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
-const trials = repeats('TRIALS', { share: 2, full: 50 });
+const trials = repeats('TRIALS', { share: 1, full: 50 });
 const seed = startSeed();
 const exitWithinMs = 5000;
 
@@ -19,7 +19,7 @@ beforeEach(async () => {
       // Once a year: one job, handed from worker to worker.
       { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "0 0 1 1 *" }' },
     ],
-    latencyMs: 60,
+    latencyMs: 25,
     concurrency: 2,
   });
 });

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { collect, everySecond, ok, openWorkerBench, pause } from '../support/jobs/worker-bench.ts';
 import { repeats } from '../support/trials.ts';
 
-const trials = repeats('TRIALS', { share: 3, full: 20 });
+const trials = repeats('TRIALS', { share: 1, full: 20 });
 
 it(`runs once to catch up on several ticks missed without a worker (${trials} trials)`, async () => {
   await using bench = await openWorkerBench();

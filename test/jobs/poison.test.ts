@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
@@ -14,8 +13,9 @@ import {
   yearly,
   type WorkerBench,
 } from '../support/jobs/worker-bench.ts';
+import { testProgram } from '../support/ensure-built.ts';
 
-const script = fileURLToPath(new URL('./poison-process.ts', import.meta.url));
+const script = testProgram('jobs/poison-process.mjs');
 const poison = nameOf('poison');
 
 it('fails a job that crashed its process three times, while other connectors continue', async () => {

@@ -2,7 +2,6 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -16,8 +15,9 @@ import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';
 import type { Publishing } from '../support/publish/table-publisher.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { hasMoreKills, repeats, startSeed } from '../support/trials.ts';
+import { testProgram } from '../support/ensure-built.ts';
 
-const program = fileURLToPath(new URL('../support/publish/table-publisher.ts', import.meta.url));
+const program = testProgram('support/publish/table-publisher.mjs');
 const dayMs = 24 * 3_600_000;
 
 type TablePlace = Extract<PublishPlace, { readonly type: 'postgres' | 'duckdb' }>;
@@ -81,7 +81,7 @@ const kinds = {
 
 function start(place: TablePlace): ChildProcess {
   const path = world.sink.type === 'sqlite' ? world.sink.path : '';
-  const child = fork(program, [path, JSON.stringify(place)], { execArgv: ['--import', 'tsx'] });
+  const child = fork(program, [path, JSON.stringify(place)]);
   children.push(child);
   return child;
 }

@@ -81,7 +81,8 @@ const history: Map<number, Readonly<Record<string, Shown>>> = new Map();
 async function publishHistory(format: FileFormat): Promise<void> {
   history.clear();
   const publish = async (request: Parameters<PublishWorld['publish']>[0] = {}): Promise<void> => {
-    const end = await world.publish(request, world.target(format));
+    await using target = world.target(format);
+    const end = await world.publish(request, target);
     if (end.kind !== 'published') throw new Error(`Expected a publication, got ${end.kind}`);
     const rows = await world.rows();
     const live = [...rows].map(([entity, byKey]): [string, Shown] => {

@@ -1,19 +1,23 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import type { Target } from '../../src/publish/target.ts';
-import { fakePlace, startFakeS3, type FakeS3, type S3Fault } from '../support/publish/fake-s3.ts';
+import { testProgram } from '../support/ensure-built.ts';
+import {
+  copyObjects,
+  fakePlace,
+  startFakeS3,
+  type FakeS3,
+  type S3Fault,
+} from '../support/publish/fake-s3.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf } from '../support/publish/read-lake.ts';
 import { openStore } from '../support/publish/s3-place.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { hasMoreKills, isLong, repeats, startSeed } from '../support/trials.ts';
 
-const program = fileURLToPath(new URL('../support/publish/publisher-process.ts', import.meta.url));
+const program = testProgram('support/publish/publisher-process.mjs');
 const noSignal = new AbortController().signal;
 
 let world: PublishWorld;
@@ -36,12 +40,7 @@ async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
 
 /** What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a change came twice. */
 async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
-  rmSync(world.lake, { recursive: true, force: true });
-  for (const [key, { body }] of fake.objects) {
-    const file = join(world.lake, key.slice('raw/sync/'.length));
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, body);
-  }
+  copyObjects(fake, world.lake);
   const manifests = lakeManifests(world.lake);
   const publication = manifests.at(-1)?.publication ?? 0;
   return { publication, rows: publication === 0 ? {} : seqsOf(readLake(world.lake, manifests, publication)) };
@@ -130,7 +129,6 @@ describe('publications in a bucket', () => {
       const before = await seen();
       const sink = seqsOf(await world.rows());
       const child = fork(program, [path, fake.endpoint], {
-        execArgv: ['--import', 'tsx'],
         env: { ...process.env, TMPDIR: world.folder },
       });
       await once(child, 'message');

@@ -7,12 +7,20 @@ import { buildSync } from 'esbuild';
 const lastBuilt = 'dist/definitions.json';
 /** What it is made of; package-lock.json names the libraries that it puts in. */
 const sources = ['src', 'config/definitions', 'package.json', 'package-lock.json'];
-/** Programs of the tests that use a part of the program as it is built, in processes of their own. */
+/** Programs of the tests that run in processes of their own. Translated once: loading TypeScript takes a process longer than most of them work. */
 const programs = [
+  'test/contracts/sink/holder-process.ts',
+  'test/jobs/budget/firing-process.ts',
+  'test/jobs/killed-publication-process.ts',
+  'test/jobs/poison-process.ts',
   'test/search/index/update-process.mjs',
   'test/search/process/pool-holder.mjs',
   'test/service/store/syncing-service.mjs',
+  'test/sinks/ledger/opening-process.ts',
+  'test/sinks/postgres/host-process.ts',
   'test/support/publish/publisher-process.ts',
+  'test/support/publish/table-publisher.ts',
+  'test/support/sinks/migrating-process.ts',
   'test/support/worker-process.mjs',
 ];
 

@@ -14,7 +14,7 @@ export interface PostgresProxy {
   readonly port: number;
   /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
   rule(make: (() => Passing) | null): void;
-  /** Nothing passes any more, and nobody is told: connections stay open. */
+  /** Nothing passes any more, but for what a rule that calls it still lets pass, and nobody is told: connections stay open. */
   vanish(): void;
   /** What was open is cut, and new connections pass. */
   comeBack(): void;
@@ -29,9 +29,10 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
   const pass = async (from: Socket, to: Socket, passing: Passing['fromClient']): Promise<void> => {
     for await (const chunk of from) {
       const bytes = chunk as Buffer;
+      const wasDark = isDark;
       const count = await passing(bytes);
+      if (!wasDark) to.write(bytes.subarray(0, count));
       if (isDark) await new Promise(() => undefined);
-      to.write(bytes.subarray(0, count));
       if (count < bytes.length) return;
     }
   };

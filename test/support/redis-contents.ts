@@ -27,6 +27,9 @@ async function contentOf(redis: Redis, key: string): Promise<string> {
       return (await redis.zrange(key, '0', '-1')).join(' ');
     case 'set':
       return (await redis.smembers(key)).join(' ');
+    case 'none':
+      // It has gone since the keys were listed, and may come again.
+      return '';
     default:
       return (await redis.xrange(key, '-', '+')).flat(2).join(' ');
   }

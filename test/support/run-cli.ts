@@ -76,13 +76,14 @@ export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions)
   return startNode([main, ...args], cwd, env);
 }
 
-/** Runs any TypeScript file of ours as a process; also `-e` and a program text. */
+/** Runs any TypeScript file of ours as a process, or what `testProgram` gives; also `-e` and a program text. */
 export function startScript(
   args: readonly string[],
   cwd: string,
   env: Readonly<Record<string, string>> = {},
 ): RunningCli {
-  return startNode(['--import', typescriptLoader, ...args], cwd, env);
+  const isBuilt = args[0]?.endsWith('.mjs') === true;
+  return startNode([...(isBuilt ? [] : ['--import', typescriptLoader]), ...args], cwd, env);
 }
 
 function startNode(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>): RunningCli {

@@ -1,7 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { afterEach, expect, it } from 'vitest';
 import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
@@ -20,8 +19,9 @@ import {
   type Started,
 } from './fixture.ts';
 import { useBench } from './use-bench.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
-const holderProgram = fileURLToPath(new URL('holder-process.ts', import.meta.url));
+const holderProgram = testProgram('contracts/sink/holder-process.mjs');
 
 export function holding(kind: SinkKind): void {
   const bench = useBench(kind);
@@ -34,7 +34,7 @@ export function holding(kind: SinkKind): void {
   /** Resolves when the other process holds the connector and has committed a page in run `r1`. */
   async function holdElsewhere({ folder }: Bench): Promise<ChildProcess> {
     const options = JSON.stringify(kind.options(folder));
-    const child = fork(holderProgram, [options], { execArgv: ['--expose-gc', '--import', 'tsx'] });
+    const child = fork(holderProgram, [options], { execArgv: ['--expose-gc'] });
     children.push(child);
     await once(child, 'message');
     return child;

@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
@@ -10,8 +9,9 @@ import {
   startRecordingServer,
   type RecordingServer,
 } from '../../support/jobs/recording-server.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
-const script = fileURLToPath(new URL('firing-process.ts', import.meta.url));
+const script = testProgram('jobs/budget/firing-process.mjs');
 
 let redis: PrivateRedis;
 beforeAll(async () => {

@@ -6,7 +6,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { IndexWorld } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
-const trials = repeats('TRIALS', { share: 120, full: 1000 });
+const trials = repeats('TRIALS', { share: 60, full: 1000 });
 const seed = startSeed();
 const stems = [
   'smith',

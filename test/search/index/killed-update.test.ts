@@ -12,7 +12,7 @@ import { trigramsOf } from '../../../src/search/index/spelling.ts';
 import { IndexFile, IndexWorld, membersTarget, never } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
-const kills = repeats('KILLS', { share: 4, full: 30 });
+const kills = repeats('KILLS', { share: 2, full: 30 });
 const seed = startSeed();
 const program = testProgram('search/index/update-process.mjs');
 

@@ -8,7 +8,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { beginAnother, copyNews, sqliteKind } from '../../support/sinks/copying.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
-const histories = repeats('TRIALS', { share: 2, full: 300 });
+const histories = repeats('TRIALS', { share: 1, full: 300 });
 const seed = startSeed(1);
 
 describe('a copied connector', () => {

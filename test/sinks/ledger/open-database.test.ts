@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
 let folder = '';
 it.beforeEach(({ folder: made }) => {
@@ -43,7 +43,7 @@ it.each([
 );
 
 it('several processes may make the same file at the same time', async () => {
-  const script = fileURLToPath(new URL('./opening-process.ts', import.meta.url));
+  const script = testProgram('sinks/ledger/opening-process.mjs');
   const startAtMs = String(Date.now() + 4000);
   const processes = Array.from({ length: 4 }, () => startScript([script, folder, '25', startAtMs], folder));
   for (const { result } of processes) expect(await result).toMatchObject({ code: 0, stderr: '' });

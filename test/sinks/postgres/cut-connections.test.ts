@@ -14,7 +14,7 @@ import { repeats, startSeed } from '../../support/trials.ts';
 
 /* A connection that is cut at COMMIT says nothing of what became of the transaction. */
 
-const pages = repeats('TRIALS', { share: 40, full: 1_000 });
+const pages = repeats('TRIALS', { share: 20, full: 1_000 });
 
 async function begin(): Promise<{ readonly run: PagedRun; readonly proxy: PostgresProxy }> {
   const bench = new Bench(await postgresSinkKind());

@@ -1,20 +1,20 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { quoted, tableName } from '../../../src/sinks/postgres/records/names.ts';
 import { Bench, members, news } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
-const program = fileURLToPath(new URL('host-process.ts', import.meta.url));
+const program = testProgram('sinks/postgres/host-process.mjs');
 /** More than are stored before the last kill. */
 const pages = 1_000_000;
 const rowsPerPage = 5;
 const hosts = 3;
-const kills = repeats('KILLS', { share: 4, full: 300 });
+const kills = repeats('KILLS', { share: 2, full: 300 });
 const seed = startSeed(7);
 
 interface Told {
@@ -38,9 +38,7 @@ it(
     await (await bench.open())[Symbol.asyncDispose]();
     const told: Told[] = [];
     const begin = (): Host => {
-      const child = fork(program, [JSON.stringify(kind.options(bench.folder)), String(pages)], {
-        execArgv: ['--import', 'tsx'],
-      });
+      const child = fork(program, [JSON.stringify(kind.options(bench.folder)), String(pages)]);
       const host: Host = { child, epoch: 0 };
       child.on('message', (message) => {
         const one = message as Told;

@@ -20,7 +20,7 @@ async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly b
   return { postgres, bench };
 }
 
-const kills = repeats('KILLS', { share: 4, full: 100 });
+const kills = repeats('KILLS', { share: 2, full: 100 });
 
 it(
   'goes on with its run when the server is killed and comes back, again and again',

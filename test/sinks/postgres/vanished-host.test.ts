@@ -2,7 +2,6 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
@@ -15,10 +14,11 @@ import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { atHost, atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 
 /* Nobody tells the server that a host is gone: its lease runs out, and what it sends later is refused. */
 
-const program = fileURLToPath(new URL('host-process.ts', import.meta.url));
+const program = testProgram('sinks/postgres/host-process.mjs');
 /** More than are stored before the test ends. */
 const pages = 1_000_000;
 const takenOverMs = 40_000;
@@ -37,7 +37,7 @@ function startHost(
   wrapper: readonly string[] = [],
 ): ChildProcess {
   const options = JSON.stringify(atHost(bench, how));
-  const own = [process.execPath, '--import', 'tsx', program, options, String(pages), String(how.aheadMs)];
+  const own = [process.execPath, program, options, String(pages), String(how.aheadMs)];
   const [command = '', ...args] = [...wrapper, ...own];
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   child.on('message', (message) => how.told.push(message as Told));
@@ -103,12 +103,12 @@ it.runIf(isLong)(
   120_000,
 );
 
-/** What the host has sent last. */
-const points: readonly (readonly [string, string])[] = [
-  ['the first statement', 'BEGIN;'],
-  ['the number of its changes', '_sync_counters SET seq'],
-  ['a copy without its rows', 'COPY "'],
-  ['its place in the walk', '_sync_partitions AS one SET'],
+/** What the host has sent last of a commit, and how many bytes of these messages that are; -1: none of it is in them. */
+const points: readonly (readonly [string, (messages: Buffer) => number])[] = [
+  ['its first statements', (messages) => (messages.includes('BEGIN\0') ? messages.length : -1)],
+  ['its last question', (messages) => (messages.includes('SELECT chunk, bits') ? messages.length : -1)],
+  ['a part of its rows', (messages) => messages.indexOf('PGCOPY') + (messages.includes('PGCOPY') ? 200 : 0)],
+  ['all but COMMIT', (messages) => messages.indexOf('COMMIT\0')],
 ];
 
 it.runIf(isLong)(
@@ -116,7 +116,7 @@ it.runIf(isLong)(
   async () => {
     const { port } = await sharedPostgres();
     const kind = await postgresSinkKind();
-    const cutOff = async ([name, text]: readonly [string, string]): Promise<unknown> => {
+    const cutOff = async ([name, lastBytes]: (typeof points)[number]): Promise<unknown> => {
       const bench = new Bench(kind);
       onTestFinished(async () => await bench.close());
       const proxy = await startPostgresProxy(port);
@@ -125,17 +125,19 @@ it.runIf(isLong)(
       onTestFinished(async () => await sink[Symbol.asyncDispose]());
       const run = await PagedRun.begin(bench, sink);
       await run.store();
-      let isNext = false;
+      let isCut = false;
       proxy.rule(() => ({
-        fromClient: (bytes) => {
-          if (isNext) proxy.vanish();
-          isNext ||= bytes.includes(text);
-          return bytes.length;
+        fromClient: (messages) => {
+          const last = lastBytes(messages);
+          if (isCut || last === -1) return messages.length;
+          isCut = true;
+          proxy.vanish();
+          return last;
         },
         fromServer: ({ length }) => length,
       }));
       const late = run.store().catch((error: unknown) => error);
-      await until(() => isNext);
+      await until(() => isCut);
       const vanishedMs = performance.now();
       const other = await bench.open();
       const next = await begunWhenFree(bench, other);

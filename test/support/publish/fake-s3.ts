@@ -1,5 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 
@@ -69,6 +71,16 @@ export function fakePlace(endpoint: string): S3Place {
   const { accessKeyId, secretAccessKey } = fakeKey;
   const credentials = { accessKeyId, secretAccessKey: new Secret(secretAccessKey) };
   return { bucket: fakeBucket, prefix: 'raw/sync', region: null, endpoint, credentials };
+}
+
+/** What a bucket holds below the prefix of `fakePlace`, as files of a folder in place of what it held. */
+export function copyObjects({ objects }: FakeS3, folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  for (const [key, { body }] of objects) {
+    const file = join(folder, key.slice('raw/sync/'.length));
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, body);
+  }
 }
 
 /** What a target needs of S3, on a free port, with faults. It checks lengths and checksums, not signatures. */

@@ -2,7 +2,6 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
@@ -31,9 +30,10 @@ import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
 import type { FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';
+import { testProgram } from '../ensure-built.ts';
 
 /** The way from the first one leads through all. */
-export const olderVersions: readonly OlderVersion[] = isLong ? [1, 2, 3, 4, 5, 6] : [1, 3, 6];
+export const olderVersions: readonly OlderVersion[] = isLong ? [1, 2, 3, 4, 5, 6] : [1, 6];
 
 const nothingDeleted = {
   incremental: 0,
@@ -46,7 +46,7 @@ const nothingDeleted = {
   proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
 };
 
-const program = fileURLToPath(new URL('migrating-process.ts', import.meta.url));
+const program = testProgram('support/sinks/migrating-process.mjs');
 
 /** What becomes of a file sink that an older version has written. */
 export function migrating(kind: FileSinkKind, older: OlderVersion): void {
@@ -61,7 +61,7 @@ export function migrating(kind: FileSinkKind, older: OlderVersion): void {
   /** Another process that is ready to open the sink. */
   async function opener(...more: readonly string[]): Promise<ChildProcess> {
     const options = JSON.stringify(kind.options(bench().folder));
-    const child = fork(program, [options, ...more], { execArgv: ['--import', 'tsx'] });
+    const child = fork(program, [options, ...more]);
     children.push(child);
     await once(child, 'message');
     return child;
