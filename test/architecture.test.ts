@@ -153,7 +153,6 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['telemetry'],
   bullmq: ['jobs', 'monitor'],
   ioredis: ['jobs'],
-  'rate-limiter-flexible': ['jobs'],
   commander: ['cli'],
   'cron-parser': ['settings'],
   pino: ['telemetry'],

@@ -30,7 +30,7 @@ afterEach(async () => {
 });
 
 describe('processes that share an account', () => {
-  it('share one rate limit: four processes at 10 calls a second', async () => {
+  it('share one rate limit in equal parts: four processes at 10 calls a second', async () => {
     const server = await startServer({ processes: 4 });
     for (const name of ['a', 'b', 'c', 'd']) fire(server, name, { requestsPerSecond: 10 });
     await server.until((arrivals) => arrivals.length > 48);
@@ -40,7 +40,8 @@ describe('processes that share an account', () => {
     console.log(`four processes at 10/s: at most ${most} in any second, ${perSecond.toFixed(2)}/s over all`);
     expectRate(server.arrivals);
     expect(perSecond).toBeGreaterThanOrEqual(8);
-    expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(4);
+    // A quarter each, but for calls of a process that was too busy when its turn came.
+    for (const name of ['a', 'b', 'c', 'd']) expect(callsOf(server.arrivals, name)).toBeGreaterThanOrEqual(6);
   });
 
   it('all pause when one is throttled, then slow down, then return to the full rate', async () => {
@@ -91,8 +92,6 @@ describe('processes that share an account', () => {
     });
     for (const name of ['a', 'b', 'c']) fire(server, name, { requestsPerSecond: 1_000, concurrency: 3 });
     // A process that releases a slot does not starve the others: each gets slots repeatedly.
-    const callsOf = (arrivals: RecordingServer['arrivals'], name: string): number =>
-      arrivals.filter(({ from }) => from === name).length;
     await server.until(
       (arrivals) => arrivals.length >= 60 && ['a', 'b', 'c'].every((name) => callsOf(arrivals, name) >= 6),
     );
@@ -126,6 +125,10 @@ describe('processes that share an account', () => {
 function expectRate(arrivals: RecordingServer['arrivals']): void {
   expect(mostInASecond(arrivals)).toBeLessThanOrEqual(15);
   expect(mostWithin(4_000, arrivals)).toBeLessThanOrEqual(43);
+}
+
+function callsOf(arrivals: RecordingServer['arrivals'], name: string): number {
+  return arrivals.filter(({ from }) => from === name).length;
 }
 
 async function startServer(options: Parameters<typeof startRecordingServer>[0]): Promise<RecordingServer> {

@@ -107,7 +107,7 @@ describe('a slot', () => {
 });
 
 describe('a high rate', () => {
-  it('allows several calls per window: at most three above 200 in any second', async () => {
+  it('starts some calls at once, and keeps to 200 in any second', async () => {
     const budgets = [
       await open({ requestsPerSecond: 200, concurrency: 40 }),
       await open({ requestsPerSecond: 200, concurrency: 40 }),
@@ -124,8 +124,76 @@ describe('a high rate', () => {
     await Promise.all([...budgets, ...budgets, ...budgets, ...budgets].map(fire));
     const most = mostInASecond(arrivals);
     console.log(`two clients at 200/s: at most ${most} in any second, ${arrivals.length / 2.5}/s over all`);
-    expect(most).toBeLessThanOrEqual(203);
-    expect(arrivals.length / 2.5).toBeGreaterThan(50);
+    // Calls that Redis let start in time may be seen together: a second may hold some of the one before.
+    expect(most).toBeLessThanOrEqual(205);
+    expect(arrivals.length / 2.5).toBeGreaterThan(100);
+  });
+});
+
+describe('callers that wait for the rate', () => {
+  const slowly = { requestsPerSecond: 5, concurrency: 20 };
+  const queue = 'test:budget:*:queue';
+  const waiting = async (): Promise<number> => {
+    const [key] = await inspector.keys(queue);
+    return key === undefined ? 0 : await inspector.zcard(key);
+  };
+  const until = async (count: number): Promise<void> => {
+    await vi.waitFor(async () => expect(await waiting()).toBe(count), { interval: 1, timeout: 5_000 });
+  };
+
+  /** No call starts for the next two seconds. */
+  const holdBack = async (): Promise<void> => {
+    const [key = ''] = await inspector.keys('*:rate');
+    await inspector.set(key, String((Date.now() + 2_000) * 1_000), 'PX', 2_000);
+  };
+
+  it('start in the order in which they came, from whichever process', async () => {
+    const [one, two, three] = [await open(slowly), await open(slowly), await open(slowly)];
+    await one.enter(never);
+    await holdBack();
+    const started: number[] = [];
+    const calls: Promise<unknown>[] = [];
+    for (const [index, budget] of [one, two, two, three, one, three].entries()) {
+      calls.push(budget.enter(never).then(() => started.push(index)));
+      await until(index + 1);
+    }
+    await Promise.all(calls);
+    expect(started).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(await waiting()).toBe(0);
+  });
+
+  it('go past those of a killed process, which keep their places in the queue', async () => {
+    const budget = await open(slowly);
+    await budget.enter(never);
+    await holdBack();
+    const next = budget.enter(never);
+    await until(1);
+    const [key = ''] = await inspector.keys(queue);
+    for (let killed = 0; killed < 20; killed += 1) await inspector.zadd(key, killed, `killed ${killed}`);
+    await next;
+    expect(await waiting()).toBe(0);
+  });
+
+  it('leave the queue when they are aborted', async () => {
+    const budget = await open({ ...slowly, requestsPerSecond: 0.01 });
+    await budget.enter(never);
+    const aborting = new AbortController();
+    const calls = [budget.enter(aborting.signal), budget.enter(aborting.signal)];
+    const ended = Promise.allSettled(calls);
+    await until(2);
+    aborting.abort(new Error('stopped by test'));
+    expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(await waiting()).toBe(0);
+  });
+
+  it('do not wait for an hour when the clock of Redis was set back by one', async () => {
+    const budget = await open({ requestsPerSecond: 20 });
+    await budget.enter(never);
+    const [key = ''] = await inspector.keys('*:rate');
+    await inspector.set(key, String((Date.now() + 3_600_000) * 1_000));
+    await budget.enter(never);
+    // What the next one waits for is right again.
+    expect(Number(await inspector.get(key))).toBeLessThan((Date.now() + 60_000) * 1_000);
   });
 });
 
@@ -134,7 +202,8 @@ describe('a throttle', () => {
     const budgets = [await open(), await open()];
     await Promise.all([...budgets, ...budgets].map((budget) => budget.slowDown(500)));
     expect(await remainingMs('slow')).toBeGreaterThan(9_000);
-    expect(await remainingMs('slow')).toBeLessThanOrEqual(10_500);
+    // Redis rounds the time that remains: each of the calls may add a millisecond.
+    expect(await remainingMs('slow')).toBeLessThanOrEqual(10_504);
   });
 
   it('halves the rate again after a second, down to a sixteenth', async () => {
@@ -156,7 +225,7 @@ describe('a throttle', () => {
     await budget.slowDown(40_000);
     expect(await remainingMs('pause')).toBeGreaterThan(39_000);
     expect(await remainingMs('slow')).toBeGreaterThan(49_000);
-    expect(await remainingMs('slow')).toBeLessThanOrEqual(50_000);
+    expect(await remainingMs('slow')).toBeLessThanOrEqual(50_003);
   });
 
   it('with a long pause throws in every process, with the remaining time', async () => {
