@@ -1,6 +1,7 @@
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { SampledState } from '../telemetry/metrics-of-states.ts';
+import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
@@ -64,6 +65,33 @@ export async function readOverviews(
   const overviews = new Map<string, SinkOverview>();
   for (const sink of sinksOf(connectors)) overviews.set(sink.name, await readOverview(sink));
   return overviews;
+}
+
+/** A sink that cannot be read now, with what it keeps. */
+export interface UnreadableSink {
+  readonly sink: SinkSettings;
+  readonly connectors: readonly ConnectorSettings[];
+  readonly error: SyncError;
+}
+
+/** As `readOverviews`, but a sink that cannot be read keeps nobody from seeing the others. Throws where none of them can be read. */
+export async function readOverviewsOfReadable(connectors: readonly ConnectorSettings[]): Promise<{
+  readonly overviews: ReadonlyMap<string, SinkOverview>;
+  readonly readable: readonly ConnectorSettings[];
+  readonly unreadable: readonly UnreadableSink[];
+}> {
+  const overviews = new Map<string, SinkOverview>();
+  const unreadable: UnreadableSink[] = [];
+  for (const sink of sinksOf(connectors)) {
+    try {
+      overviews.set(sink.name, await readOverview(sink));
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      unreadable.push({ sink, connectors: connectors.filter((one) => one.sink.name === sink.name), error });
+    }
+  }
+  if (overviews.size === 0 && unreadable[0] !== undefined) throw unreadable[0].error;
+  return { overviews, readable: connectors.filter(({ sink }) => overviews.has(sink.name)), unreadable };
 }
 
 export async function readOverview(sink: SinkSettings): Promise<SinkOverview> {

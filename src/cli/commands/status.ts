@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { errorDocument } from '../output/report-error.ts';
 import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
-import { readOverviews } from '../../app/connector-states.ts';
+import { readOverviewsOfReadable } from '../../app/connector-states.ts';
+import { counted } from '../../telemetry/progress-text.ts';
 import { readStatuses } from '../../app/read-statuses.ts';
 import { statusText } from '../output/status-text.ts';
 
@@ -30,8 +32,8 @@ async function runStatus(
   flags: ListFlags,
 ): Promise<ExitCode> {
   const connectors = chosenConnectors(loadConfig(context), names);
-  const overviews = await readOverviews(connectors);
-  const page = pageOf(connectors, overviews, flags, context.clock.now());
+  const { overviews, readable, unreadable } = await readOverviewsOfReadable(connectors);
+  const page = pageOf(readable, overviews, flags, context.clock.now());
   const shown = await readStatuses(page.connectors, overviews);
   const { program, terminal } = context;
   terminal.printJson({
@@ -46,9 +48,22 @@ async function runStatus(
     })),
     total: page.total,
     counts: page.counts,
+    unreadableSinks: unreadable.map((one) => ({
+      sink: one.sink.name,
+      connectors: one.connectors.map(({ name }) => name),
+      error: errorDocument(one.error),
+    })),
   });
   const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
   for (const line of lines) terminal.print(line);
   for (const line of pageRemarks(page, flags)) terminal.note(line);
-  return shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok;
+  for (const { sink, connectors: hidden, error } of unreadable) {
+    terminal.note(
+      `Not shown: ${counted(hidden.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
+    );
+  }
+  return gravestExitCode([
+    shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
+    ...unreadable.map(({ error }) => exitCodeOfError(error)),
+  ]);
 }
