@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { isConnectorName, type ConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
@@ -103,10 +104,10 @@ function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
   switch (place.type) {
     case 'files':
     case 'jsonl':
-      return [['file', place.directory.split(path.sep)]];
+      return [['file', realPath(place.directory).split(path.sep)]];
     case 'duckdb':
     case 'sqlite':
-      return [['database', [place.path]]];
+      return [['file', realPath(place.path).split(path.sep)]];
     case 's3':
       return [
         [
@@ -119,6 +120,16 @@ function placesOf(place: PublishPlace | SinkSettings): readonly Place[] {
         JSON.stringify(['postgres', host, port, place.connection.database]),
         [place.schema],
       ]);
+  }
+}
+
+/** Without links, as far as it is there. */
+function realPath(name: string): string {
+  try {
+    return realpathSync(name);
+  } catch {
+    const parent = path.dirname(name);
+    return parent === name ? name : path.join(realPath(parent), path.basename(name));
   }
 }
 

@@ -1,3 +1,4 @@
+import { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
@@ -104,6 +105,23 @@ describe('a target of publish', () => {
     ).toEqual([
       ':14: publish.b.directory: the target a is there; give each its own',
       ':16: publish.d.bucket: the target c is there; give each its own',
+    ]);
+  });
+
+  it('shares its place with no target that a link leads to, and holds no sink', () => {
+    mkdirSync(path.join(folder.path, 'lake'));
+    symlinkSync('lake', path.join(folder.path, 'other'));
+    expect(
+      problems(`  a: { type: files, directory: ./lake }
+  b: { type: files, directory: ./other/not-yet/there }
+  c: { type: duckdb, path: ./lake/desk.duckdb }
+`),
+    ).toEqual([
+      ':14: publish.b.directory: the target a is there; give each its own',
+      ':15: publish.c.path: the target a is there; give each its own',
+    ]);
+    expect(problems('  all: { type: files, directory: . }\n')).toEqual([
+      ':13: publish.all.directory: the sink warehouse is there; give each its own',
     ]);
   });
 
