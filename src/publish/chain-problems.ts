@@ -9,6 +9,25 @@ export interface PublicationText {
   readonly sha256: string;
 }
 
+/**
+ * What a target of tables does not say of itself, though its newest manifest does: entities without a table that is known. `known`: as `connector/entity`.
+ * Null: no publication is left.
+ */
+export function lostTables(newest: PublicationText | null, known: ReadonlySet<string>): readonly string[] {
+  if (newest === null) {
+    return known.size === 0 ? [] : ['_publications is empty, and there are tables of publications'];
+  }
+  try {
+    return readManifest(newest.manifest)
+      .manifest.entities.map(({ connector, entity }) => `${connector}/${entity}`)
+      .filter((name) => !known.has(name))
+      .map((name) => `_published_tables lacks ${name}, which was published`);
+  } catch {
+    // `chainProblems` has said that it cannot be read.
+    return [];
+  }
+}
+
 /** Follows manifests in the order of their numbers; the first may be any. Each call gives what is wrong with one of them. */
 export function chainProblems(): { readonly next: (publication: PublicationText) => readonly string[] } {
   let last: PublicationText | null = null;

@@ -1,13 +1,9 @@
-import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import type { Column } from '../../src/core/records.ts';
 import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
 import { targetContract, untilEnd, type TargetKind } from '../contracts/target-contract.ts';
 import { isCommit, startPostgresProxy, type Passing } from '../support/postgres-proxy.ts';
-import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import {
   addColumns,
   addEntity,
@@ -16,46 +12,19 @@ import {
   remove,
   store,
   tableOf,
-  type StoredEntity,
-  type StoredModel,
 } from '../support/publish/stored-model.ts';
 import { postgresTableRows } from '../support/publish/read-tables.ts';
 import { it } from '../support/it.ts';
+import { people, useMart } from '../support/publish/mart.ts';
 import { isLong } from '../support/trials.ts';
 
-let server: PrivatePostgres;
-let client: pg.Client;
-
-beforeAll(async () => {
-  server = await sharedPostgres();
-  client = new pg.Client({
-    connectionString: server.url,
-    types: { getTypeParser: () => (text: string) => text },
-  });
-  await client.connect();
-});
-
-afterAll(async () => await client.end());
-
-function placeOf(folder: string, deletes: PostgresPlace['deletes'] = 'mark'): PostgresPlace {
-  return { type: 'postgres', connection: server.connection, schema: schemaOf(folder), deletes };
-}
-
-function schemaOf(folder: string): string {
-  return `mart_${createHash('md5').update(folder).digest('hex').slice(0, 12)}`;
-}
-
-type TextRow = Readonly<Record<string, string | null>>;
-
-async function ask(sql: string): Promise<readonly TextRow[]> {
-  return (await client.query<TextRow>(sql)).rows;
-}
+const { server, client, placeOf, schemaOf, ask } = useMart();
 
 function kindOf(deletes: PostgresPlace['deletes']): TargetKind {
   return {
     open: async (folder) => openPostgresTarget(placeOf(folder, deletes), untilEnd),
     rows: async (folder, entity) =>
-      await postgresTableRows(client, schemaOf(folder), {
+      await postgresTableRows(client(), schemaOf(folder), {
         connector: entity.connector,
         table: tableOf(entity),
       }),
@@ -71,16 +40,6 @@ describe.runIf(isLong)('a target in PostgreSQL that removes deleted rows', () =>
 });
 
 describe('a target in PostgreSQL', () => {
-  const columns: readonly Column[] = [
-    { name: 'id', type: 'string' },
-    { name: 'name', type: 'string' },
-  ];
-  const people = (model: StoredModel, count = 3): StoredEntity => {
-    const entity = addEntity(model, 'people', columns);
-    for (let id = 1; id <= count; id += 1) store(model, entity, { id: `p${id}`, name: 'Ada' });
-    return entity;
-  };
-
   it('marks deleted rows, which keep their last values, and leaves them out of the view', async ({
     folder,
   }) => {
@@ -187,39 +146,6 @@ describe('a target in PostgreSQL', () => {
       code: 'TARGET_INCOMPATIBLE',
       message: expect.stringContaining('a sink of connector-sync'),
     });
-  });
-
-  it('says when somebody has changed what was published, until a new generation replaces it', async ({
-    folder,
-  }) => {
-    const schema = schemaOf(folder);
-    await using target = openPostgresTarget(placeOf(folder), untilEnd);
-    const model = emptyModel();
-    const entity = people(model);
-    await publishModel(target, model);
-    await ask(`DELETE FROM ${schema}.news__people WHERE id = 'p1'`);
-    await ask(`UPDATE ${schema}._publications SET manifest = '{}'`);
-    expect((await target.check(untilEnd)).problems).toEqual([
-      'the manifest of publication 1 was changed: its SHA-256 is another one',
-      'table news__people should have 3 rows and 0 deleted ones, and has 2 and 0',
-    ]);
-    await expect(target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
-    await ask(`DROP SCHEMA ${schema} CASCADE`);
-    await publishModel(target, model);
-    await ask(`ALTER TABLE ${schema}.news__people DROP COLUMN name CASCADE`);
-    store(model, entity, { id: 'p9' });
-    await expect(publishModel(target, model)).rejects.toMatchObject({
-      code: 'TARGET_INCOMPATIBLE',
-      message: expect.stringMatching(/has lost its column name.*--new-generation/),
-    });
-    people(model, 1);
-    await publishModel(target, model);
-    await ask(`DROP TABLE ${schema}.news__people CASCADE`);
-    expect((await target.check(untilEnd)).problems).toEqual(['table news__people is gone']);
-    people(model, 2);
-    await publishModel(target, model);
-    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
-    expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
   it('never shows a reader half a publication, also where a generation replaces another', async ({
@@ -331,7 +257,7 @@ describe('a target in PostgreSQL', () => {
   it.for(['answer', 'request'] as const)(
     'knows whether it has published when the %s of COMMIT is lost',
     async (lost, { folder }) => {
-      const proxy = await startPostgresProxy(server.port);
+      const proxy = await startPostgresProxy(server().port);
       onTestFinished(() => proxy.close());
       const place = placeOf(folder);
       const hosts = [{ host: '127.0.0.1', port: proxy.port }];

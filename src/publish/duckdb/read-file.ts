@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { chainProblems, type PublicationText } from '../chain-problems.ts';
+import { chainProblems, lostTables, type PublicationText } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
 import { incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
 
@@ -53,10 +53,12 @@ export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
 interface KnownTable {
   readonly connector: string;
   readonly entity: string;
+  /** Their names, as JSON. */
+  readonly columns: string;
   readonly rows: bigint;
 }
 
-/** Counts the rows of every table, and follows the chain of manifests. */
+/** Compares every table, its columns and how many rows it has with what was published, and follows the chain of manifests. */
 export async function checkFile(path: string): Promise<TargetCheck> {
   using db = await openDuckdb(path, 'read');
   const { size: bytes } = await stat(path);
@@ -64,26 +66,33 @@ export async function checkFile(path: string): Promise<TargetCheck> {
   const chain = chainProblems();
   const problems: string[] = [];
   let publications = 0;
+  let newest: PublicationText | null = null;
   for (let last = -1; ;) {
     const some = await publicationsOf(db, `WHERE number > ${last} ORDER BY number LIMIT 20`);
     for (const publication of some) problems.push(...chain.next(publication));
     publications += some.length;
+    newest = some.at(-1) ?? newest;
     last = some.at(-1)?.number ?? last;
     if (some.length < 20) break;
   }
   let rows = 0;
   const tables = await db.rows<KnownTable>(
-    'SELECT connector, entity, live_rows AS rows FROM main._published_tables ORDER BY ALL',
+    'SELECT connector, entity, columns::VARCHAR AS columns, live_rows AS rows FROM main._published_tables ORDER BY ALL',
   );
-  for (const { connector, entity, rows: expected } of tables) {
-    const there = await db.rows(
-      'SELECT 1 FROM duckdb_tables() WHERE schema_name = $connector AND table_name = $entity',
+  problems.push(...lostTables(newest, new Set(tables.map((one) => `${one.connector}/${one.entity}`))));
+  for (const { connector, entity, columns, rows: expected } of tables) {
+    const there = await db.rows<{ readonly name: string }>(
+      'SELECT column_name AS name FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = $connector AND table_name = $entity',
       { connector, entity },
     );
     if (there.length === 0) {
       problems.push(`table ${connector}.${entity} is gone`);
       continue;
     }
+    const names = new Set(there.map(({ name }) => name));
+    const lost = (JSON.parse(columns) as readonly string[]).find((name) => !names.has(name));
+    if (lost !== undefined) problems.push(`table ${connector}.${entity} has lost its column ${lost}`);
+    if (!names.has('_seq')) continue;
     // With a sum of a column its blocks are read, and their checksums compared.
     const [found] = await db.rows<{ readonly count: bigint; readonly sum: bigint | null }>(
       `SELECT count(*) AS count, sum(_seq) AS sum FROM ${quoted(connector)}.${quoted(entity)}`,

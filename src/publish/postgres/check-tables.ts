@@ -1,42 +1,53 @@
 import { quoted } from '../../sinks/postgres/records/names.ts';
 import type { Tx } from '../../sinks/postgres/session.ts';
-import { chainProblems } from '../chain-problems.ts';
+import { chainProblems, lostTables } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
+import { columnsThere, shapeProblem, type TableColumn } from './shape-table.ts';
 import { publicationsFrom, type PublicationRow } from './target-schema.ts';
 
 interface KnownTable {
+  readonly connector: string;
+  readonly entity: string;
   readonly name: string;
-  readonly isThere: boolean;
+  /** Null: it has none. */
+  readonly lostView: string | null;
+  readonly columns: string;
   readonly liveRows: number;
   readonly deletedRows: number;
 }
 
 const publicationsAtOnce = 20;
 
-/** Counts the rows of every table, and follows the chain of manifests. In one state. */
+/** Compares every table, its columns, its view and how many rows it has with what was published, and follows the chain of manifests. In one state. */
 export async function checkTables(tx: Tx, at: string): Promise<TargetCheck> {
   const problems: string[] = [];
   const chain = chainProblems();
   let publications = 0;
+  let newest: PublicationRow | null = null;
   for (let from = 0; ;) {
     const rows: readonly PublicationRow[] = await publicationsFrom(tx, at, from, publicationsAtOnce);
     for (const row of rows) problems.push(...chain.next(row));
     publications += rows.length;
+    newest = rows.at(-1) ?? newest;
     from = (rows.at(-1)?.number ?? 0) + 1;
     if (rows.length < publicationsAtOnce) break;
   }
   const tables = await tx.rows<KnownTable>(
-    `SELECT table_name AS name, to_regclass(:at || quote_ident(table_name)) IS NOT NULL AS is_there, live_rows, deleted_rows
+    `SELECT connector, entity, table_name AS name, columns, live_rows, deleted_rows,
+       CASE WHEN to_regclass(:at || quote_ident(view_name)) IS NULL THEN view_name END AS lost_view
      FROM ${at}_published_tables ORDER BY table_name`,
     { at },
   );
+  problems.push(...lostTables(newest, new Set(tables.map((one) => `${one.connector}/${one.entity}`))));
   let [rows, bytes] = [0, 0];
-  for (const { name, isThere, liveRows, deletedRows } of tables) {
-    if (!isThere) {
-      problems.push(`table ${name} is gone`);
-      continue;
-    }
+  for (const { name, columns, lostView, liveRows, deletedRows } of tables) {
     const table = `${at}${quoted(name)}`;
+    const had = JSON.parse(columns) as readonly TableColumn[];
+    const there = await columnsThere(tx, table);
+    const problem = shapeProblem(had, there);
+    if (problem !== null) problems.push(`table ${name} ${problem}`);
+    if (lostView !== null) problems.push(`view ${lostView} is gone`);
+    if (there?.has('_deleted') !== true) continue;
     const found = await tx.first<{ live: number; deleted: number; bytes: number }>(
       `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted,
          pg_total_relation_size(to_regclass(:table)) AS bytes FROM ${table}`,

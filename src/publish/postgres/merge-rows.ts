@@ -1,6 +1,7 @@
 import { quoted } from '../../sinks/postgres/records/names.ts';
 import type { Tx } from '../../sinks/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
+import { incompatible } from './target-error.ts';
 import { markColumns, namesOf } from './row-columns.ts';
 import type { TablePlan } from './shape-table.ts';
 
@@ -16,10 +17,14 @@ export interface Staged {
 /** An entry of an index has room for a third of a page; texts of keys beyond are told apart by their hashes. */
 const mostKeyBytes = 2_000;
 
-/** Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key wins. Counts its rows. */
+/** Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key wins. Counts its rows. Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given. */
 export async function mergeRows(
   tx: Tx,
-  { at, deletes }: { readonly at: string; readonly deletes: 'mark' | 'remove' },
+  {
+    at,
+    place,
+    deletes,
+  }: { readonly at: string; readonly place: string; readonly deletes: 'mark' | 'remove' },
   { plan, entity, stage }: Staged,
 ): Promise<void> {
   const table = `${at}${quoted(plan.name)}`;
@@ -37,13 +42,21 @@ export async function mergeRows(
     );
   }
   const change = await countChange(tx, table, stage, entity.key);
-  upsert(tx, { table, stage, unique, columns: namesOf(entity), key: entity.key, isDeletion: false });
-  if (deletes === 'mark') {
-    const columns = [...entity.key.map(quoted), ...markColumns];
-    upsert(tx, { table, stage, unique, columns, key: entity.key, isDeletion: true });
-  } else {
-    tx.put(
-      `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${sameKey(entity.key)}`,
+  const common = { table, stage, unique, key: entity.key };
+  const upserted = await upsert(tx, { ...common, columns: namesOf(entity), isDeletion: false });
+  const marked = [...entity.key.map(quoted), ...markColumns];
+  const deleted =
+    deletes === 'mark'
+      ? await upsert(tx, { ...common, columns: marked, isDeletion: true })
+      : await tx.run(
+          `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${sameKey(entity.key)}`,
+        );
+  const expected = change.upserts + (deletes === 'mark' ? change.deletes : change.deletesOfKnown);
+  if (upserted + deleted !== expected) {
+    throw incompatible(
+      place,
+      `its table ${plan.name} took ${upserted + deleted} of ${expected} changed rows`,
+      'Remove the trigger or rule that keeps rows out of it, then publish again.',
     );
   }
   await tx.run(
@@ -94,19 +107,27 @@ async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
   if (found !== undefined) tx.put(`ALTER TABLE ${table} DROP CONSTRAINT ${quoted(found.name)}`);
 }
 
-/** By how much the rows of the table will be more, as `mergeRows` changes them. */
-async function countChange(
-  tx: Tx,
-  table: string,
-  stage: string,
-  key: readonly string[],
-): Promise<{ readonly live: number; readonly deleted: number }> {
-  const change = await tx.first<{ readonly live: number; readonly deleted: number }>(
-    `SELECT coalesce(sum((NOT s._deleted)::integer - coalesce((NOT t._deleted)::integer, 0)), 0)::bigint AS live,
+interface Change {
+  /** Rows that the table does not have, or has in an older state. */
+  readonly upserts: number;
+  readonly deletes: number;
+  /** Of the deleted ones, those that the table has. */
+  readonly deletesOfKnown: number;
+  /** By how much its rows will be more. */
+  readonly live: number;
+  readonly deleted: number;
+}
+
+/** What `mergeRows` will change. */
+async function countChange(tx: Tx, table: string, stage: string, key: readonly string[]): Promise<Change> {
+  const change = await tx.first<Change>(
+    `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
+       count(*) FILTER (WHERE s._deleted AND t._seq IS NOT NULL) AS deletes_of_known,
+        coalesce(sum((NOT s._deleted)::integer - coalesce((NOT t._deleted)::integer, 0)), 0)::bigint AS live,
        coalesce(sum(s._deleted::integer - coalesce(t._deleted::integer, 0)), 0)::bigint AS deleted
      FROM ${stage} AS s LEFT JOIN ${table} AS t ON ${sameKey(key)} WHERE t._seq IS NULL OR t._seq < s._seq`,
   );
-  return change ?? { live: 0, deleted: 0 };
+  return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, live: 0, deleted: 0 };
 }
 
 interface Upsert {
@@ -120,10 +141,11 @@ interface Upsert {
   readonly isDeletion: boolean;
 }
 
-function upsert(tx: Tx, { table, stage, unique, columns, key, isDeletion }: Upsert): void {
+/** Gives how many rows the table took. */
+async function upsert(tx: Tx, { table, stage, unique, columns, key, isDeletion }: Upsert): Promise<number> {
   const set = columns.filter((name) => !key.some((one) => quoted(one) === name));
   const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
-  tx.put(
+  return await tx.run(
     `INSERT INTO ${table} AS t (${columns.join(', ')}) SELECT ${columns.join(', ')} FROM ${stage} WHERE ${isDeletion ? '' : 'NOT '}_deleted
      ON CONFLICT (${conflict}) DO UPDATE SET ${set.map((name) => `${name} = excluded.${name}`).join(', ')} WHERE t._seq < excluded._seq`,
   );

@@ -77,11 +77,25 @@ function problemOf(
   wanted: { readonly key: string; readonly columns: readonly TableColumn[] },
   there: ReadonlyMap<string, string> | null,
 ): string | null {
+  if (there !== null && had.key !== wanted.key) {
+    return `has the key ${had.key} and should have ${wanted.key}`;
+  }
+  const columns = had.columns.map(({ name, type }) => ({
+    name,
+    type: wanted.columns.find((column) => column.name === name)?.type ?? type,
+  }));
+  return shapeProblem(columns, there);
+}
+
+/** How a table differs from the columns that it was given; null where it has them. `there`: from `columnsThere`. */
+export function shapeProblem(
+  columns: readonly TableColumn[],
+  there: ReadonlyMap<string, string> | null,
+): string | null {
   if (there === null) return 'is gone';
-  if (had.key !== wanted.key) return `has the key ${had.key} and should have ${wanted.key}`;
-  for (const { name, type } of had.columns) {
+  for (const { name, type } of columns) {
     const found = there.get(name);
-    const needed = binaryType[wanted.columns.find((column) => column.name === name)?.type ?? type];
+    const needed = binaryType[type];
     if (found === undefined) return `has lost its column ${name}`;
     if (found !== needed) return `has ${found} in column ${name}, which should be ${needed}`;
   }
@@ -89,7 +103,7 @@ function problemOf(
 }
 
 /** Types by column; null where there is no such table or view. */
-async function columnsThere(tx: Tx, table: string): Promise<ReadonlyMap<string, string> | null> {
+export async function columnsThere(tx: Tx, table: string): Promise<ReadonlyMap<string, string> | null> {
   const rows = await tx.rows<{ readonly name: string | null; readonly type: string }>(
     `SELECT a.attname::text AS name, format_type(a.atttypid, NULL) AS type
      FROM (SELECT to_regclass(:table) AS id) AS t
