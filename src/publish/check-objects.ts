@@ -72,7 +72,9 @@ function checkLink(
   }
   const expected = before.manifest.publication;
   if (publication !== expected + 1) {
-    note(`Between publications ${expected} and ${publication} ${publication - expected - 1} are missing`);
+    note(
+      `Of the publications between ${expected} and ${publication}, ${publication - expected - 1} are missing`,
+    );
   } else if (previous?.publication !== expected || previous.sha256 !== before.sha256) {
     note(`${manifestName(expected)} was changed after publication ${publication} named its hash`);
   }

@@ -53,6 +53,10 @@ const entity = z.strictObject({
     .readonly()
     .meta({ description: 'Names of the columns that identify a row' }),
   columns: z.array(column).min(1).readonly(),
+  layout: z.string().nullable().default(null).meta({
+    description:
+      'How the paths of its files are made, with their ending; null in tables. With another one a new generation begins',
+  }),
   after: seq.meta({ description: 'The files hold each row whose newest change has a higher _seq' }),
   through: seq.meta({ description: 'Every change up to this _seq is in this publication or an earlier one' }),
   asOf: instant.nullable().meta({

@@ -69,7 +69,7 @@ async function readStored(store: ObjectStore, publication: number): Promise<Stor
   } catch (error) {
     throw new SyncError(
       `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
-        'If a newer version wrote it, use that one; if something else lies there, publish to another place.',
+        'If a newer version wrote it, use that one. Else restore it from a backup; without one, remove it and publish with --new-generation, after which readers take all rows again.',
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
     );
   }

@@ -30,6 +30,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
   const { store, writers, layout } = options;
   return {
     hasFiles: true,
+    layout: `${layout}.${options.format}`,
     newest: async () => await readNewest(store),
     manifests: (first) => readManifests(store, first),
     begin: (number) => Promise.resolve(beginPublication(options, number)),

@@ -35,6 +35,8 @@ export interface StoredEntity {
 
 interface Wishes {
   readonly target: string;
+  /** How files are named, with their ending; null for tables. */
+  readonly layout: string | null;
   readonly isNewGenerationAsked: boolean;
   /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
   readonly snapshot: 'asked' | 'due' | null;
@@ -156,7 +158,7 @@ function planEntity(planning: Planning): EntityPlan {
   const { table, tableId, asOf } = entity;
   const columns = nameColumns(table, published?.columns ?? []);
   const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
-  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key));
+  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
   const old = reason === null ? published : null;
   if (old !== null && old.through > connector.newestSeq) throw aheadError(planning, old.through);
   // The files of a new generation are all rows already.
@@ -172,6 +174,7 @@ function planEntity(planning: Planning): EntityPlan {
       schema: isSameSchema ? published.schema : (published?.schema ?? 0) + 1,
       key,
       columns,
+      layout: wishes.layout,
       after: old?.through ?? 0,
       through: connector.newestSeq,
       asOf,
@@ -190,8 +193,9 @@ function reasonOfEntity(
   published: PublishedEntity,
   { table, tableId }: StoredEntity,
   key: readonly string[],
+  layout: string | null,
 ): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was dropped and made again';
+  if (published.tableId !== tableId) return 'its table in the sink was made again';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }
@@ -199,6 +203,10 @@ function reasonOfEntity(
     const column = table.columns.find(({ name }) => name === field);
     if (column === undefined) return `its column ${field} is gone`;
     if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
+  }
+  // Who reads all files of a generation by a pattern would miss those of the other names.
+  if (published.layout !== null && layout !== null && published.layout !== layout) {
+    return `its files were named ${published.layout} and are now named ${layout}`;
   }
   return null;
 }
@@ -211,7 +219,7 @@ function aheadError({ name, connector, wishes }: Planning, through: number): Syn
   return new SyncError(
     `Target ${wishes.target} holds ${name} up to change ${through}, and the sink has changes up to ${connector.newestSeq} only: ` +
       'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
-      `If this sink is the right one, publish all rows again with "publish ${wishes.target} --new-generation".`,
+      `If this sink is the right one, publish all rows again with "connector-sync publish ${wishes.target} --new-generation".`,
     {
       code: 'TARGET_AHEAD',
       recovery: 'stop',

@@ -1,5 +1,6 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import type { PublishSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 import { manifestFormat, manifestText, readManifest, type PublishedEntity } from './manifest.ts';
@@ -40,7 +41,10 @@ async function attemptPublication(
   const newest = await target.newest();
   const [first] = request.settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);
-  if (reader === null) return { kind: 'nothing-stored' };
+  if (reader === null) {
+    if (newest !== null) throw noSinkError(request, newest);
+    return { kind: 'nothing-stored' };
+  }
   const plan = await planOf(target, request, reader, newest);
   if (newest === null && plan.entities.length === 0) return { kind: 'nothing-stored' };
   if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest };
@@ -61,9 +65,13 @@ export interface TargetState {
   readonly newest: StoredManifest | null;
   /** A publication would find nothing to publish. */
   readonly isUpToDate: boolean;
+  /** For people: why the next publication begins some entity anew; null: it does not. */
+  readonly newGeneration: string | null;
+  /** Why a publication would be refused; null: it would not. */
+  readonly refusal: SyncError | null;
 }
 
-/** Changes nothing. Rejects as `publishOnce` does where a publication would be refused. */
+/** Changes nothing. */
 export async function readTargetState(
   target: Target,
   { settings, clock }: Pick<PublishRequest, 'settings' | 'clock'>,
@@ -71,9 +79,31 @@ export async function readTargetState(
   const newest = await target.newest();
   const [first] = settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);
-  if (newest === null || reader === null) return { newest, isUpToDate: newest !== null };
+  const state = { newest, isUpToDate: false, newGeneration: null, refusal: null };
+  if (newest === null) return state;
+  if (reader === null) return { ...state, refusal: noSinkError({ settings }, newest) };
   const request = { settings, clock, isNewGenerationAsked: false, isSnapshotAsked: false };
-  return { newest, isUpToDate: await isUpToDate(reader, await planOf(target, request, reader, newest)) };
+  try {
+    const plan = await planOf(target, request, reader, newest);
+    const newGeneration = plan.entities.find(({ reason }) => reason !== null)?.reason ?? null;
+    return { ...state, newGeneration, isUpToDate: await isUpToDate(reader, plan) };
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    return { ...state, refusal: error };
+  }
+}
+
+/** A sink that cannot be found is no empty one: a disk may be away, or a path misspelt. */
+function noSinkError(
+  { settings }: { readonly settings: Pick<PublishSettings, 'name' | 'connectors'> },
+  { manifest: { publication } }: StoredManifest,
+): SyncError {
+  const sink = settings.connectors[0]?.sink.name ?? '';
+  return new SyncError(
+    `The sink ${sink} is not there, and target ${settings.name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
+      'If the sink is gone for good, sync first: what is read then takes the place of all rows of the target.',
+    { code: 'SINK_MOVED', recovery: 'retry', context: { target: settings.name, sink } },
+  );
 }
 
 type Planned = Pick<PublishRequest, 'settings' | 'isNewGenerationAsked' | 'isSnapshotAsked' | 'clock'>;
@@ -96,6 +126,7 @@ async function planOf(
     { sinkId: reader.sinkId, connectors: stored },
     {
       target: name,
+      layout: target.layout,
       isNewGenerationAsked,
       snapshot: !isDue ? null : isSnapshotAsked ? 'asked' : 'due',
     },

@@ -35,7 +35,7 @@ export type PublishEnd =
     }
   /** Nothing has changed since this one. */
   | { readonly kind: 'unchanged'; readonly newest: StoredManifest }
-  /** The sink is not there yet, or holds nothing of the connectors. */
+  /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
   | { readonly kind: 'nothing-stored' };
 
 export interface NewGeneration {

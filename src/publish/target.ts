@@ -7,6 +7,8 @@ import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from 
 export interface Target extends AsyncDisposable {
   /** Readers follow files, which a snapshot shortens. False: tables show the newest state, and no publication has a snapshot. */
   readonly hasFiles: boolean;
+  /** How its files are named, with the ending of their format; null for tables. */
+  readonly layout: string | null;
   /** The newest publication; null before the first. */
   newest(): Promise<StoredManifest | null>;
   /** In the order of their numbers, from `first` on. */

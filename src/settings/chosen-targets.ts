@@ -20,6 +20,18 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
   throw usage(`Unknown target "${name}"${suggestion === '' ? known : suggestion}`);
 }
 
+/** Whether the config has the entity, or the one that it is exploded from, among those that a target holds. Others stay there as they were. */
+export function isStillPublished(
+  { connectors }: Pick<PublishSettings, 'connectors'>,
+  of: { readonly connector: string; readonly entity: string },
+): boolean {
+  const connector = connectors.find(({ name }) => name === of.connector);
+  return [...(connector?.entities.keys() ?? [])].some(
+    (name) =>
+      name === of.entity || connector?.definition.entities.get(name)?.explodedTable?.entity === of.entity,
+  );
+}
+
 /** Those that are published when a sync of one of these connectors has ended. */
 export function targetsAfterSync(
   { publish }: Pick<LocalSettings, 'publish'>,

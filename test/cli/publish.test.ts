@@ -1,4 +1,4 @@
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, renameSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -60,6 +60,56 @@ describe('connector-sync publish', () => {
     expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'published', publication: 3 }]);
   });
 
+  it('begins anew where the format of its files has changed, so that no file of before counts', async () => {
+    await world.json('sync', 'newsletter');
+    const config = readFileSync(world.config, 'utf8');
+    writeFileSync(world.config, config.replace('./lake, format: jsonl', './lake, format: csv'));
+    expect((await world.cli('publish', 'status', 'lake')).stdout).toMatch(
+      /^lake .*publication 1 of [^,]*\n {2}! The next publication has all rows anew, because its files were named .*\.jsonl and are now named .*\.csv\n/,
+    );
+    const [anew] = await world.json('publish', 'lake');
+    expect(anew).toMatchObject({ result: 'published', publication: 2 });
+    const entities = anew?.['entities'] as readonly { readonly generation: number }[];
+    expect(entities.filter(({ generation }) => generation !== 2)).toEqual([]);
+    const kinds = filesIn('lake').flatMap((name) => /\/g2\/.*\.(\w+)$/.exec(name)?.[1] ?? []);
+    expect(new Set(kinds)).toEqual(new Set(['csv']));
+    expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
+    expect(await world.json('publish', 'lake')).toMatchObject([{ result: 'unchanged' }]);
+  });
+
+  it('asks for freshness only of what the config still has, and says what it no longer has', async () => {
+    await world.json('sync', 'newsletter');
+    await world.json('publish', 'hand');
+    const config = readFileSync(world.config, 'utf8');
+    writeFileSync(world.config, config.replace('[lists, campaigns]', '[lists]'));
+    const database = new Database(path.join(world.folder, 'main.db'));
+    database.exec(`UPDATE _sync_tables SET as_of = '2020-01-01T00:00:00.000Z' WHERE entity = 'campaigns'`);
+    database.close();
+    await world.json('sync', 'newsletter');
+    const fresh = await world.cli('publish', 'hand', '--require-fresh', '1d');
+    expect({ code: fresh.code, stderr: fresh.stderr }).toEqual({ code: 0, stderr: '' });
+    const { stdout } = await world.cli('publish', 'status', 'hand');
+    expect(stdout).toMatch(/, 1 no longer in the config\n/);
+    expect(stdout).toMatch(/newsletter\/campaigns .* no longer in the config\n/);
+  });
+
+  it('does not take a sink that is away for an empty one', async () => {
+    await world.json('sync', 'newsletter');
+    const [database, away] = [path.join(world.folder, 'main.db'), path.join(world.folder, 'away.db')];
+    renameSync(database, away);
+    const refused = await world.cli('publish', 'lake');
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(
+      /^lake: The sink main is not there, and target lake holds publication 1\./,
+    );
+    const status = await world.cli('publish', 'status', 'lake');
+    expect(status.code).toBe(1);
+    expect(status.stdout).toMatch(/^lake .*publication 1 of [^,]*\n {2}! The sink main is not there/);
+    expect(existsSync(database)).toBe(false);
+    renameSync(away, database);
+    expect(await world.json('publish', 'lake')).toMatchObject([{ result: 'unchanged' }]);
+  });
+
   it('refuses a target that is ahead of its sink, and says how to begin anew', async () => {
     await world.json('sync', 'newsletter');
     const database = new Database(path.join(world.folder, 'main.db'));
@@ -69,6 +119,11 @@ describe('connector-sync publish', () => {
     const refused = await world.cli('publish', 'lake');
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain('--new-generation');
+    const status = await world.cli('publish', 'status', 'lake');
+    expect(status.code).toBe(2);
+    expect(status.stdout).toMatch(
+      /^lake .*publication 1 of [^,]*\n {2}! Target lake holds .*\n {2}\d+ entities/,
+    );
   });
 
   it('reads targets back, begins anew, adds snapshots and removes what is not kept', async () => {

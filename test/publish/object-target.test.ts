@@ -93,7 +93,7 @@ describe('a check', () => {
       expect.stringContaining('0002.json was changed after publication 3 named its hash') as string,
     ]);
     rmSync(manifestOf(3));
-    expect(await problems()).toContain('Between publications 2 and 4 1 are missing');
+    expect(await problems()).toContain('Of the publications between 2 and 4, 1 are missing');
     writeFileSync(manifestOf(2), text.replace('"format": 1', '"format": 2'));
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });

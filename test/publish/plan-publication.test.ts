@@ -31,7 +31,12 @@ function stored(change: Partial<StoredConnector> = {}): StoredConnector {
   };
 }
 
-const noWishes = { target: 'lake', isNewGenerationAsked: false, snapshot: null as 'asked' | 'due' | null };
+const noWishes = {
+  target: 'lake',
+  layout: '{entity}.parquet' as string | null,
+  isNewGenerationAsked: false,
+  snapshot: null as 'asked' | 'due' | null,
+};
 
 function plan(
   newest: Manifest | null,
@@ -90,6 +95,7 @@ describe('the plan of a publication', () => {
         tableId: 'table-1',
         schema: 1,
         key: ['list_id', 'id'],
+        layout: '{entity}.parquet',
         after: 0,
         through: 10,
         asOf,
@@ -162,7 +168,7 @@ describe('a new generation', () => {
     [
       'a table that was made again',
       { ...storedMembers, tableId: 'table-9' },
-      'its table in the sink was dropped and made again',
+      'its table in the sink was made again',
     ],
     [
       'another key',
@@ -187,6 +193,18 @@ describe('a new generation', () => {
       { generation: 2, base: 2, after: 0, through: 10, isNewGeneration: true },
       { generation: 1, base: 1, after: 10, isNewGeneration: false },
     ]);
+  });
+
+  it('begins where files are named in another way, but not with tables or where it is not known how they were named', () => {
+    const other = plan(newest, stored(), { layout: '{entity}.jsonl' });
+    expect(reasonOf(other)).toBe('its files were named {entity}.parquet and are now named {entity}.jsonl');
+    expect(other.entities.map(({ planned }) => planned)).toMatchObject([
+      { generation: 2, layout: '{entity}.jsonl' },
+      { generation: 2, layout: '{entity}.jsonl' },
+    ]);
+    const entities = newest.entities.map((entity) => ({ ...entity, layout: null }));
+    expect(plan({ ...newest, entities }, stored()).isNeeded).toBe(false);
+    expect(plan({ ...newest, entities }, stored(), { layout: null }).isNeeded).toBe(false);
   });
 
   it('of everything begins with another sink, or where somebody asks for it', () => {

@@ -90,6 +90,9 @@ async function runPublish(
   // A target that fails does not keep the others from their publication.
   for (const target of chosenTargets(settings, names)) {
     signal.throwIfAborted();
+    if (isSnapshotAsked && !('layout' in target)) {
+      terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
+    }
     try {
       const end = await showPublication(context, settings, target, asked);
       codes.push(withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs));
@@ -116,14 +119,15 @@ function freshWithin({ requireFresh }: PublishFlags): number | null {
 /** What is published is published, fresh or not: the code keeps a report from being made of it. */
 function tellFreshness(
   { terminal, clock }: CommandContext,
-  { name }: PublishSettings,
+  target: PublishSettings,
   end: PublishEnd,
   withinMs: number,
 ): ExitCode {
   if (end.kind === 'nothing-stored') return exitCodes.degraded;
   const { manifest } = end.kind === 'published' ? end.published : end.newest;
-  const stale = staleEntities(manifest, withinMs, clock.now());
+  const stale = staleEntities(manifest, target, withinMs, clock.now());
   if (stale.length === 0) return exitCodes.ok;
+  const { name } = target;
   terminal.printJson({ kind: 'not-fresh', target: name, withinMs, entities: stale });
   const shown = stale.slice(0, mostNamed).map((entity) => staleText(entity, clock.now()));
   const more = stale.length > mostNamed ? ` and ${stale.length - mostNamed} more` : '';

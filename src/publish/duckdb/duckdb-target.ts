@@ -54,6 +54,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
   };
   const target: Target = {
     hasFiles: false,
+    layout: null,
     newest: async () => {
       const [newest] = await publications(null);
       return newest === undefined ? null : manifestOf(newest, given);

@@ -47,6 +47,7 @@ export function openPostgresTarget(
     );
   return {
     hasFiles: false,
+    layout: null,
     newest: async () => {
       const newest = await read(null, async (tx) => await newestPublication(tx, at));
       return newest === null ? null : manifestOf(newest, place);

@@ -135,6 +135,7 @@ function planOf(
   return {
     connector,
     entity,
+    layout: null,
     generation,
     base: isNewGeneration ? number : (known?.base ?? number),
     tableId: `t${generation}`,

@@ -1,5 +1,5 @@
 import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
-import { chosenTargets } from '../../../settings/chosen-targets.ts';
+import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
@@ -17,7 +17,8 @@ import { sizeText } from './publication-text.ts';
 export async function runPublishStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await ofEach(context, names, async (target) => {
-    const { newest, isUpToDate } = await targetStatus(target, context);
+    const { newest, isUpToDate, newGeneration, refusal } = await targetStatus(target, context);
+    const code = refusal === null ? exitCodes.ok : exitCodeOfError(refusal);
     const manifest = newest?.manifest ?? null;
     terminal.printJson({
       kind: 'target',
@@ -28,17 +29,18 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
       createdAt: manifest?.createdAt ?? null,
       sha256: newest?.sha256 ?? null,
       isUpToDate,
-      entities: (manifest?.entities ?? []).map(
-        ({ connector, entity, generation, schema, base, through, asOf }) => ({
-          connector,
-          entity,
-          generation,
-          schema,
-          base,
-          through,
-          asOf,
-        }),
-      ),
+      newGeneration,
+      error: refusal === null ? null : errorDocument(refusal),
+      entities: (manifest?.entities ?? []).map((one) => ({
+        connector: one.connector,
+        entity: one.entity,
+        generation: one.generation,
+        schema: one.schema,
+        base: one.base,
+        through: one.through,
+        asOf: one.asOf,
+        isInConfig: isStillPublished(target, one),
+      })),
     });
     const when =
       target.when.kind === 'every' ? `every ${formatDuration(target.when.everyMs)}` : target.when.kind;
@@ -47,29 +49,41 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
       return exitCodes.ok;
     }
     const { publication, createdAt, entities } = manifest;
-    const state = isUpToDate ? 'up to date' : 'something newer is stored';
+    const isPlain = refusal === null && newGeneration === null;
+    const state = isUpToDate ? ', up to date' : isPlain ? ', something newer is stored' : '';
     terminal.print(
-      `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}, ${state}`,
+      `${target.name} (${target.type}, ${when}): publication ${publication} of ${longAgo(createdAt, clock.now())}${state}`,
     );
-    const known = entities.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
+    if (refusal !== null) terminal.print(`  ! ${printable(refusal.message)}`);
+    if (newGeneration !== null) {
+      terminal.print(`  ! The next publication has all rows anew, because ${newGeneration}`);
+    }
+    const followed = entities.filter((one) => isStillPublished(target, one));
+    const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
     const [oldest] = known;
-    const never = entities.length - known.length;
+    const never = followed.length - known.length;
+    const left = entities.length - followed.length;
     const parts = [
       counted(entities.length, 'entity', 'entities'),
       ...(oldest === undefined ? [] : [`complete as of ${longAgo(oldest, clock.now())} or later`]),
       ...(never === 0 ? [] : [`${count(never)} never read completely`]),
+      ...(left === 0 ? [] : [`${count(left)} no longer in the config`]),
     ];
     terminal.print(`  ${parts.join(', ')}`);
-    if (names.length === 0) return exitCodes.ok;
+    if (names.length === 0) return code;
     const rows = entities.map(({ connector, entity, generation, base, through, asOf }) => [
       `${connector}/${entity}`,
       String(generation),
       String(base),
       String(through),
-      asOf === null ? 'never' : toTheMinute(asOf),
+      !isStillPublished(target, { connector, entity })
+        ? 'no longer in the config'
+        : asOf === null
+          ? 'never'
+          : toTheMinute(asOf),
     ]);
     for (const line of textTable(statusColumns, rows)) terminal.print(`  ${line}`);
-    return exitCodes.ok;
+    return code;
   });
 }
 
@@ -81,7 +95,7 @@ const statusColumns = [
 
 /** Reads each target back. */
 export async function runPublishCheck(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
-  const { terminal } = context;
+  const { terminal, program } = context;
   return await ofEach(context, names, async ({ name, ...target }) => {
     const check = await checkTarget({ name, ...target }, context);
     const { publications, files, rows, bytes, problems } = check;
@@ -97,6 +111,14 @@ export async function runPublishCheck(context: CommandContext, names: readonly s
     const more = problems.length - mostProblems;
     for (const problem of problems.slice(0, mostProblems)) terminal.print(`  ! ${printable(problem)}`);
     if (more > 0) terminal.print(`  ! and ${count(more)} more`);
+    if (problems.length > 0) {
+      terminal.note(
+        `  Restore what is wrong from a backup, or publish all rows again: "${program} publish ${name} --new-generation".` +
+          (files === 0
+            ? ''
+            : ' Earlier publications stay as they are: what they lack is reported as long as they are kept.'),
+      );
+    }
     return problems.length === 0 ? exitCodes.ok : exitCodes.failed;
   });
 }

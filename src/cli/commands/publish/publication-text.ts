@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
-import type { PublishEnd } from '../../../publish/publish-request.ts';
+import type { NewGeneration, PublishEnd } from '../../../publish/publish-request.ts';
+import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
 import { count, counted, duration } from '../../../telemetry/progress-text.ts';
 import type { CommandContext } from '../../command-context.ts';
@@ -69,13 +70,26 @@ export function publicationText(
       return [
         `${name}: publication ${manifest.publication}: ${sumText(manifest)}, in ${duration(ms)}`,
         ...changesTable(manifest, width === null ? null : width - 2).map((line) => `  ${line}`),
-        ...end.newGenerations.flatMap(({ connector, entity, reason }) =>
-          reason === null ? [] : [`  ${connector}/${entity}: published anew, because ${reason}`],
-        ),
+        ...anewTexts(end.newGenerations).map((line) => `  ${line}`),
       ];
     }
   }
 }
+
+/** A line for each reason: it is often the same for all. */
+function anewTexts(generations: readonly NewGeneration[]): readonly string[] {
+  const namesByReason = new Map<string, string[]>();
+  for (const { connector, entity, reason } of generations) {
+    if (reason === null) continue;
+    namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
+  }
+  return [...namesByReason].map(([reason, names]) => {
+    const who = names.length > mostNamed ? counted(names.length, 'entity', 'entities') : names.join(', ');
+    return `${who}: published anew, because ${reason}`;
+  });
+}
+
+const mostNamed = 3;
 
 function sumText({ entities }: Manifest): string {
   const sum = (of: (entity: PublishedEntity) => number): number =>
@@ -124,12 +138,15 @@ export interface StaleEntity {
   readonly asOf: Instant | null;
 }
 
+/** Of those that the config still has: others get no newer. */
 export function staleEntities(
   { entities }: Manifest,
+  target: PublishSettings,
   withinMs: number,
   nowMs: number,
 ): readonly StaleEntity[] {
   return entities
+    .filter((one) => isStillPublished(target, one))
     .filter(({ asOf }) => asOf === null || Date.parse(asOf) + withinMs < nowMs)
     .map(({ connector, entity, asOf }) => ({ connector, entity, asOf }));
 }

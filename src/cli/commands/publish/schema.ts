@@ -60,8 +60,18 @@ async function runSchema(
   const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
   const files = generate(catalogue, dialect);
   if (output === undefined) {
-    const texts = files.filter(({ from }) => from !== null).map(generatedText);
-    await context.terminal.printRecords(texts.join('\n'));
+    const texts = files
+      .filter(({ from }) => from !== null)
+      .map((file) => ({ path: file.path, text: generatedText(file) }));
+    context.terminal.printJson({
+      dialect,
+      target: target?.name ?? null,
+      publication: catalogue.publication,
+      files: texts,
+    });
+    if (!context.terminal.isJson) {
+      await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));
+    }
     return exitCodes.ok;
   }
   const folder = path.resolve(context.cwd, output);
