@@ -43,13 +43,17 @@ function withheldText({ entity, withheld, withheldBecause, withholding }: Missin
     case 'share':
     case 'along':
     case null: {
-      const of = withholding === null ? '' : ` of ${count(withholding.dayAgo)}`;
+      const dayAgo = withholding?.dayAgo ?? null;
+      // Most of them came within the day.
+      const isMore = dayAgo !== null && withheld > dayAgo;
+      const of = dayAgo === null || isMore ? '' : ` of ${count(dayAgo)}`;
+      const few = isMore ? ` (${counted(dayAgo, 'row was', 'rows were')} stored a day ago)` : '';
       const before =
         withholding === null || withholding.deletedInDay === 0
           ? ''
           : `, ${count(withholding.deletedInDay)} more were deleted in the last 24 hours`;
-      const rows = withheldBecause === 'along' ? '' : of;
-      return `! ${entity}: ${count(withheld)}${rows} ${look}${before}${along}; ${kept}${limit}`;
+      const [rows, note] = withheldBecause === 'along' ? ['', ''] : [of, few];
+      return `! ${entity}: ${count(withheld)}${rows} ${look}${note}${before}${along}; ${kept}${limit}`;
     }
   }
 }

@@ -105,6 +105,9 @@ describe('the text of a run', () => {
     expect(withheld({ withholding: { ...withholding, deletedInDay: 90 } }).at(-2)).toBe(
       '  ! email_activity_events: 310 of 610 look deleted, 90 more were deleted in the last 24 hours; kept (limit 20 % or 20 rows in 24 hours)',
     );
+    expect(withheld({ withholding: { ...withholding, dayAgo: 8 } }).at(-2)).toBe(
+      '  ! email_activity_events: 310 look deleted (8 rows were stored a day ago); kept (limit 20 % or 20 rows in 24 hours)',
+    );
     const along = [
       { entity: entity('tags'), rows: 3 },
       { entity: entity('list_members'), rows: 4730 },
