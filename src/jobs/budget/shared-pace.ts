@@ -33,7 +33,7 @@ const mostHalvings = 4;
 const halveAtMostEveryMs = 1_000;
 /** A waiting caller asks at least this often: callers before it may have given up. */
 const askEveryMs = 1_000;
-/** A caller that does not ask within this time of its turn loses its place to the next one: its process may have been killed. */
+/** Who asks later than it was told to, by more than this, loses its place to the next one: its process may have been killed. */
 const lateMs = 50;
 
 /**
@@ -41,33 +41,69 @@ const lateMs = 50;
  * by the time at which calls start, not by reserved times: a process that was busy when its turn came must not make up for it
  * by several calls at once.
  *
- * KEYS: pause, slow, rate (from when the next call may start, in microseconds), queue.
+ * A caller is the next when all before it are late. It may also start when a burst has room for it and for all before it, which keep
+ * their places: at a high rate one that is later by a few calls would lose its place every time, and never get a turn.
+ *
+ * KEYS: pause, slow, rate (from when the next call may start, in microseconds), queue. While a caller is not late there is a key
+ * of its own, below that of the queue.
  * ARGV: caller, microseconds per call, calls of a burst, recoverEveryMs, mostHalvings, lateMs, askEveryMs.
- * Times are by the clock of Redis, so that the clocks of the machines do not matter.
+ * Times are by the clock of Redis, so that the clocks of the machines do not matter. Places are numbers, and whether one is late is the
+ * TTL of a key, so that it does not matter either when the clock of Redis is set.
  */
 const startOrWait = `
-local paused = redis.call('pttl', KEYS[1])
-if paused > 0 then return {paused, paused} end
 local caller = ARGV[1]
+local queue = KEYS[4]
 local halvings = math.min(ARGV[5], math.max(0, math.ceil(redis.call('pttl', KEYS[2]) / ARGV[4])))
 local interval = ARGV[2] * 2 ^ halvings
-local early = (ARGV[3] - 1) * interval
 local time = redis.call('time')
 local now = time[1] * 1000000 + time[2]
-local rate = tonumber(redis.call('get', KEYS[3]) or 0)
+local rate = tonumber(redis.call('get', KEYS[3])) or now
 -- Further ahead than the lowest rate leads: the clock of Redis was set back.
 if rate > now + ARGV[2] * ARGV[3] * 2 ^ ARGV[5] then rate = now end
-local free = rate - early
-redis.call('zadd', KEYS[4], 'NX', string.format('%.0f', now), caller)
-local before = redis.call('zrank', KEYS[4], caller)
-if now >= free + before * math.min(interval, ARGV[6] * 1000) then
-  redis.call('zremrangebyrank', KEYS[4], 0, before)
-  local nextRate = math.max(rate, now) + interval
-  redis.call('set', KEYS[3], string.format('%.0f', nextRate), 'PX', math.ceil((nextRate - now) / 1000))
-  return {0, 0}
+local paused = math.max(0, redis.call('pttl', KEYS[1]))
+-- At the end of a pause all ask at once: nobody has been late until then.
+if paused > 0 then rate = math.max(rate, now + paused * 1000) end
+local free = rate - (ARGV[3] - 1) * interval
+
+if not redis.call('zscore', queue, caller) then
+  local last = redis.call('zrevrange', queue, 0, 0, 'withscores')[2] or 0
+  redis.call('zadd', queue, string.format('%.0f', last + 1), caller)
 end
-redis.call('pexpire', KEYS[4], ARGV[7] * 10)
-return {0, math.min(ARGV[7], math.ceil((free + before * interval - now) / 1000))}`;
+local function isLate(place)
+  return redis.call('exists', queue .. ':' .. redis.call('zrange', queue, place, place)[1]) == 0
+end
+local before = redis.call('zrank', queue, caller)
+if paused == 0 and now >= free then
+  local late = 0
+  while late < before and isLate(late) do late = late + 1 end
+  if late > 0 and late == before then
+    redis.call('zremrangebyrank', queue, 0, late - 1)
+    before = 0
+  end
+end
+
+local turn = free + before * interval
+local wait = 0
+if paused > 0 then
+  wait = paused
+elseif now < turn then
+  wait = math.min(ARGV[7], math.ceil((turn - now) / 1000))
+elseif before >= tonumber(ARGV[3]) then
+  -- Somebody before it should have started, and is not late yet.
+  wait = math.ceil(math.min(interval / 1000, ARGV[6]))
+end
+if wait == 0 then
+  redis.call('zrem', queue, caller)
+  redis.call('del', queue .. ':' .. caller)
+  rate = math.max(rate, now) + interval
+else
+  redis.call('set', queue .. ':' .. caller, 1, 'PX', wait + ARGV[6])
+  redis.call('pexpire', queue, wait + ARGV[7] * 10)
+end
+-- As long as the queue: who is late is not known without it.
+local kept = math.max(0, math.ceil((rate - now) / 1000)) + wait + ARGV[7] * 10
+redis.call('set', KEYS[3], string.format('%.0f', rate), 'PX', kept)
+return {paused, wait}`;
 
 /** Times are the TTLs of keys. The slowdown starts at the end of the pause; each throttle extends it by one step. */
 const pauseAndSlow = `
@@ -128,7 +164,7 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
       try {
         await turnOf(caller, signal);
       } catch (error) {
-        await ask(() => redis.zrem(keys.queue, caller));
+        await ask(() => redis.multi().zrem(keys.queue, caller).del(`${keys.queue}:${caller}`).exec());
         throw error;
       }
     },
