@@ -110,6 +110,22 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
     expect((await later.history.run(started.run))?.state).toBe('ok');
   });
 
+  it.runIf(type !== 'postgres')('come a hundred at a time, and fewer where they are long', async () => {
+    const short = (count: number, from: number): readonly PreparedRecord[] =>
+      Array.from({ length: count }, (_, index) => member(`${from + index}`));
+    const long = (id: string, length: number): PreparedRecord => member(id, 'x'.repeat(length));
+    await store(...short(250, 1));
+    await store(long('a', 1_500_000), long('b', 1_500_000), long('c', 1_500_000), long('d', 5_000_000));
+    const extra = JSON.stringify({ more: 'x'.repeat(5_000_000) });
+    await store(long('e', 5_000_000), record(membersTable, { list_id: 'a', id: 'f' }, { extra }));
+    await store(...short(150, 251));
+    await using reader = await open();
+    const sizes: number[] = [];
+    for await (const batch of reader.changes(news, await tableOf(reader), 0)) sizes.push(batch.length);
+    // Fifty short ones end with the third long one, from which on four million characters are one.
+    expect(sizes).toEqual([100, 100, 53, 1, 1, 1, 100, 50]);
+  });
+
   it('keep every digit and every kind of value', async () => {
     const values = {
       list_id: 'a',

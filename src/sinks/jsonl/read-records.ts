@@ -6,7 +6,7 @@ import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
-import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
+import { inBatches, openReadTransaction, openStoredKeys, recordLength } from '../ledger/read-transaction.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { entityDirectory, listedColumns, type ListedFile, closedName, growingName } from './file-list.ts';
@@ -26,12 +26,13 @@ export function openJsonlRecords(directory: string, file: string): RecordReader 
   return {
     ...transaction,
     changes: (connector, table, after) =>
-      inBatches(readChanges({ db, directory, connector, table }, after), file),
+      inBatches(readChanges({ db, directory, connector, table }, after), recordLength, file),
     record: async (connector, table, keyText) => {
       const place = { db, directory, connector, table };
       const seq = seqOfKey(place, keyText);
       if (seq === null) return null;
-      for await (const [record] of inBatches(readCurrent(place, [seq]), file)) return record ?? null;
+      const records = inBatches(readCurrent(place, [seq]), recordLength, file);
+      for await (const [record] of records) return record ?? null;
       return null;
     },
   };

@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
-import type { KeyAndHash, KeyReader } from '../record-reader.ts';
+import type { KeyAndHash, KeyReader, StoredRecord } from '../record-reader.ts';
 import { openLedgerReader } from './history.ts';
 import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
 import { has } from './read-runs.ts';
@@ -36,23 +36,38 @@ export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kin
   }
 }
 
-/** So many rows at a time: records may be large. */
 const batchRows = 100;
+/** Characters of a batch, which ends with the row that reaches them: records may be large. */
+const batchLength = 4_000_000;
 
-/** Rows of a statement that is being stepped through. */
-export async function* inBatches<Row>(rows: Iterable<Row>, file: string): AsyncGenerator<readonly Row[]> {
+/** Rows of a statement that is being stepped through, as many at a time as their length allows. */
+export async function* inBatches<Row>(
+  rows: Iterable<Row>,
+  lengthOf: (row: Row) => number,
+  file: string,
+): AsyncGenerator<readonly Row[]> {
   try {
     let batch: Row[] = [];
+    let length = 0;
     for (const row of rows) {
       batch.push(row);
-      if (batch.length < batchRows) continue;
+      length += lengthOf(row);
+      if (batch.length < batchRows && length < batchLength) continue;
       yield batch;
       batch = [];
+      length = 0;
     }
     if (batch.length > 0) yield batch;
   } catch (error) {
     throw toSinkError(error, file);
   }
+}
+
+/** Characters of a record's texts. */
+export function recordLength({ values, extra }: StoredRecord): number {
+  let length = extra === null ? 0 : extra.length;
+  for (const value of values) if (typeof value === 'string') length += value.length;
+  return length;
 }
 
 function storedTable(
@@ -89,7 +104,7 @@ export function openStoredKeys(
     const stored = await transaction.table(connector, table.entity);
     if (stored === null) return;
     if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
-    yield* inBatches(select(transaction.db, connector, table), options.file);
+    yield* inBatches(select(transaction.db, connector, table), ({ keyText }) => keyText.length, options.file);
   }
 
   return { keys, [Symbol.asyncDispose]: () => transaction[Symbol.asyncDispose]() };

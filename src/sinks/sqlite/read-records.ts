@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import { keyPartsOf } from '../../core/json-text.ts';
-import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
+import { inBatches, openReadTransaction, openStoredKeys, recordLength } from '../ledger/read-transaction.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
@@ -13,7 +13,8 @@ export function openSqliteRecords(file: string): RecordReader {
   const { db, ...transaction } = openReadTransaction({ file, kind: 'sqlite' });
   return {
     ...transaction,
-    changes: (connector, table, after) => inBatches(readChanges(db, connector, table, after), file),
+    changes: (connector, table, after) =>
+      inBatches(readChanges(db, connector, table, after), recordLength, file),
     record: async (connector, table, keyText) => {
       const key = keyPartsOf(keyText, table.key.length);
       if (key === null) return null;
