@@ -46,6 +46,17 @@ export function codeOf(error: unknown): string {
   return typeof error.code === 'string' ? error.code : '';
 }
 
+/** What keeps a connection from being made, where the driver says it in words of its own; null for any other error. */
+export function connectProblem(code: string, said: string): string | null {
+  if (said.startsWith('SASL: ') && said.includes('password must be')) {
+    return 'asks for a password, and there is none. Set password, best as ${file:path} or ${VARIABLE}.';
+  }
+  if (/^Received unexpected \w+ message from backend/.test(said)) {
+    return 'does not answer as PostgreSQL does. Check host and port: another program may listen there.';
+  }
+  return tlsProblem(code, said);
+}
+
 /**
  * Says what a failure of the server means for the sink at `place`. `SyncError`s and programming errors are given back as they came. A
  * statement's text and its values are never in the message: they hold records.
@@ -57,7 +68,7 @@ export function toSinkError(error: unknown, place: string): unknown {
   const said = error instanceof Error ? error.message : String(error);
   const context = { place, cause: code === '' ? 'connection' : code };
   if (!(error instanceof pg.DatabaseError) && failing === 'other') {
-    const problem = tlsProblem(code, said);
+    const problem = connectProblem(code, said);
     if (problem === null) return error;
     return new SyncError(`PostgreSQL at ${place} ${problem}`, {
       code: 'SINK_FAILED',

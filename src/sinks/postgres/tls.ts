@@ -46,7 +46,7 @@ const mostLetters = 300;
 /** What is wrong and what to do, where a connection failed for its encryption; null where it did not. `code`: of the error. */
 export function tlsProblem(code: string, message: string): string | null {
   if (code === '' && withoutTls.test(message)) {
-    return 'offers no TLS, and the sslmode of the sink demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
+    return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
   }
   const said = `${code}: ${message.slice(0, mostLetters)}`;
   if (distrusted.test(code)) {

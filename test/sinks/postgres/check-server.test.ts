@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
@@ -122,6 +124,29 @@ describe('check of a server', () => {
     await expect(openSink(other, { clock: systemClock })).rejects.toMatchObject({
       code: 'SINK_FAILED',
       message: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
+    });
+  });
+
+  it('says that a password is missing, and that something else listens there', async () => {
+    const open = async (at: PostgresPlace): Promise<unknown> =>
+      await openSink({ ...at, name: 'kept', durability: 'full' }, { clock: systemClock }).catch(
+        (error: unknown) => error,
+      );
+    expect(await open(place({}, 'keeper'))).toMatchObject({
+      code: 'SINK_FAILED',
+      message: expect.stringMatching(
+        /^PostgreSQL at \S+ asks for a password, and there is none\. Set password/,
+      ) as string,
+    });
+    // Of MySQL's first packet this driver takes a part for a message of its own protocol.
+    await using other = createServer((socket) => {
+      socket.on('error', () => undefined).end('d\0\0\0\u0008abcd', () => socket.destroy());
+    });
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    const { port } = other.address() as AddressInfo;
+    const elsewhere = { ...server.connection, hosts: [{ host: '127.0.0.1', port }] };
+    expect(await open(place({ connection: elsewhere }))).toMatchObject({
+      message: expect.stringContaining('does not answer as PostgreSQL does. Check host and port') as string,
     });
   });
 
