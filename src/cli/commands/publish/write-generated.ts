@@ -41,11 +41,15 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
   return said(place, () => {
     const text = generatedText(file);
     const there = readThere(place);
-    if (there === text) return 'unchanged';
-    const stated = there === null ? null : readGenerated(there);
-    const isOurs = there === null || file.from === null || stated?.isEdited === false;
-    if (isOurs) {
+    const stated = there === null ? null : statedOf(place, file, there);
+    if (there === text) {
+      // Somebody may have put the new text there.
+      if (file.from === null && stated?.isEdited !== false) writeHash(place, text);
+      return 'unchanged';
+    }
+    if (there === null || stated?.isEdited === false) {
       replace(place, text);
+      if (file.from === null) writeHash(place, text);
       return 'written';
     }
     // What was edited was this same text.
@@ -53,6 +57,22 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
     replace(`${place}.new`, text);
     return 'beside';
   });
+}
+
+/** What is known of the text that was written last: from its first line or, where it can have none, from a file beside it. */
+function statedOf(place: string, { from }: GeneratedFile, there: string): ReturnType<typeof readGenerated> {
+  if (from !== null) return readGenerated(there);
+  const stated = /^[0-9a-f]{64}/.exec(readThere(hashFile(place)) ?? '')?.[0];
+  return stated === undefined ? null : { sha256: stated, isEdited: sha256(there) !== stated };
+}
+
+function hashFile(place: string): string {
+  return `${place}.sha256`;
+}
+
+/** As `sha256sum --check` reads it. */
+function writeHash(place: string, text: string): void {
+  replace(hashFile(place), `${sha256(text)}  ${path.basename(place)}\n`);
 }
 
 /** Null where there is none. Line ends are as they were written, whatever a version control made of them. */
