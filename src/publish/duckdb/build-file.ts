@@ -1,18 +1,28 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, stat } from 'node:fs/promises';
+import { chmod, copyFile, rm, stat } from 'node:fs/promises';
 import { syncedFile } from './synced-file.ts';
 import { appendRows, mergeTable, planTable, type BuiltTable } from './merge-table.ts';
-import type { BuiltEntity, BuiltPublication, BuiltRow } from './messages.ts';
-import { openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
+import { charsOf, type BuiltEntity, type BuiltPublication, type BuiltRow } from './messages.ts';
+import {
+  allowLongRows,
+  catalogOf,
+  openDuckdb,
+  quoted,
+  quotedText,
+  type Duckdb,
+  type LongRow,
+} from './open-duckdb.ts';
 import { isTarget, publicationsOf } from './read-file.ts';
 
 /** A file that is being built, in one transaction of DuckDB. */
 export interface FileBuild {
   readonly entity: (entity: BuiltEntity) => Promise<void>;
-  readonly rows: (rows: readonly BuiltRow[]) => void;
+  readonly rows: (rows: readonly BuiltRow[]) => Promise<void>;
   readonly merge: () => Promise<void>;
   /** `done`: the file is whole, closed and on the disk. */
   readonly finish: (end: BuildEnd) => Promise<'done' | 'taken'>;
+  /** Of all rows so far; null: none came. */
+  readonly longest: () => LongRow | null;
 }
 
 interface BuildEnd {
@@ -23,6 +33,8 @@ interface BuildEnd {
 /** Changes leave free blocks behind. Where they are more than this share, and some MiB, the new file is written table by table. */
 const mostFreeShare = 0.5;
 const leastFreeBlocks = 64;
+/** Of a row: with 2,048 of them DuckDB's usual memory may not do. */
+const longChars = 32 * 1024;
 
 /** `to` must not be there. */
 export async function buildFile({
@@ -43,12 +55,16 @@ export async function buildFile({
        key JSON NOT NULL, columns JSON NOT NULL, live_rows BIGINT NOT NULL)`,
   );
   let table: BuiltTable | null = null;
+  let longest: LongRow | null = null;
   return {
     entity: async (entity) => {
       table = await planTable(db, from ?? to, entity);
     },
-    rows: (rows) => {
-      if (table !== null && rows.length > 0) appendRows(db, table, rows);
+    rows: async (rows) => {
+      if (table === null || rows.length === 0) return;
+      longest = longestOf(longest, table.entity, rows);
+      if (longest.chars >= longChars) await allowLongRows(db);
+      await appendRows(db, table, rows);
     },
     merge: async () => {
       if (table !== null) await mergeTable(db, table);
@@ -57,13 +73,25 @@ export async function buildFile({
     finish: async ({ publication, keepFrom }) => {
       if (publication !== null && !(await addPublication(db, publication))) return 'taken';
       if (keepFrom !== null) await forgetPublications(db, keepFrom);
+      // Whatever has come: what is in the file already may be written anew.
+      await allowLongRows(db);
       await db.run('COMMIT');
       await db.run('CHECKPOINT');
       db[Symbol.dispose]();
       await syncedFile(to);
       return 'done';
     },
+    longest: () => longest,
   };
+}
+
+function longestOf(
+  before: LongRow | null,
+  { connector, entity }: BuiltEntity,
+  rows: readonly BuiltRow[],
+): LongRow {
+  const chars = Math.max(...rows.map(charsOf));
+  return before !== null && before.chars >= chars ? before : { table: `${connector}.${entity}`, chars };
 }
 
 /** While it is copied, the old file is open for reading, so that nobody else writes to it. */
@@ -74,17 +102,29 @@ async function openCopy(from: string, to: string): Promise<Duckdb> {
     'SELECT total_blocks AS total, free_blocks AS free FROM pragma_database_size()',
   );
   const { total, free } = { total: Number(size?.total ?? 0), free: Number(size?.free ?? 0) };
-  if (free < leastFreeBlocks || free < mostFreeShare * total) {
-    await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-    return await openDuckdb(to, 'write');
-  }
+  if (free < leastFreeBlocks || free < mostFreeShare * total) return await openWhole(from, to);
+  return (await openCompacted(from, to)) ?? (await openWhole(from, to));
+}
+
+async function openWhole(from: string, to: string): Promise<Duckdb> {
+  await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  return await openDuckdb(to, 'write');
+}
+
+/** Null, and nothing is left of it, where the tables cannot be copied one by one: DuckDB copies those of others without regard to their foreign keys. */
+async function openCompacted(from: string, to: string): Promise<Duckdb | null> {
   const db = await openDuckdb(to, 'write');
-  const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
-  await db.run(`ATTACH '${from.replaceAll("'", "''")}' AS copied_from (READ_ONLY)`);
-  await db.run(`COPY FROM DATABASE copied_from TO ${quoted(main?.name ?? '')}`);
-  await db.run('DETACH copied_from');
-  await chmod(to, (await stat(from)).mode);
-  return db;
+  try {
+    await db.run(`ATTACH ${quotedText(from)} AS copied_from (READ_ONLY)`);
+    await db.run(`COPY FROM DATABASE copied_from TO ${quoted(await catalogOf(db))}`);
+    await db.run('DETACH copied_from');
+    await chmod(to, (await stat(from)).mode);
+    return db;
+  } catch {
+    db[Symbol.dispose]();
+    for (const name of [to, `${to}.wal`, `${to}.tmp`]) await rm(name, { recursive: true, force: true });
+    return null;
+  }
 }
 
 async function addPublication(db: Duckdb, publication: BuiltPublication): Promise<boolean> {

@@ -22,7 +22,7 @@ async function answer(request: DuckdbRequest): Promise<void> {
   try {
     send(await answerOf(request));
   } catch (error) {
-    const { message, code, recovery, context }: SyncError = toDuckdbError(error, path);
+    const { message, code, recovery, context }: SyncError = toDuckdbError(error, path, build?.file.longest());
     send({ kind: 'failed', error: { message, code, recovery, context } });
   }
 }
@@ -40,7 +40,7 @@ async function answerOf(request: DuckdbRequest): Promise<DuckdbAnswer> {
       await opened().entity(request.entity);
       return { kind: 'done' };
     case 'rows':
-      opened().rows(request.rows);
+      await opened().rows(request.rows);
       return { kind: 'done' };
     case 'merge':
       await opened().merge();

@@ -1,8 +1,11 @@
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { manifestText, readManifest, type Manifest } from '../manifest.ts';
 import type { OpenPublication, PlannedEntity } from '../target.ts';
-import type { BuiltEntity, BuiltPublication, BuiltRow } from './messages.ts';
+import { charsOf, type BuiltEntity, type BuiltPublication, type BuiltRow } from './messages.ts';
 import type { Build } from './open-build.ts';
+
+/** What one message carries at most, beyond a single record. */
+const messageChars = 1024 * 1024;
 
 /** A publication that is a new file. `keepFrom`: manifests that were not the newest one at this instant or later are left out. */
 export function filePublication(build: Build, keepFrom: string | null): OpenPublication {
@@ -14,7 +17,7 @@ export function filePublication(build: Build, keepFrom: string | null): OpenPubl
         const removed = records.filter(({ isDeleted }) => isDeleted).length;
         deletes += removed;
         upserts += records.length - removed;
-        if (records.length > 0) await build.ask({ kind: 'rows', rows: records.map(builtRow) });
+        for (const rows of messagesOf(records)) await build.ask({ kind: 'rows', rows });
       }
       await build.ask({ kind: 'merge' });
       return { upserts, deletes, files: [], snapshot: null };
@@ -37,6 +40,22 @@ function builtEntity({
 }: PlannedEntity): BuiltEntity {
   const typed = columns.map(({ name, type }) => ({ name, type }));
   return { connector, entity, generation, key, columns: typed, isNewGeneration };
+}
+
+/** So that the process holds no more than a few records of the largest size. */
+function* messagesOf(records: readonly StoredRecord[]): Generator<readonly BuiltRow[]> {
+  let rows: BuiltRow[] = [];
+  let chars = 0;
+  for (const record of records) {
+    const row = builtRow(record);
+    rows.push(row);
+    chars += charsOf(row);
+    if (chars < messageChars) continue;
+    yield rows;
+    rows = [];
+    chars = 0;
+  }
+  if (rows.length > 0) yield rows;
 }
 
 function builtRow({ values, extra, seq, changedAt, run, isDeleted }: StoredRecord): BuiltRow {

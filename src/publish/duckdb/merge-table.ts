@@ -1,7 +1,10 @@
 import type { DuckDBAppender, DuckDBDataChunk } from '@duckdb/node-api';
 import { fieldsOf, type Field } from './fields.ts';
-import type { BuiltEntity, BuiltRow } from './messages.ts';
-import { incompatible, quoted, type Duckdb } from './open-duckdb.ts';
+import { charsOf, type BuiltEntity, type BuiltRow } from './messages.ts';
+import { catalogOf, incompatible, quoted, type Duckdb } from './open-duckdb.ts';
+
+/** A table beside one that has rows already, where the next ones come to. It ends with the connection. */
+const stage = 'temp.main.stage';
 
 /** The table of an entity that rows are coming for. */
 export interface BuiltTable {
@@ -10,11 +13,10 @@ export interface BuiltTable {
   readonly isNew: boolean;
   /** As statements name it. */
   readonly table: string;
-  /** Where the rows come to, as statements name it: a new table itself, else one beside it that ends with the connection. */
-  readonly stage: string;
-  readonly appender: DuckDBAppender;
   /** Filled again and again: what it holds outside of the heap is seen by no garbage collection. */
   readonly chunk: DuckDBDataChunk;
+  /** Rows that are on their way into the table: of a new one itself, else of the stage. Their characters are counted. */
+  readonly held: { appender: DuckDBAppender; chars: number };
   readonly fields: readonly Field[];
 }
 
@@ -31,9 +33,7 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
       'Give the connector another name.',
     );
   }
-  const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
-  const catalog = main?.name ?? '';
-  // With the name of the database: alone, that of a schema may be the database's too.
+  const catalog = await catalogOf(db);
   const table = [catalog, connector, name].map(quoted).join('.');
   const fields = fieldsOf(entity);
   const there = await typesThere(db, connector, name);
@@ -44,7 +44,7 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
   if (known === undefined && there.size > 0) {
     throw incompatible(
       path,
-      `it has a table ${connector}.${name} that is not of a publication`,
+      `it has a table ${connector}.${name} that _published_tables does not list`,
       'Rename that table, or name another path.',
     );
   }
@@ -55,7 +55,7 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
     await db.run(`CREATE SCHEMA IF NOT EXISTS ${quoted(catalog)}.${quoted(connector)}`);
     await db.run(`CREATE OR REPLACE TABLE ${table} (${columnsSql(fields, key)})`);
     const appender = await connection.createAppender(name, connector, catalog);
-    return { entity, isNew, table, fields, chunk, appender, stage: table };
+    return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
   }
   const had = JSON.parse(known.columns) as readonly string[];
   const problem = problemOf({ key: known.key, columns: had }, entity, fields, there);
@@ -69,9 +69,8 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
   for (const { name: column, sql } of fields) {
     if (!there.has(column)) await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column)} ${sql}`);
   }
-  await db.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(fields, key)})`);
-  const appender = await connection.createAppender('stage', 'main', 'temp');
-  return { entity, isNew, table, fields, chunk, appender, stage: 'temp.main.stage' };
+  const appender = await openStage(db, fields, key);
+  return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
 }
 
 async function typesThere(db: Duckdb, schema: string, table: string): Promise<ReadonlyMap<string, string>> {
@@ -111,12 +110,11 @@ function columnsSql(fields: readonly Field[], key: readonly string[]): string {
 
 /** DuckDB's vectors hold as many. */
 const chunkRows = 2_048;
+/** What an appender holds is beside DuckDB's memory, and what is merged at once may be held twice in it. */
+const heldChars = 32 * 1024 * 1024;
 
-export function appendRows(
-  { library }: Pick<Duckdb, 'library'>,
-  { fields, appender, chunk }: BuiltTable,
-  rows: readonly BuiltRow[],
-): void {
+export async function appendRows(db: Duckdb, built: BuiltTable, rows: readonly BuiltRow[]): Promise<void> {
+  const { fields, chunk, held } = built;
   for (let first = 0; first < rows.length; first += chunkRows) {
     const some = rows.slice(first, first + chunkRows);
     chunk.reset();
@@ -124,42 +122,71 @@ export function appendRows(
       fields.map(({ read }, index) =>
         some.map((row) => {
           const value = row[index] ?? null;
-          return value === null ? null : read(value, library);
+          return value === null ? null : read(value, db.library);
         }),
       ),
     );
-    appender.appendDataChunk(chunk);
+    held.appender.appendDataChunk(chunk);
   }
+  for (const row of rows) held.chars += charsOf(row);
+  if (held.chars < heldChars) return;
+  if (built.isNew) held.appender.flushSync();
+  else await mergeStage(db, built);
+  held.chars = 0;
 }
 
 /** The newest `_seq` of each key wins; deleted rows go. Keys that differ for the sink may be equal here: lone surrogates, and the two zeros. */
-export async function mergeTable(
-  db: Duckdb,
-  { entity, isNew, table, stage, appender, fields }: BuiltTable,
-): Promise<void> {
-  const { key } = entity;
-  appender.closeSync();
-  const names = key.map(quoted).join(', ');
-  const same = key.map((one) => `t.${quoted(one)} = s.${quoted(one)}`).join(' AND ');
-  const [twice] = await db.rows(`SELECT 1 FROM ${stage} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`);
-  if (twice !== undefined) {
-    await db.run(
-      `DELETE FROM ${stage} AS t USING (SELECT ${names}, max(_seq) AS newest FROM ${stage} GROUP BY ${names}) AS s
-       WHERE ${same} AND t._seq < s.newest`,
-    );
-  }
+export async function mergeTable(db: Duckdb, built: BuiltTable): Promise<void> {
+  const { entity, isNew, table, held } = built;
   if (isNew) {
+    held.appender.closeSync();
+    await keepNewest(db, table, entity.key);
     await db.run(`DELETE FROM ${table} WHERE _deleted`);
   } else {
-    const columns = fields.map((field) => quoted(field.name)).join(', ');
-    await db.run(`DELETE FROM ${table} AS t USING ${stage} AS s WHERE ${same} AND t._seq < s._seq`);
-    await db.run(
-      `INSERT INTO ${table} (${columns}) SELECT ${columns} FROM ${stage} AS s
-       WHERE NOT _deleted AND NOT EXISTS (SELECT 1 FROM ${table} AS t WHERE ${same})`,
-    );
-    await db.run('DROP TABLE temp.main.stage');
+    await mergeStage(db, built);
+    held.appender.closeSync();
+    await db.run(`DROP TABLE ${stage}`);
   }
   await noteTable(db, entity, table);
+}
+
+/** The rows that have come so far; a new stage is there for the next ones. */
+async function mergeStage(db: Duckdb, { entity: { key }, table, fields, held }: BuiltTable): Promise<void> {
+  held.appender.closeSync();
+  await keepNewest(db, stage, key);
+  const same = sameKey(key);
+  const columns = fields.map((field) => quoted(field.name)).join(', ');
+  await db.run(`DELETE FROM ${table} AS t USING ${stage} AS s WHERE ${same} AND t._seq < s._seq`);
+  await db.run(
+    `DELETE FROM ${stage} AS s WHERE _deleted OR EXISTS (SELECT 1 FROM ${table} AS t WHERE ${same})`,
+  );
+  // Without a join, which would hold long rows.
+  await db.run(`INSERT INTO ${table} (${columns}) SELECT ${columns} FROM ${stage}`);
+  held.appender = await openStage(db, fields, key);
+}
+
+/** An empty one, in place of the one before. */
+async function openStage(
+  { connection }: Duckdb,
+  fields: readonly Field[],
+  key: readonly string[],
+): Promise<DuckDBAppender> {
+  await connection.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(fields, key)})`);
+  return await connection.createAppender('stage', 'main', 'temp');
+}
+
+async function keepNewest(db: Duckdb, table: string, key: readonly string[]): Promise<void> {
+  const names = key.map(quoted).join(', ');
+  const [twice] = await db.rows(`SELECT 1 FROM ${table} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`);
+  if (twice === undefined) return;
+  await db.run(
+    `DELETE FROM ${table} AS t USING (SELECT ${names}, max(_seq) AS newest FROM ${table} GROUP BY ${names}) AS s
+     WHERE ${sameKey(key)} AND t._seq < s.newest`,
+  );
+}
+
+function sameKey(key: readonly string[]): string {
+  return key.map((one) => `t.${quoted(one)} = s.${quoted(one)}`).join(' AND ');
 }
 
 async function noteTable(

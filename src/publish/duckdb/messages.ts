@@ -49,6 +49,13 @@ export interface BuiltEntity {
 /** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
 export type BuiltRow = readonly ColumnValue[];
 
+/** Of its texts together. */
+export function charsOf(row: BuiltRow): number {
+  let chars = 0;
+  for (const value of row) if (typeof value === 'string') chars += value.length;
+  return chars;
+}
+
 export interface BuiltPublication extends PublicationText {
   readonly createdAt: string;
   /** SHA-256 of the manifest before; null: there is none. */

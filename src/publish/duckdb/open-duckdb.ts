@@ -14,25 +14,33 @@ export interface Duckdb extends Disposable {
   ) => Promise<readonly Row[]>;
 }
 
+/** Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are. */
+const memoryLimit = '256MB';
+/** For rows of up to 256 KiB, each of which may take a block of that size. */
+const longRowsLimit = '640MB';
+/** The name of a file that is written. */
+const fileName = 'published_file';
+
 /** Nothing is downloaded: what these files need is in the library. The rest goes to a folder beside the file. */
 const settings = {
   autoinstall_known_extensions: 'false',
   autoload_known_extensions: 'false',
   allow_community_extensions: 'false',
-  memory_limit: '256MB',
+  memory_limit: memoryLimit,
   threads: '2',
   preserve_insertion_order: 'false',
 };
 
-/** Throws `SyncError` PACKAGE_MISSING, and what `toDuckdbError` says. */
+/** Throws `SyncError` PACKAGE_MISSING, and what `toDuckdbError` says. A file to write is one that no reader has: a crash may spoil it. */
 export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<Duckdb> {
   const library = await loadLibrary();
-  const instance = await library.DuckDBInstance.create(path, {
-    ...settings,
-    access_mode: how === 'read' ? 'READ_ONLY' : 'READ_WRITE',
-    temp_directory: `${path}.tmp`,
-  });
+  const more = { ...settings, temp_directory: `${path}.tmp` };
+  const instance =
+    how === 'read'
+      ? await library.DuckDBInstance.create(path, { ...more, access_mode: 'READ_ONLY' })
+      : await library.DuckDBInstance.create(':memory:', more);
   const connection = await instance.connect();
+  if (how === 'write') await attach(connection, path);
   return {
     library,
     connection,
@@ -48,6 +56,18 @@ export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<D
   };
 }
 
+/** Without a log, through which all rows of a small transaction would pass: it takes three times their memory. DuckDB before 1.5 knows no file without. */
+async function attach(connection: duckdb.DuckDBConnection, path: string): Promise<void> {
+  const sql = `ATTACH ${quotedText(path)} AS ${fileName}`;
+  await connection.run(`${sql} (RECOVERY_MODE no_wal_writes)`).catch(() => connection.run(sql));
+  await connection.run(`USE ${fileName}`);
+}
+
+/** From now on. Others do not get as much, because DuckDB would fill it. */
+export async function allowLongRows(db: Duckdb): Promise<void> {
+  await db.run(`SET memory_limit = '${longRowsLimit}'`);
+}
+
 async function loadLibrary(): Promise<Library> {
   try {
     return await import('@duckdb/node-api');
@@ -60,8 +80,18 @@ async function loadLibrary(): Promise<Library> {
   }
 }
 
-/** What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may quote values is left out. */
-export function toDuckdbError(error: unknown, path: string): SyncError {
+/** The longest row of a publication. */
+export interface LongRow {
+  readonly table: string;
+  /** Of all its texts. */
+  readonly chars: number;
+}
+
+/**
+ * What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may quote values is left out.
+ * `longest`: of what was given to DuckDB.
+ */
+export function toDuckdbError(error: unknown, path: string, longest: LongRow | null = null): SyncError {
   if (error instanceof SyncError) return error;
   const whole = error instanceof Error ? error.message : String(error);
   const kind = /^(\w[\w ]*) Error:/.exec(whole)?.[1] ?? 'unknown';
@@ -81,7 +111,12 @@ export function toDuckdbError(error: unknown, path: string): SyncError {
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context },
     );
   }
-  if (kind === 'Out of Memory' || /no space left|disk full/i.test(whole)) {
+  const memory = /failed to (?:pin|allocate)[^\n]*/.exec(whole)?.[0];
+  const isDisk = /failed to offload|max_temp_directory_size|no space left|disk full/i.test(whole);
+  if (!isDisk && (memory !== undefined || kind === 'Out of Memory')) {
+    return tooLong(path, memory ?? said, longest, context);
+  }
+  if (isDisk) {
     return new SyncError(
       `There is not enough space to build ${path} (${said}); nothing of this publication is there. Free space on its disk and publish again.`,
       { code: 'TARGET_FAILED', recovery: 'retry', context },
@@ -91,6 +126,31 @@ export function toDuckdbError(error: unknown, path: string): SyncError {
     `DuckDB could not do its work on ${path} (${said}). Check the file, its folder and the disk, and publish again.`,
     { code: 'TARGET_FAILED', recovery: 'stop', context },
   );
+}
+
+function tooLong(
+  path: string,
+  said: string,
+  longest: LongRow | null,
+  context: SyncError['context'],
+): SyncError {
+  const which =
+    longest === null ? '' : ` ${longest.table} has one of ${longest.chars.toLocaleString('en')} characters.`;
+  return new SyncError(
+    `Rows are too long for ${path} (${said.slice(0, 200)}); nothing of this publication is there. DuckDB holds 2,048 rows of a table at once, which may have ${longRowsLimit} together.${which} Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
+    { code: 'TARGET_FAILED', recovery: 'stop', context },
+  );
+}
+
+/** The name of the open file, which statements put in front of a schema: alone, the schema's name may be the file's too. */
+export async function catalogOf(db: Duckdb): Promise<string> {
+  const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
+  return main?.name ?? '';
+}
+
+/** A text in SQL. */
+export function quotedText(value: string): string {
+  return `'${value.replaceAll("'", "''")}'`;
 }
 
 /** Always quoted, so that no name is a keyword. */

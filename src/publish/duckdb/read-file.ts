@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { chainProblems, lostTables, type PublicationText } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
-import { incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
+import { catalogOf, incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
 
 interface StoredPublication {
   readonly number: bigint;
@@ -76,6 +76,7 @@ export async function checkFile(path: string): Promise<TargetCheck> {
     if (some.length < 20) break;
   }
   let rows = 0;
+  const catalog = await catalogOf(db);
   const tables = await db.rows<KnownTable>(
     'SELECT connector, entity, columns::VARCHAR AS columns, live_rows AS rows FROM main._published_tables ORDER BY ALL',
   );
@@ -95,7 +96,7 @@ export async function checkFile(path: string): Promise<TargetCheck> {
     if (!names.has('_seq')) continue;
     // With a sum of a column its blocks are read, and their checksums compared.
     const [found] = await db.rows<{ readonly count: bigint; readonly sum: bigint | null }>(
-      `SELECT count(*) AS count, sum(_seq) AS sum FROM ${quoted(connector)}.${quoted(entity)}`,
+      `SELECT count(*) AS count, sum(_seq) AS sum FROM ${[catalog, connector, entity].map(quoted).join('.')}`,
     );
     rows += Number(found?.count);
     if (found?.count !== expected) {
