@@ -51,11 +51,15 @@ export function chainProblems(): { readonly next: (publication: PublicationText)
       if (named !== number) return [`publication ${number} has the manifest of publication ${named}`];
       if (before === null) return [];
       if (before.number !== number - 1) {
-        return [`publications ${before.number + 1} to ${number - 1} are missing`];
+        return [missingPublications(before.number + 1, number - 1)];
       }
       return previous?.sha256 === before.sha256
         ? []
         : [`publication ${number} does not follow the publication ${before.number} that is there`];
     },
   };
+}
+
+export function missingPublications(first: number, last: number): string {
+  return first === last ? `publication ${first} is missing` : `publications ${first} to ${last} are missing`;
 }

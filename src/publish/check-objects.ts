@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
+import { missingPublications } from './chain-problems.ts';
 import type { PublishedFile, StoredManifest } from './manifest.ts';
 import { manifestName, readManifests } from './object-manifests.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -21,79 +22,101 @@ export async function probeObjects(store: ObjectStore): Promise<void> {
 /** More would not be read by anybody. */
 const mostProblems = 100;
 
+/** Each time it was overtaken by a prune, which comes once a day. */
+const mostTries = 5;
+
 /**
  * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned; from it on there is no gap, every
- * manifest has the hash that the next one names, and every entity continues where it ended.
+ * manifest has the hash that the next one names, and every entity continues where it ended. What goes while it is read is no damage: it begins again then.
  */
 export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
+  for (let tried = 1; tried <= mostTries; tried += 1) {
+    const check = await checkOnce(store, signal);
+    if (check !== null) return check;
+  }
+  throw new SyncError(
+    'Publications of the target were removed again and again while they were read. Check it again when nothing removes them.',
+    { code: 'TARGET_FAILED', recovery: 'retry' },
+  );
+}
+
+/** Null where a publication was pruned meanwhile: then those before it were too, because the oldest go first. */
+async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck | null> {
   const counts = { publications: 0, files: 0, rows: 0, bytes: 0 };
   const problems: string[] = [];
-  const note = (problem: string): void => {
-    if (problems.length < mostProblems) problems.push(problem);
-  };
+  const isFull = (): boolean => problems.length >= mostProblems;
   let before: StoredManifest | null = null;
   let oldest: number | null = null;
   for await (const stored of readManifests(store, 1)) {
-    const { publication, entities } = stored.manifest;
+    const { publication } = stored.manifest;
     oldest ??= publication;
     counts.publications += 1;
-    checkLink(before, stored, note);
-    if (before !== null) checkFollows(before, stored, note);
-    for (const entity of entities) {
-      for (const file of [...entity.files, ...(entity.snapshot?.files ?? [])]) {
-        signal.throwIfAborted();
-        counts.files += 1;
-        counts.rows += file.rows;
-        counts.bytes += file.bytes;
-        const problem = await fileProblem(store, file);
-        if (problem !== null) note(`Publication ${publication}: ${problem}`);
-      }
+    const gaps = isFull() ? [] : gapsBetween(before, stored);
+    if (gaps.length > 0 && before !== null && !(await isKept(store, before))) return null;
+    problems.push(...gaps);
+    for (const file of filesOf(stored)) {
+      signal.throwIfAborted();
+      counts.files += 1;
+      counts.rows += file.rows;
+      counts.bytes += file.bytes;
+      const problem = await fileProblem(store, file);
+      if (problem === null || isFull()) continue;
+      if (!(await isKept(store, stored))) return null;
+      problems.push(`publication ${publication}: ${problem}`);
     }
     before = stored;
   }
-  for (const { connector, entity, base } of before?.manifest.entities ?? []) {
-    if (oldest === null || base >= oldest) continue;
-    note(
-      `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
-    );
-  }
-  return { ...counts, problems };
+  problems.push(...lostBases(before, oldest));
+  return { ...counts, problems: problems.slice(0, mostProblems) };
 }
 
-function checkLink(
-  before: StoredManifest | null,
-  { manifest }: StoredManifest,
-  note: (text: string) => void,
-) {
-  const { publication, previous } = manifest;
-  if (before === null) {
-    if (publication > 1 && previous === null) note(`Publication ${publication} names none before it`);
-    return;
-  }
-  const expected = before.manifest.publication;
-  if (publication !== expected + 1) {
-    note(
-      `Of the publications between ${expected} and ${publication}, ${publication - expected - 1} are missing`,
+/** A prune removes the manifest before its files. */
+async function isKept(store: ObjectStore, { manifest }: StoredManifest): Promise<boolean> {
+  return (await store.read(manifestName(manifest.publication))) !== null;
+}
+
+function filesOf({ manifest }: StoredManifest): readonly PublishedFile[] {
+  return manifest.entities.flatMap(({ files, snapshot }) => [...files, ...(snapshot?.files ?? [])]);
+}
+
+function lostBases(newest: StoredManifest | null, oldest: number | null): readonly string[] {
+  const entities = newest?.manifest.entities ?? [];
+  return entities
+    .filter(({ base }) => oldest !== null && base < oldest)
+    .map(
+      ({ connector, entity, base }) =>
+        `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
     );
-  } else if (previous?.publication !== expected || previous.sha256 !== before.sha256) {
-    note(`${manifestName(expected)} was changed after publication ${publication} named its hash`);
+}
+
+function gapsBetween(before: StoredManifest | null, stored: StoredManifest): readonly string[] {
+  const { publication, previous } = stored.manifest;
+  if (before === null) {
+    return publication > 1 && previous === null ? [`publication ${publication} names none before it`] : [];
   }
+  const last = before.manifest.publication;
+  // Where entities should continue is in what is missing.
+  if (publication !== last + 1) return [missingPublications(last + 1, publication - 1)];
+  const link =
+    previous?.publication === last && previous.sha256 === before.sha256
+      ? []
+      : [`${manifestName(last)} was changed after publication ${publication} named its hash`];
+  return [...link, ...continuationGaps(before, stored)];
 }
 
 /** Every change is in exactly one publication: an entity continues where it ended, or starts from the beginning. */
-function checkFollows(
+function continuationGaps(
   { manifest: before }: StoredManifest,
   { manifest: { publication, entities } }: StoredManifest,
-  note: (text: string) => void,
-): void {
+): readonly string[] {
   const lastByName = new Map(before.entities.map((one) => [`${one.connector}/${one.entity}`, one]));
-  for (const { connector, entity, generation, after } of entities) {
+  return entities.flatMap(({ connector, entity, generation, after }) => {
     const name = `${connector}/${entity}`;
     const last = lastByName.get(name);
     const expected = last?.generation === generation ? last.through : 0;
-    if (after === expected) continue;
-    note(`Publication ${publication}: ${name} continues after change ${after}, expected ${expected}`);
-  }
+    if (after === expected) return [];
+    return [`publication ${publication}: ${name} continues after change ${after}, expected ${expected}`];
+  });
 }
 
 async function fileProblem(

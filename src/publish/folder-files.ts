@@ -3,6 +3,7 @@ import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { toFileError } from './file-error.ts';
+import { removeOld, type Leftover, type LeftoverAges, type Leftovers } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
@@ -64,14 +65,16 @@ async function checkFolders(root: string, last: string): Promise<void> {
   }
 }
 
-/** One that is not there is no error. */
-export async function removeFile(root: string, path: string): Promise<void> {
-  await explained(path, async () => {
+/** False: it is not there. */
+export async function removeFile(root: string, path: string): Promise<boolean> {
+  return await explained(path, async () => {
     try {
       await checkFolders(root, dirname(path));
       await unlink(path);
+      return true;
     } catch (error) {
       if (!isCode(error, 'ENOENT')) throw error;
+      return false;
     }
   });
 }
@@ -87,24 +90,26 @@ export async function* listFiles(root: string, prefix: string, after: string): A
   const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
   const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
   await explained(place, async () => await nullWithout(checkFolders(root, place)));
-  for await (const { name, stats } of walk(root, folder)) {
-    if (partialName.test(basename(name)) || !name.startsWith(prefix) || name <= after) continue;
+  for await (const { name, stats } of walk(root, folder, prefix)) {
+    if (partialName.test(basename(name)) || name <= after) continue;
     yield { name, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
   }
 }
 
-/** Every file below `folder`, which is empty or ends with `/`. A file that is gone by the time that it is looked at was removed. */
+/** Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is gone by the time that it is looked at was removed. */
 async function* walk(
   root: string,
   folder: string,
+  prefix: string,
 ): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {
   const entries = await explained(join(root, folder), async () => await entriesOf(join(root, folder)));
-  const names = entries.map((entry) => ({
+  const all = entries.map((entry) => ({
     entry,
     name: `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`,
   }));
+  const names = all.filter(({ name }) => name.startsWith(prefix));
   for (const { entry, name } of names.toSorted((left, right) => (left.name < right.name ? -1 : 1))) {
-    if (entry.isDirectory()) yield* walk(root, name);
+    if (entry.isDirectory()) yield* walk(root, name, prefix);
     if (!entry.isFile()) continue;
     const stats = await explained(join(root, name), async () => await nullWithout(lstat(join(root, name))));
     if (stats !== null) yield { name, stats };
@@ -129,18 +134,15 @@ async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | nul
   }
 }
 
-export async function removePartials(
-  root: string,
-  beforeMs: number,
-): Promise<{ readonly files: number; readonly bytes: number }> {
-  const removed = { files: 0, bytes: 0 };
-  for await (const { name, stats } of walk(root, '')) {
-    if (!partialName.test(basename(name)) || stats.mtimeMs >= beforeMs) continue;
-    await removeFile(root, join(root, name));
-    removed.files += 1;
-    removed.bytes += stats.size;
+export async function removePartials(root: string, ages: LeftoverAges): Promise<Leftovers> {
+  const partials: (Leftover & { readonly name: string })[] = [];
+  for await (const { name, stats } of walk(root, '', '')) {
+    if (!partialName.test(basename(name))) continue;
+    partials.push({ name, files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs });
   }
-  return removed;
+  return await removeOld(partials, ages, async (old) => {
+    for (const { name } of old) await removeFile(root, join(root, name));
+  });
 }
 
 export async function explained<Result>(path: string, work: () => Promise<Result>): Promise<Result> {

@@ -12,7 +12,7 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
 
 /**
  * A folder, made for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below it, links and files in place of folders are
- * refused, and left out of lists. What `put`, `create` and `replace` wrote survives a power loss.
+ * refused, and left out of lists. What `put`, `create` and `replace` wrote survives a power loss, and what `remove` removed does not come back.
  */
 export function openFolderStore(directory: string): ObjectStore {
   const pathOf = (name: string): string => join(directory, ...name.split('/'));
@@ -78,9 +78,18 @@ export function openFolderStore(directory: string): ObjectStore {
       });
     },
     remove: async (names) => {
-      for (const name of names) await removeFile(directory, pathOf(name));
+      const folders = new Set<string>();
+      for (const path of names.map(pathOf)) {
+        if (await removeFile(directory, path)) folders.add(dirname(path));
+      }
+      // A manifest that came back after a power loss would name files that are gone.
+      for (const folder of folders) {
+        await explained(folder, async () => {
+          await syncFolder(folder);
+        });
+      }
     },
-    removeStaged: async (beforeMs) => await removePartials(directory, beforeMs),
+    removeStaged: async (ages) => await removePartials(directory, ages),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

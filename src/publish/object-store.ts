@@ -23,6 +23,63 @@ export interface ObjectStore extends AsyncDisposable {
   replace(name: string, text: string): Promise<void>;
   /** Those that are not there are no error. */
   remove(names: readonly string[]): Promise<void>;
-  /** Staged files and uploads that were begun before `beforeMs` and never ended: their processes were killed. */
-  removeStaged(beforeMs: number): Promise<{ readonly files: number; readonly bytes: number }>;
+  /** Removes what processes left that were killed: staged files, uploads that never ended, claims. */
+  removeStaged(ages: LeftoverAges): Promise<Leftovers>;
+}
+
+export interface FileCount {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+export interface LeftoverAges {
+  /** What is younger may belong to a process that is at work. */
+  readonly ageMs: number;
+  /** Milliseconds since the epoch by the store's own clock, which costs a write: it is asked only where something was found. */
+  readonly now: () => Promise<number>;
+  /** Counts, and removes nothing. */
+  readonly isDryRun: boolean;
+}
+
+export interface Leftovers {
+  readonly removed: FileCount;
+  /** Too young to be removed. */
+  readonly waiting: FileCount;
+}
+
+/** What was found of them, in a file, a folder or an upload. */
+export interface Leftover extends FileCount {
+  readonly modifiedAtMs: number;
+}
+
+/** Removes those that are old enough. */
+export async function removeOld<Found extends Leftover>(
+  found: readonly Found[],
+  { ageMs, now, isDryRun }: LeftoverAges,
+  remove: (old: readonly Found[]) => Promise<void>,
+): Promise<Leftovers> {
+  const beforeMs = found.length === 0 ? 0 : (await now()) - ageMs;
+  const old = found.filter(({ modifiedAtMs }) => modifiedAtMs < beforeMs);
+  if (!isDryRun && old.length > 0) await remove(old);
+  return {
+    removed: sumOf(old),
+    waiting: sumOf(found.filter(({ modifiedAtMs }) => modifiedAtMs >= beforeMs)),
+  };
+}
+
+export function sumOf(counts: readonly FileCount[]): FileCount {
+  const sum = { files: 0, bytes: 0 };
+  for (const { files, bytes } of counts) {
+    sum.files += files;
+    sum.bytes += bytes;
+  }
+  return sum;
+}
+
+/** Both, of several places. */
+export function leftoversOf(all: readonly Leftovers[]): Leftovers {
+  return {
+    removed: sumOf(all.map(({ removed }) => removed)),
+    waiting: sumOf(all.map(({ waiting }) => waiting)),
+  };
 }

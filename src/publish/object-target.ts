@@ -27,7 +27,7 @@ const longestMs = 20 * 3_600_000;
 
 /** Publications as files of a folder or a bucket: a manifest under a name that nothing had is the commit. */
 export function openObjectTarget(options: ObjectTargetOptions): Target {
-  const { store, writers, layout } = options;
+  const { store, writers, layout, clock } = options;
   return {
     hasFiles: true,
     layout: `${layout}.${options.format}`,
@@ -38,7 +38,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
       await probeObjects(store);
     },
     check: async (signal) => await checkObjects(store, signal),
-    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { layout, keepFromMs, isDryRun }),
+    prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { layout, clock, keepFromMs, isDryRun }),
     [Symbol.asyncDispose]: async () => {
       await writers[Symbol.asyncDispose]();
       await store[Symbol.asyncDispose]();

@@ -1,7 +1,8 @@
+import type { Clock } from '../core/clock.ts';
 import type { StoredManifest } from './manifest.ts';
 import { partNamePattern } from './file-names.ts';
 import { latestName, latestText, manifestName, readManifests } from './object-manifests.ts';
-import type { ObjectStore } from './object-store.ts';
+import { leftoversOf, removeOld, sumOf, type Leftover, type ObjectStore } from './object-store.ts';
 import type { PrunedTarget } from './target.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -17,9 +18,10 @@ interface Kept {
 
 interface Prune {
   readonly layout: string;
+  readonly clock: Clock;
   /** Null: every publication stays. */
   readonly keepFromMs: number | null;
-  /** Counts what it would remove, without what killed processes left half written. */
+  /** Counts what it would remove. */
   readonly isDryRun: boolean;
 }
 
@@ -29,7 +31,7 @@ interface Prune {
  */
 export async function pruneObjects(
   store: ObjectStore,
-  { layout, keepFromMs, isDryRun }: Prune,
+  { layout, clock, keepFromMs, isDryRun }: Prune,
 ): Promise<PrunedTarget> {
   const remove = async (names: readonly string[]): Promise<void> => {
     if (!isDryRun) await store.remove(names);
@@ -44,26 +46,43 @@ export async function pruneObjects(
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
   const newest = manifests.at(-1)?.publication ?? 0;
-  // What is written now has the time of the store's clock.
-  if (newest > 0 && !isDryRun) await store.replace(latestName, latestText(newest));
-  const { nowMs, objects } = await findUnnamed(store, {
-    pattern: partNamePattern(layout),
-    named: [named, files],
-    newest,
-  });
-  await remove(objects.map(({ name }) => name));
-  const staged = isDryRun ? noFiles : await store.removeStaged(nowMs - dayMs);
-  return {
-    publications: old.length,
-    files: files.size + objects.length + staged.files,
-    bytes: sum([...files.values(), ...objects.map(({ bytes }) => bytes), staged.bytes]),
+  const search = { pattern: partNamePattern(layout), named: [named, files], newest };
+  const { unnamed, newestMs } = await findUnnamed(store, search);
+  const ages = {
+    ageMs: dayMs,
+    now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newest),
+    isDryRun,
   };
+  const { removed, waiting } = leftoversOf([
+    await removeOld(unnamed, ages, async (some) => await remove(some.map(({ name }) => name))),
+    await store.removeStaged(ages),
+  ]);
+  const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
+  return { publications: old.length, ...sumOf([removed, ...published]), waiting };
 }
 
-const noFiles = { files: 0, bytes: 0 };
+/** The time of the store's clock, from a file that is written for it: times of all other files may be anything. */
+function clockOf(store: ObjectStore, newest: number): () => Promise<number> {
+  let asked: Promise<number> | null = null;
+  return async () =>
+    await (asked ??= newest > 0 ? timeOf(store, latestName, latestText(newest)) : timeOfNote(store));
+}
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((all, one) => all + one, 0);
+/** Without a publication there is nothing that `_latest.json` could name. */
+async function timeOfNote(store: ObjectStore): Promise<number> {
+  const name = '.prune';
+  try {
+    return await timeOf(store, name, '{}\n');
+  } finally {
+    await store.remove([name]);
+  }
+}
+
+/** 0, at which nothing is old, where the list does not show it. */
+async function timeOf(store: ObjectStore, name: string, text: string): Promise<number> {
+  await store.replace(name, text);
+  for await (const object of store.list(name)) if (object.name === name) return object.modifiedAtMs;
+  return 0;
 }
 
 function keptOf({ manifest: { publication, createdAt, entities } }: StoredManifest): Kept {
@@ -84,10 +103,8 @@ function firstNeeded(manifests: readonly Kept[], keepFromMs: number): number {
   return Math.min(...readable.map(({ base }) => base));
 }
 
-interface Found {
+interface Found extends Leftover {
   readonly name: string;
-  readonly bytes: number;
-  readonly modifiedAtMs: number;
 }
 
 interface Search {
@@ -97,22 +114,23 @@ interface Search {
   readonly newest: number;
 }
 
-/** What attempts left that were killed. Its age counts from the newest file there: clocks of two machines differ. */
+/** What attempts left that were killed, or that are under way; and the newest time of a file that a publisher wrote. */
 async function findUnnamed(
   store: ObjectStore,
   { pattern, named, newest }: Search,
-): Promise<{ readonly nowMs: number; readonly objects: readonly Found[] }> {
+): Promise<{ readonly unnamed: readonly Found[]; readonly newestMs: number }> {
   const found: Found[] = [];
-  let nowMs = 0;
-  for await (const object of store.list('')) {
-    nowMs = Math.max(nowMs, object.modifiedAtMs);
-    if (pattern.test(object.name) && !named.some((names) => names.has(object.name))) found.push(object);
+  let newestMs = 0;
+  for await (const { name, bytes, modifiedAtMs } of store.list('')) {
+    if (name !== latestName && !pattern.test(name)) continue;
+    newestMs = Math.max(newestMs, modifiedAtMs);
+    const isUnnamed = name !== latestName && !named.some((names) => names.has(name));
+    if (isUnnamed) found.push({ name, files: 1, bytes, modifiedAtMs });
   }
   // Published since the manifests were read.
   const published = new Set<string>();
   for await (const stored of readManifests(store, newest + 1)) {
     for (const name of keptOf(stored).files.keys()) published.add(name);
   }
-  const before = nowMs - dayMs;
-  return { nowMs, objects: found.filter((one) => one.modifiedAtMs < before && !published.has(one.name)) };
+  return { unnamed: found.filter(({ name }) => !published.has(name)), newestMs };
 }

@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { ObjectStore } from './object-store.ts';
+import {
+  removeOld,
+  type Leftover,
+  type LeftoverAges,
+  type Leftovers,
+  type ObjectStore,
+} from './object-store.ts';
 
 /** As long as a claim counts, by the server's times: longer than all requests of its owner after it was listed can take. */
 const claimMs = 15 * 60_000;
@@ -10,6 +16,9 @@ const claimMs = 15 * 60_000;
 const useMs = 60_000;
 
 const maxTries = 12;
+
+const folder = '_claims/';
+const claimName = /\/[0-9a-f]{16}$/;
 
 interface ClaimStore extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 'remove'> {
   /** Under a name that nothing has, as far as is known. */
@@ -28,7 +37,7 @@ export async function createByClaim(
   text: string,
   signal: AbortSignal,
 ): Promise<'created' | 'exists'> {
-  const claims = `_claims/${name}/`;
+  const claims = `${folder}${name}/`;
   for (let tried = 1; tried <= maxTries; tried += 1) {
     if ((await store.read(name)) !== null) return 'exists';
     const claim = claims + randomBytes(8).toString('hex');
@@ -49,6 +58,18 @@ export async function createByClaim(
     `Another process is publishing to this target, or one was killed while it did: the server ignores conditions (If-None-Match), so its claim below ${claims} counts for ${claimMs / 60_000} minutes. Publish again later.`,
     { code: 'TARGET_FAILED', recovery: 'retry' },
   );
+}
+
+/** Those of writers that were killed. They count no more, and only a writer of the same name would remove them. */
+export async function removeClaims(
+  store: Pick<ObjectStore, 'list' | 'remove'>,
+  ages: LeftoverAges,
+): Promise<Leftovers> {
+  const found: (Leftover & { readonly name: string })[] = [];
+  for await (const claim of store.list(folder)) {
+    if (claimName.test(claim.name) && claim.bytes === 0) found.push({ ...claim, files: 1 });
+  }
+  return await removeOld(found, ages, async (old) => await store.remove(old.map(({ name }) => name)));
 }
 
 /** The claims of others; those that are over are older than one counts. */

@@ -8,8 +8,8 @@ interface ObjectPlace {
   readonly Key: string;
 }
 
-/** Connections in a row that may break without a byte. */
-const maxBroken = 3;
+/** Connections in a row that may end without a byte. */
+const maxEmpty = 3;
 
 /** An object, piece by piece; nothing where there is none. Rejects with TARGET_FAILED. */
 export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
@@ -24,27 +24,30 @@ export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIte
 async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
   const { sdk, client, ask, signal } = s3;
   let read = 0;
-  let bytes = -1;
+  let bytes = Infinity;
   let etag: string | undefined;
-  for (let broken = 0; read !== bytes;) {
+  for (let empty = 0; read < bytes;) {
     const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
     const input = new sdk.GetObjectCommand({ ...at, ...from });
     const found: GetObjectCommandOutput = await ask('read', at.Key, (how) => client.send(input, how));
-    const { Body, ContentLength = -2, ETag } = found;
+    const { Body, ContentLength, ETag } = found;
+    if (ContentLength === undefined) throw withoutLength(at);
     if (read === 0) [bytes, etag] = [ContentLength, ETag];
     if (!(Body instanceof Readable) || ContentLength !== bytes - read) throw notAsAsked(at);
     addAbortSignal(signal, Body);
+    empty += 1;
+    let failure: unknown = endedEarly(at);
     try {
       for await (const piece of Body as AsyncIterable<Uint8Array>) {
         read += piece.length;
-        broken = 0;
+        if (piece.length > 0) empty = 0;
         yield piece;
       }
     } catch (error) {
       signal.throwIfAborted();
-      broken += 1;
-      if (broken === maxBroken) throw s3.toError(error, 'read', at.Key);
+      failure = error;
     }
+    if (read < bytes && empty === maxEmpty) throw s3.toError(failure, 'read', at.Key);
   }
 }
 
@@ -64,6 +67,21 @@ export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buf
     return nullIfAbsent(error);
   }
   return Buffer.concat(pieces);
+}
+
+function endedEarly({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Could not read s3://${Bucket}/${Key}: ${maxEmpty} answers ended before the object did.`,
+    { code: 'TARGET_FAILED', recovery: 'retry' },
+  );
+}
+
+/** How much is missing when a connection breaks could not be told. */
+function withoutLength({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Could not read s3://${Bucket}/${Key}: the answer does not say how long the object is (Content-Length). Check \`endpoint\`, and whether a proxy on the way changes answers.`,
+    { code: 'TARGET_FAILED', recovery: 'stop' },
+  );
 }
 
 function notAsAsked({ Bucket, Key }: ObjectPlace): SyncError {

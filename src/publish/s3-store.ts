@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises';
 import { SyncError } from '../core/errors.ts';
-import type { ObjectStore } from './object-store.ts';
-import { createByClaim } from './s3-claims.ts';
+import { leftoversOf, type ObjectStore } from './object-store.ts';
+import { createByClaim, removeClaims } from './s3-claims.ts';
 import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
 import { readObject, streamObject } from './s3-read.ts';
 import { checksumOf, readRange, removeUploads, uploadInParts } from './s3-upload.ts';
@@ -45,7 +45,7 @@ export async function openS3Store(
       if (token !== undefined && objects.length === 0) throw notInOrder(place);
       for (const { Key = '', Size = 0, LastModified } of objects) {
         // Names that only ever rise end every loop, whatever the server says.
-        if (Key <= last || !Key.startsWith(root + prefix)) throw notInOrder(place);
+        if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notInOrder(place);
         last = Key;
         yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
       }
@@ -129,16 +129,22 @@ export async function openS3Store(
     },
     replace,
     remove,
-    removeStaged: async (beforeMs) => {
-      const folders = await removeStagingFolders(beforeMs);
-      const uploads = await removeUploads(s3, { Bucket: place.bucket, Prefix: root }, beforeMs);
-      return { files: folders.files + uploads, bytes: folders.bytes };
-    },
+    removeStaged: async (ages) =>
+      leftoversOf([
+        await removeStagingFolders(ages),
+        await removeUploads(s3, { Bucket: place.bucket, Prefix: root }, ages),
+        await removeClaims({ list, remove }, ages),
+      ]),
     [Symbol.asyncDispose]: async () => {
       s3.close();
       await staging[Symbol.asyncDispose]();
     },
   };
+}
+
+/** S3 sorts names by their bytes in UTF-8, which is not how texts compare here. */
+function isBehind(key: string, last: string): boolean {
+  return Buffer.compare(Buffer.from(key), Buffer.from(last)) > 0;
 }
 
 function asSyncError(error: unknown): SyncError {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { CompletedPart } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
+import { leftoversOf, removeOld, type LeftoverAges, type Leftovers } from './object-store.ts';
 import type { OpenS3Client } from './s3-client.ts';
 
 export interface Upload {
@@ -51,26 +52,34 @@ export async function uploadInParts(
   }
 }
 
-/** Uploads that were begun before `beforeMs` (since the epoch), a page of them. Resolves to their number. */
+/** Uploads that were begun and never ended, a page of them. The lengths of their parts are not known. */
 export async function removeUploads(
   { sdk, client, ask, signal }: OpenS3Client,
   below: { readonly Bucket: string; readonly Prefix: string },
-  beforeMs: number,
-): Promise<number> {
+  ages: LeftoverAges,
+): Promise<Leftovers> {
   // In a bucket without a prefix they may be anybody's.
-  if (below.Prefix === '') return 0;
+  if (below.Prefix === '') return leftoversOf([]);
   const input = new sdk.ListMultipartUploadsCommand(below);
   // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
   const page = await ask('list', below.Prefix, (how) => client.send(input, how)).catch(() => null);
   signal.throwIfAborted();
-  let removed = 0;
-  for (const { Key = '', UploadId, Initiated } of page?.Uploads ?? []) {
-    if (!Key.startsWith(below.Prefix) || (Initiated?.getTime() ?? Infinity) >= beforeMs) continue;
-    const abort = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
-    await ask('remove', Key, (how) => client.send(abort, how));
-    removed += 1;
-  }
-  return removed;
+  const found = (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
+    if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
+    const upload = { Bucket: below.Bucket, Key, UploadId };
+    return [{ upload, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime() }];
+  });
+  return await removeOld(found, ages, async (old) => {
+    for (const { upload } of old) {
+      const abort = new sdk.AbortMultipartUploadCommand(upload);
+      await ask('remove', upload.Key, (how) => client.send(abort, how)).catch(ignoreGone);
+    }
+  });
+}
+
+/** Another prune has removed the upload meanwhile. */
+function ignoreGone(error: unknown): void {
+  if (!(error instanceof SyncError) || error.context['code'] !== 'NoSuchUpload') throw error;
 }
 
 /** Rejects with TARGET_FAILED where the file is shorter. */

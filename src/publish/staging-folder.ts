@@ -1,6 +1,8 @@
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { systemClock } from '../core/clock.ts';
+import { removeOld, type Leftover, type LeftoverAges, type Leftovers } from './object-store.ts';
 
 /** A folder for files that wait for their upload, for their owner alone. Disposed, it is gone. */
 export interface StagingFolder extends AsyncDisposable {
@@ -26,25 +28,30 @@ export function openStagingFolder(): StagingFolder {
   };
 }
 
-/** Of killed processes: in which nothing was created since `beforeMs` (since the epoch). */
-export async function removeStagingFolders(
-  beforeMs: number,
-): Promise<{ readonly files: number; readonly bytes: number }> {
-  let files = 0;
-  let bytes = 0;
+interface Found extends Leftover {
+  readonly folder: string;
+}
+
+/** Of killed processes: those in which nothing was created for so long, by this machine's clock, which gave them their times. */
+export async function removeStagingFolders({ ageMs, isDryRun }: LeftoverAges): Promise<Leftovers> {
+  const found: Found[] = [];
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(prefix)) continue;
     const folder = path.join(tmpdir(), name);
-    try {
-      if ((await stat(folder)).mtimeMs >= beforeMs) continue;
-      const staged = await readdir(folder);
-      const sizes = await Promise.all(staged.map(async (each) => (await stat(path.join(folder, each))).size));
-      await rm(folder, { recursive: true });
-      files += staged.length;
-      bytes += sizes.reduce((sum, size) => sum + size, 0);
-    } catch {
-      // It is another user's, whose next publication removes it; or another process removes it now.
-    }
+    // Null: it is another user's, whose next prune removes it; or another process removes it now.
+    const one = await lookInto(folder).catch(() => null);
+    if (one !== null) found.push(one);
   }
-  return { files, bytes };
+  const ages = { ageMs, now: () => Promise.resolve(systemClock.now()), isDryRun };
+  return await removeOld(found, ages, async (old) => {
+    for (const { folder } of old) await rm(folder, { recursive: true }).catch(() => undefined);
+  });
+}
+
+async function lookInto(folder: string): Promise<Found> {
+  const { mtimeMs } = await stat(folder);
+  const files = await readdir(folder);
+  const sizes = await Promise.all(files.map(async (each) => (await stat(path.join(folder, each))).size));
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return { folder, files: files.length, bytes, modifiedAtMs: mtimeMs };
 }

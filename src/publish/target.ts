@@ -2,6 +2,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
+import type { FileCount } from './object-store.ts';
 
 /** A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else is there. */
 export interface Target extends AsyncDisposable {
@@ -67,8 +68,8 @@ export interface TargetCheck {
   readonly problems: readonly string[];
 }
 
-export interface PrunedTarget {
+export interface PrunedTarget extends FileCount {
   readonly publications: number;
-  readonly files: number;
-  readonly bytes: number;
+  /** What is in no publication, and is not a day old: a process that is at work may still need it. */
+  readonly waiting: FileCount;
 }

@@ -79,9 +79,9 @@ describe('a check', () => {
     rmSync(fourth ?? '');
     expect(existsSync(first ?? '')).toBe(true);
     expect((await problems()).map((text) => text.replace(/news\/.*?jsonl/, 'it'))).toEqual([
-      'Publication 2: it has another content than was published',
-      expect.stringMatching(/^Publication 3: it has 10 bytes, expected \d+$/),
-      'Publication 4: it is missing',
+      'publication 2: it has another content than was published',
+      expect.stringMatching(/^publication 3: it has 10 bytes, expected \d+$/),
+      'publication 4: it is missing',
     ]);
   });
 
@@ -93,7 +93,7 @@ describe('a check', () => {
       expect.stringContaining('0002.json was changed after publication 3 named its hash') as string,
     ]);
     rmSync(manifestOf(3));
-    expect(await problems()).toContain('Of the publications between 2 and 4, 1 are missing');
+    expect(await problems()).toEqual(['publication 3 is missing']);
     writeFileSync(manifestOf(2), text.replace('"format": 1', '"format": 2'));
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
@@ -119,7 +119,7 @@ describe('a prune', () => {
     expect(await problems()).toEqual([]);
     expect(unnamedFiles(world.lake)).toEqual([]);
     expect(seqsOf(readLake(world.lake, lakeManifests(world.lake), 6))).toEqual(seqsOf(await world.rows()));
-    expect(await target.prune(keepFrom, false)).toEqual({ publications: 0, files: 0, bytes: 0 });
+    expect(await target.prune(keepFrom, false)).toMatchObject({ publications: 0, files: 0, bytes: 0 });
     await publishRuns(1);
     expect(await problems()).toEqual([]);
   });
@@ -163,7 +163,7 @@ describe('a prune', () => {
     expect((await target.prune(null, false)).files).toBe(0);
     const long = (Date.now() - 25 * hourMs) / 1_000;
     for (const name of [...left, ...foreign]) utimesSync(join(folder, name), long, long);
-    expect(await target.prune(null, false)).toEqual({ publications: 0, files: 2, bytes: 6 });
+    expect(await target.prune(null, false)).toMatchObject({ publications: 0, files: 2, bytes: 6 });
     expect(unnamed()).toEqual(foreign.toSorted());
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { useOwnTemp } from '../support/publish/own-temp.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -67,6 +68,21 @@ describe('a server that ignores conditions', () => {
     expect([...fake.objects.keys()].filter((key) => key.includes('_claims/'))).toEqual([]);
   });
 
+  it('has claims that stay when their writers are killed, and a prune removes them a day later', async () => {
+    useOwnTemp();
+    const { fake, store } = await openForgetful();
+    const place = `raw/sync/_claims/${name}`;
+    const dayMs = 24 * 60 * minuteMs;
+    leaveClaim(fake, Date.now() - dayMs - minuteMs);
+    leaveClaim(fake, Date.now() - dayMs + minuteMs, '00000000000000bb');
+    const prune = { ageMs: dayMs, now: () => Promise.resolve(Date.now()) };
+    const ends = { removed: { files: 1, bytes: 0 }, waiting: { files: 1, bytes: 0 } };
+    expect(await store.removeStaged({ ...prune, isDryRun: true })).toEqual(ends);
+    expect([...fake.objects.keys()]).toEqual([`${place}/00000000000000aa`, `${place}/00000000000000bb`]);
+    expect(await store.removeStaged({ ...prune, isDryRun: false })).toEqual(ends);
+    expect([...fake.objects.keys()]).toEqual([`${place}/00000000000000bb`]);
+  });
+
   it('overwrites nothing where it keeps conditions at times', async () => {
     const { fake, store } = await openForgetful();
     await store.create('other.json', '{}');
@@ -102,8 +118,8 @@ async function openForgetful(): Promise<{ readonly fake: FakeS3; readonly store:
   return opened;
 }
 
-function leaveClaim(fake: FakeS3, modifiedAtMs: number): void {
-  fake.objects.set(`raw/sync/_claims/${name}/00aa`, { body: Buffer.alloc(0), modifiedAtMs });
+function leaveClaim(fake: FakeS3, modifiedAtMs: number, id = '00000000000000aa'): void {
+  fake.objects.set(`raw/sync/_claims/${name}/${id}`, { body: Buffer.alloc(0), modifiedAtMs });
 }
 
 async function settled(created: Promise<'created' | 'exists'>): Promise<'created' | 'exists' | 'failed'> {

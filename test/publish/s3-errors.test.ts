@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import { inspect, promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { openS3Client } from '../../src/publish/s3-client.ts';
+import { readObject } from '../../src/publish/s3-read.ts';
 import { fakeKey, fakePlace, type S3Fault } from '../support/publish/fake-s3.ts';
 import { isLong } from '../support/trials.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
@@ -65,6 +68,41 @@ describe('what goes wrong with a bucket', () => {
     fake.fault = () => 'cut-within';
     await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
     expect(fake.requests.length).toBeLessThan(10);
+  });
+
+  it.each(['', '{"publication":1}\n'])(
+    'is said of a server that does not say how long an object is, asked once (%j)',
+    async (text) => {
+      const { fake, store } = await openFakeStore();
+      await store.replace('x', text);
+      fake.requests.length = 0;
+      fake.fault = () => 'no-length';
+      await expect(store.read('x')).rejects.toMatchObject({
+        code: 'TARGET_FAILED',
+        message: expect.stringMatching(
+          /^Could not read s3:\/\/lake\/raw\/sync\/x: .*Content-Length/,
+        ) as string,
+      });
+      expect(fake.requests).toHaveLength(1);
+    },
+  );
+
+  it('is said of an object that ends before its length again and again, however orderly', async () => {
+    const signal = new AbortController().signal;
+    const s3 = await openS3Client(fakePlace('http://127.0.0.1:1'), { signal, idleTimeoutMs: 1000 });
+    onTestFinished(s3.close);
+    let requests = 0;
+    Reflect.set(s3.client, 'send', async () => {
+      requests += 1;
+      if (requests > 50) throw new Error('It asks for ever');
+      return await Promise.resolve({ Body: Readable.from([]), ContentLength: 5, ETag: '"x"' });
+    });
+    await expect(readObject(s3, { Bucket: 'lake', Key: 'x' })).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      recovery: 'retry',
+      message: expect.stringContaining('s3://lake/x') as string,
+    });
+    expect(requests).toBe(3);
   });
 
   it('is said of a server that is none of S3', async () => {

@@ -4,14 +4,18 @@ import { stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { ObjectStore } from '../../src/publish/object-store.ts';
+import type { LeftoverAges, ObjectStore } from '../../src/publish/object-store.ts';
 import { fakePlace, startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
+import { useOwnTemp } from '../support/publish/own-temp.ts';
 import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
 
 const real = realPlace();
 
 /** The shortest part that AWS takes. */
 const realPartBytes = 5 * 1024 * 1024;
+
+const minuteMs = 60_000;
+const dayMs = 24 * 60 * minuteMs;
 
 describe.each([
   {
@@ -69,6 +73,14 @@ describe('a bucket', () => {
     for (const name of names) await store.replace(name, '');
     expect(await namesOf(store, 'n/')).toEqual(names);
     expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
+  });
+
+  it('takes lists in the order of the bytes of their names, whatever others put there', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.pageSize = 1;
+    for (const name of ['\u{1F600}.txt', '\uFF01 note.txt', 'a']) await store.replace(name, '');
+    expect(await namesOf(store, '')).toEqual(['a', '\uFF01 note.txt', '\u{1F600}.txt']);
+    expect(await namesOf(store, '', '\uFF01 note.txt')).toEqual(['\u{1F600}.txt']);
   });
 
   it.each<[S3Operation, S3Fault]>([
@@ -166,6 +178,7 @@ describe('a bucket', () => {
   });
 
   it('removes what a killed process has not ended, when it is old enough', async () => {
+    useOwnTemp();
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
     const killed = await openStore(fakePlace(fake.endpoint), { partBytes: 1000 });
     const staged = await stage(killed, 1500);
@@ -173,14 +186,44 @@ describe('a bucket', () => {
       ['complete', 'abort'].includes(operation) ? { status: 403, code: 'AccessDenied' } : null;
     await expect(killed.put('file', staged.path, staged)).rejects.toThrow('AccessDenied');
     fake.fault = () => null;
-    const dayAgoMs = Date.now() - 86_400_000;
-    expect(await store.removeStaged(dayAgoMs)).toEqual({ files: 0, bytes: 0 });
+    const old = { files: 2, bytes: 1500 };
+    const none = { files: 0, bytes: 0 };
+    const nowMs = Date.now() + minuteMs;
+    expect(await store.removeStaged(ages(nowMs))).toEqual({ removed: none, waiting: old });
     expect(fake.uploads.size).toBe(1);
-    await utimes(path.dirname(staged.path), 0, (dayAgoMs - 1) / 1000);
-    for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs: dayAgoMs - 1 });
-    expect(await store.removeStaged(dayAgoMs)).toEqual({ files: 2, bytes: 1500 });
+    await utimes(path.dirname(staged.path), 0, (Date.now() - dayMs) / 1000 - 1);
+    const startedMs = nowMs - dayMs - 1;
+    for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs });
+    expect(await store.removeStaged({ ...ages(nowMs), isDryRun: true })).toEqual({
+      removed: old,
+      waiting: none,
+    });
+    expect(fake.uploads.size).toBe(1);
+    expect(await store.removeStaged(ages(nowMs))).toEqual({ removed: old, waiting: none });
     expect(fake.uploads.size).toBe(0);
     expect(existsSync(path.dirname(staged.path))).toBe(false);
+  });
+
+  it('goes by the clock of this machine where staged files of this machine are old', async () => {
+    useOwnTemp();
+    const { store } = await openFakeStore();
+    const staged = await stage(await openFakeStore().then((other) => other.store), 10);
+    expect(await store.removeStaged(ages(Date.now() + 2 * dayMs))).toMatchObject({ removed: { files: 0 } });
+    expect(existsSync(staged.path)).toBe(true);
+  });
+
+  it('goes on where another prune removes the same upload', async () => {
+    useOwnTemp();
+    const { fake, store } = await openFakeStore();
+    for (const id of ['1', '2', '3']) {
+      fake.uploads.set(id, { key: `raw/sync/${id}`, startedMs: 0, parts: new Map() });
+    }
+    fake.fault = ({ operation, key }) => {
+      if (operation === 'abort' && key.endsWith('1')) fake.uploads.delete('1');
+      return null;
+    };
+    expect((await store.removeStaged(ages(Date.now()))).removed.bytes).toBe(0);
+    expect(fake.uploads.size).toBe(0);
   });
 
   it('keeps files that wait for their upload to their owner', async () => {
@@ -189,6 +232,11 @@ describe('a bucket', () => {
     expect((await stat(path.dirname(file))).mode & 0o777).toBe(0o700);
   });
 });
+
+/** A day, where the server says that it is `nowMs`. */
+function ages(nowMs: number): LeftoverAges {
+  return { ageMs: dayMs, now: () => Promise.resolve(nowMs), isDryRun: false };
+}
 
 async function namesOf(store: ObjectStore, prefix: string, after?: string): Promise<string[]> {
   const names: string[] = [];

@@ -31,8 +31,8 @@ Examples:
   $ connector-sync publish check lake                 read it back: files, hashes, rows, numbers
   $ connector-sync publish prune --dry-run            what is older than "keep" of the config
 
-Exit codes: 0 published, or nothing was new; 2 the target is ahead of the sink, or the config is wrong; 3 published, but
-not as fresh as --require-fresh asks; 1 failed, and nothing was published.`;
+Exit codes: 0 published, or nothing was new; 2 refused: the config is wrong, or the target is ahead of the sink
+or belongs to something else; 3 not as fresh as --require-fresh asks; 1 failed, and nothing was published.`;
 
 const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
 
@@ -40,7 +40,7 @@ export function addPublish(command: Command, enter: Enter): void {
   command
     .argument('[target...]', 'names from the config (default: all)')
     .option('--new-generation', 'publish all rows again: what was published before no longer counts')
-    .option('--require-fresh <duration>', 'exit code 3 if an entity is complete only as of longer ago: 24h')
+    .option('--require-fresh <duration>', 'exit code 3 if an entity was last read completely longer ago: 24h')
     .addHelpText('after', help)
     .action((names: readonly string[], flags: PublishFlags) =>
       enter((context) => runPublish(context, names, flags, false), { stopping }),
@@ -60,14 +60,16 @@ export function addPublish(command: Command, enter: Enter): void {
     .action((names: readonly string[]) => enter((context) => runPublishCheck(context, names), { stopping }));
   command
     .command('snapshot')
-    .description('Publish with all rows besides the changes, for readers that begin.')
+    .description('Publish with all rows besides the changes, for readers that start from nothing.')
     .argument(...target)
     .action((names: readonly string[]) =>
       enter((context) => runPublish(context, names, {}, true), { stopping }),
     );
   command
     .command('prune')
-    .description('Remove publications that "keep" of the config does not keep, and what killed ones left.')
+    .description(
+      'Remove publications that "keep" of the config does not keep, and files that killed publishers left, when they are a day old.',
+    )
     .argument(...target)
     .option('--dry-run', 'say what would be removed, remove nothing')
     .action((names: readonly string[], { dryRun }: { readonly dryRun?: boolean }) =>

@@ -4,6 +4,7 @@ import { instant, type Clock } from '../../core/clock.ts';
 import type { PublicationText } from '../chain-problems.ts';
 import { toFileError } from '../file-error.ts';
 import { readManifest, type StoredManifest } from '../manifest.ts';
+import { removeOld, type Leftover } from '../object-store.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { filePublication } from './file-publication.ts';
 import { openBuild } from './open-build.ts';
@@ -94,13 +95,11 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     },
     prune: async (keepFromMs, isDryRun) => {
       const at = await file();
-      const left = await leftovers(at, clock.now() - dayMs);
-      if (!isDryRun) for (const { name } of left) await rm(name, { recursive: true, force: true });
-      const pruned: PrunedTarget = {
-        publications: 0,
-        files: left.length,
-        bytes: left.reduce((bytes, { size }) => bytes + size, 0),
-      };
+      const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
+      const { removed, waiting } = await removeOld(await leftovers(at), ages, async (old) => {
+        for (const { name } of old) await rm(name, { recursive: true, force: true });
+      });
+      const pruned: PrunedTarget = { publications: 0, ...removed, waiting };
       if (keepFromMs === null) return pruned;
       const keepFrom = instant(keepFromMs);
       // Up to the newest one that was there at that instant; a file has thousands of manifests.
@@ -150,10 +149,7 @@ async function existingFolder(folder: string): Promise<string> {
 }
 
 /** What builds have left that were killed. */
-async function leftovers(
-  file: string,
-  beforeMs: number,
-): Promise<readonly { readonly name: string; readonly size: number }[]> {
+async function leftovers(file: string): Promise<readonly (Leftover & { readonly name: string })[]> {
   const folder = path.dirname(file);
   const begin = `${path.basename(file)}.new-`;
   const found = [];
@@ -162,7 +158,7 @@ async function leftovers(
     const at = path.join(folder, name);
     // Null: its builder has just removed it.
     const stats = await stat(at).catch(() => null);
-    if (stats !== null && stats.mtimeMs < beforeMs) found.push({ name: at, size: stats.size });
+    if (stats !== null) found.push({ name: at, files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs });
   }
   return found;
 }

@@ -89,7 +89,7 @@ export function openPostgresTarget(
       }
     },
     prune: async (keepFromMs, isDryRun) => {
-      const nothing: PrunedTarget = { publications: 0, files: 0, bytes: 0 };
+      const nothing: PrunedTarget = { publications: 0, files: 0, bytes: 0, waiting: { files: 0, bytes: 0 } };
       if (keepFromMs === null) return nothing;
       const old = `FROM ${at}_publications AS p WHERE EXISTS (SELECT 1 FROM ${at}_publications AS later
         WHERE later.number > p.number AND later.created_at < :keepFrom::timestamptz)`;

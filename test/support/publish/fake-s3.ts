@@ -13,7 +13,7 @@ import type { S3Place } from '../../../src/publish/s3-client.ts';
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and the answer is
  * lost; `cut-within`: half of the answer comes; `silence`: nothing is done, and no answer comes; `late`: it is done, and answered
- * as a failure that says it was not.
+ * as a failure that says it was not; `no-length`: the answer does not say how long it is.
  */
 export type S3Fault =
   | 'slow-down'
@@ -22,6 +22,7 @@ export type S3Fault =
   | 'cut-within'
   | 'silence'
   | 'late'
+  | 'no-length'
   | {
       readonly status: number;
       readonly code: string;
@@ -137,7 +138,7 @@ async function answer(fake: FakeS3, request: IncomingMessage, response: ServerRe
   const { status, headers, body: content = '' } = fault === 'late' ? failure(500, 'InternalError') : given;
   const bytes = Buffer.from(content);
   response.writeHead(status, {
-    'content-length': bytes.length,
+    ...(fault === 'no-length' ? {} : { 'content-length': bytes.length }),
     'content-type': 'application/xml',
     ...headers,
   });
@@ -201,8 +202,9 @@ function apply(fake: FakeS3, { operation, key, headers }: S3Request, url: URL, b
       upload.parts.set(Number(query.get('partNumber')), body);
       return { status: 200, headers: { etag: etagOf(body) } };
     case 'abort':
-      fake.uploads.delete(query.get('uploadId') ?? '');
-      return { status: 204 };
+      return fake.uploads.delete(query.get('uploadId') ?? '')
+        ? { status: 204 }
+        : failure(404, 'NoSuchUpload');
     case 'complete':
       return upload === undefined ? failure(404, 'NoSuchUpload') : complete(fake, key, query, body);
   }
@@ -241,7 +243,9 @@ function complete(fake: FakeS3, key: string, query: URLSearchParams, body: Buffe
 function listing(fake: FakeS3, query: URLSearchParams): Answer {
   const prefix = query.get('prefix') ?? '';
   const after = query.get('continuation-token') ?? query.get('start-after') ?? '';
-  const keys = [...fake.objects.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
+  const keys = [...fake.objects.keys()]
+    .filter((key) => key.startsWith(prefix) && byBytes(key, after) > 0)
+    .sort(byBytes);
   const page = keys.slice(0, fake.pageSize);
   const next =
     keys.length > page.length ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : '';
@@ -253,6 +257,11 @@ function listing(fake: FakeS3, query: URLSearchParams): Answer {
   return xml(
     `<ListBucketResult><IsTruncated>${next !== ''}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`,
   );
+}
+
+/** The order of S3. */
+function byBytes(left: string, right: string): number {
+  return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
 function uploadText([id, { key, startedMs }]: readonly [string, S3Upload]): string {

@@ -34,7 +34,7 @@ export function stopStore(
       create: (name, text) => around(`create ${name}`, () => store.create(name, text)),
       replace: (name, text) => around(`replace ${name}`, () => store.replace(name, text)),
       remove: (names) => around(`remove ${names.join(' ')}`, () => store.remove(names)),
-      removeStaged: (beforeMs) => around('removeStaged', () => store.removeStaged(beforeMs)),
+      removeStaged: (ages) => around('removeStaged', () => store.removeStaged(ages)),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     }),
   };
