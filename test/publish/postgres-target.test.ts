@@ -136,7 +136,7 @@ describe('a target in PostgreSQL', () => {
     await ask(`CREATE TABLE ${schema}.news__people (mine text)`);
     await expect(publishModel(target, model)).rejects.toMatchObject({
       code: 'TARGET_INCOMPATIBLE',
-      message: expect.stringContaining('news__people that is not of a publication'),
+      message: expect.stringContaining('news__people that _published_tables does not list'),
     });
     await ask(`DROP SCHEMA ${schema} CASCADE`);
     await ask(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}._publications (mine text)`);
@@ -146,6 +146,29 @@ describe('a target in PostgreSQL', () => {
       code: 'TARGET_INCOMPATIBLE',
       message: expect.stringContaining('a sink of connector-sync'),
     });
+  });
+
+  it('says what to do where somebody dropped a table of its own', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model, 1);
+    await publishModel(target, model);
+    for (const own of ['_published_tables', '_publications']) {
+      await ask(`ALTER TABLE ${schema}.${own} RENAME TO away`);
+      const problem = {
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringContaining(
+          `the table ${own} of its schema is gone. Restore that table from a backup, or name another schema.`,
+        ),
+      };
+      await expect(target.newest()).rejects.toMatchObject(problem);
+      await expect(target.check(untilEnd)).rejects.toMatchObject(problem);
+      await ask(`ALTER TABLE ${schema}.away RENAME TO ${own}`);
+    }
+    people(model, 2);
+    await publishModel(target, model);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
   it('never shows a reader half a publication, also where a generation replaces another', async ({

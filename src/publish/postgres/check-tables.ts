@@ -2,23 +2,22 @@ import { quoted } from '../../sinks/postgres/records/names.ts';
 import type { Tx } from '../../sinks/postgres/session.ts';
 import { chainProblems, lostTables } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
-import { columnsThere, shapeProblem, type TableColumn } from './shape-table.ts';
+import { givenShape, shapeProblem, tableThere, type KnownShape } from './table-there.ts';
 import { publicationsFrom, type PublicationRow } from './target-schema.ts';
 
-interface KnownTable {
+interface KnownTable extends KnownShape {
   readonly connector: string;
   readonly entity: string;
   readonly name: string;
   /** Null: it has none. */
   readonly lostView: string | null;
-  readonly columns: string;
   readonly liveRows: number;
   readonly deletedRows: number;
 }
 
 const publicationsAtOnce = 20;
 
-/** Compares every table, its columns, its view and how many rows it has with what was published, and follows the chain of manifests. In one state. */
+/** Compares every table, its columns, its index, its view and how many rows it has with what was published, and follows the chain of manifests. In one state. */
 export async function checkTables(tx: Tx, at: string): Promise<TargetCheck> {
   const problems: string[] = [];
   const chain = chainProblems();
@@ -33,21 +32,21 @@ export async function checkTables(tx: Tx, at: string): Promise<TargetCheck> {
     if (rows.length < publicationsAtOnce) break;
   }
   const tables = await tx.rows<KnownTable>(
-    `SELECT connector, entity, table_name AS name, columns, live_rows, deleted_rows,
+    `SELECT connector, entity, table_name AS name, key, columns, has_long_keys, live_rows, deleted_rows,
        CASE WHEN to_regclass(:at || quote_ident(view_name)) IS NULL THEN view_name END AS lost_view
      FROM ${at}_published_tables ORDER BY table_name`,
     { at },
   );
   problems.push(...lostTables(newest, new Set(tables.map((one) => `${one.connector}/${one.entity}`))));
   let [rows, bytes] = [0, 0];
-  for (const { name, columns, lostView, liveRows, deletedRows } of tables) {
+  for (const known of tables) {
+    const { name, lostView, liveRows, deletedRows } = known;
     const table = `${at}${quoted(name)}`;
-    const had = JSON.parse(columns) as readonly TableColumn[];
-    const there = await columnsThere(tx, table);
-    const problem = shapeProblem(had, there);
+    const there = await tableThere(tx, table);
+    const problem = shapeProblem(givenShape(known), there);
     if (problem !== null) problems.push(`table ${name} ${problem}`);
     if (lostView !== null) problems.push(`view ${lostView} is gone`);
-    if (there?.has('_deleted') !== true) continue;
+    if (there?.columns.get('_deleted') !== 'boolean') continue;
     const found = await tx.first<{ live: number; deleted: number; bytes: number }>(
       `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted,
          pg_total_relation_size(to_regclass(:table)) AS bytes FROM ${table}`,

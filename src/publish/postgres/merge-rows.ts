@@ -3,7 +3,7 @@ import type { Tx } from '../../sinks/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
 import { incompatible } from './target-error.ts';
 import { markColumns, namesOf } from './row-columns.ts';
-import type { TablePlan } from './shape-table.ts';
+import type { TablePlan } from './plan-table.ts';
 
 /** The changes of an entity, in a table of the transaction. */
 export interface Staged {
@@ -62,7 +62,13 @@ export async function mergeRows(
   await tx.run(
     `UPDATE ${at}_published_tables SET has_long_keys = :hasLongKeys, live_rows = live_rows + :live,
        deleted_rows = deleted_rows + :deleted WHERE connector = :connector AND entity = :name`,
-    { connector, name, hasLongKeys, live: change.live, deleted: deletes === 'mark' ? change.deleted : 0 },
+    {
+      connector,
+      name,
+      hasLongKeys,
+      live: change.upserts - change.liveBefore,
+      deleted: (deletes === 'mark' ? change.deletes : 0) - change.deletedBefore,
+    },
   );
 }
 
@@ -113,9 +119,9 @@ interface Change {
   readonly deletes: number;
   /** Of the deleted ones, those that the table has. */
   readonly deletesOfKnown: number;
-  /** By how much its rows will be more. */
-  readonly live: number;
-  readonly deleted: number;
+  /** Of all of these, those that the table has, and has as deleted. */
+  readonly liveBefore: number;
+  readonly deletedBefore: number;
 }
 
 /** What `mergeRows` will change. */
@@ -123,11 +129,10 @@ async function countChange(tx: Tx, table: string, stage: string, key: readonly s
   const change = await tx.first<Change>(
     `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
        count(*) FILTER (WHERE s._deleted AND t._seq IS NOT NULL) AS deletes_of_known,
-        coalesce(sum((NOT s._deleted)::integer - coalesce((NOT t._deleted)::integer, 0)), 0)::bigint AS live,
-       coalesce(sum(s._deleted::integer - coalesce(t._deleted::integer, 0)), 0)::bigint AS deleted
+       count(*) FILTER (WHERE NOT t._deleted) AS live_before, count(*) FILTER (WHERE t._deleted) AS deleted_before
      FROM ${stage} AS s LEFT JOIN ${table} AS t ON ${sameKey(key)} WHERE t._seq IS NULL OR t._seq < s._seq`,
   );
-  return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, live: 0, deleted: 0 };
+  return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, liveBefore: 0, deletedBefore: 0 };
 }
 
 interface Upsert {

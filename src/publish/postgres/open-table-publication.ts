@@ -6,8 +6,9 @@ import { manifestText, readManifest, type Manifest } from '../manifest.ts';
 import type { OpenPublication } from '../target.ts';
 import { mergeRows, type Staged } from './merge-rows.ts';
 import { openTransaction } from './one-transaction.ts';
+import { planTable } from './plan-table.ts';
 import { columnsSql, copyInto } from './row-columns.ts';
-import { planTable, shapeTable } from './shape-table.ts';
+import { shapeTable } from './shape-table.ts';
 import { toTargetError } from './target-error.ts';
 import { newestPublication } from './target-schema.ts';
 

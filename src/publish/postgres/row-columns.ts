@@ -8,7 +8,7 @@ import type { PlannedEntity } from '../target.ts';
 type Shape = Pick<PlannedEntity, 'columns' | 'key'>;
 
 /** What a row has besides the published columns; no published name begins with `_`. */
-const ownColumns: readonly (readonly [name: string, sql: string, type: BinaryType])[] = [
+export const ownColumns: readonly (readonly [name: string, sql: string, type: BinaryType])[] = [
   ['_extra', 'json', 'json'],
   ['_seq', 'bigint NOT NULL', 'bigint'],
   ['_changed_at', 'timestamptz NOT NULL', 'timestamptz'],

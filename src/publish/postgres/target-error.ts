@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { type ErrorCode, type Recovery, SyncError } from '../../core/errors.ts';
-import { codeOf, failingOf } from '../../sinks/postgres/postgres-error.ts';
-import { tlsProblem } from '../../sinks/postgres/tls.ts';
+import { codeOf, connectProblem, failingOf } from '../../sinks/postgres/postgres-error.ts';
 
 /**
  * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE where a person must change something
@@ -19,9 +18,11 @@ export function toTargetError(error: unknown, place: string): unknown {
     return new SyncError(`${at} ${text}`, { code: kind, recovery, context, cause });
   };
   if (!(cause instanceof pg.DatabaseError) && failing === 'other') {
-    const problem = tlsProblem(code, said);
+    const problem = connectProblem(code, said);
     return problem === null ? error : made(problem, 'stop');
   }
+  // Of this error it names the objects, and no values.
+  const dependents = cause instanceof pg.DatabaseError && code === '2BP01' ? cause.detail?.split('\n') : [];
   if (cause instanceof pg.DatabaseError) dropValues(cause);
   if (code === '53100' || code === '53200') {
     const what = code === '53100' ? 'disk space' : 'memory';
@@ -38,7 +39,7 @@ export function toTargetError(error: unknown, place: string): unknown {
   }
   if (code === '2BP01') {
     return made(
-      `has views or other objects on a table that has to be made anew, because its key or the type of a column changed (${said}). Drop them, publish again, and make them again.`,
+      `has views or other objects on a table, or on a column of it, that has to be made anew (${[said, ...(dependents ?? [])].join('; ')}). Drop them, publish again, and make them again.`,
       'stop',
       'TARGET_INCOMPATIBLE',
     );
@@ -64,6 +65,10 @@ function adviceOf(code: string): string {
   if (code === '3D000') return 'Create the database, or correct its name in the url.';
   if (code === '42501') {
     return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.';
+  }
+  if (code === '42809') return 'Rename or drop what stands in its place, and publish again.';
+  if (code.startsWith('23')) {
+    return 'If somebody added a constraint or an index to a table of the target, drop it, and publish again.';
   }
   if (code.startsWith('42')) {
     return 'If somebody changed tables of the target, undo that, or publish with --new-generation.';

@@ -33,13 +33,13 @@ function schemaSql(at: string): readonly string[] {
 
 const ownColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
 
-/** Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, or a `_publications` of another program. */
+/** Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, a `_publications` of another program, or half a target. */
 export async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
   const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(
     `SELECT c.relname::text AS name, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
      FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-     WHERE n.nspname = :schema AND c.relname IN ('_sync_meta', '_publications')`,
+     WHERE n.nspname = :schema AND c.relname IN ('_sync_meta', '_publications', '_published_tables')`,
     { schema },
   );
   if (found.some(({ name }) => name === '_sync_meta')) {
@@ -49,13 +49,21 @@ export async function isTargetThere(tx: Tx, schema: string, place: string): Prom
       'Name a schema for the publications alone.',
     );
   }
-  const [publications] = found;
-  if (publications === undefined) return false;
-  if (ownColumns.every((name) => publications.columns.includes(name))) return true;
+  if (found.length === 0) return false;
+  const publications = found.find(({ name }) => name === '_publications');
+  if (publications !== undefined && !ownColumns.every((name) => publications.columns.includes(name))) {
+    throw incompatible(
+      place,
+      'the schema has a table _publications of another program',
+      'Name another schema.',
+    );
+  }
+  if (found.length === 2) return true;
+  const missing = publications === undefined ? '_publications' : '_published_tables';
   throw incompatible(
     place,
-    'the schema has a table _publications of another program',
-    'Name another schema.',
+    `the table ${missing} of its schema is gone`,
+    'Restore that table from a backup, or name another schema.',
   );
 }
 

@@ -1,0 +1,91 @@
+import { binaryType } from '../../sinks/postgres/records/types.ts';
+import type { Tx } from '../../sinks/postgres/session.ts';
+import type { PublishedColumn } from '../manifest.ts';
+import { ownColumns } from './row-columns.ts';
+
+export type TableColumn = Pick<PublishedColumn, 'name' | 'type'>;
+
+/** What a table was made with, besides the columns that all have. */
+export interface GivenShape {
+  readonly columns: readonly TableColumn[];
+  readonly key: readonly string[];
+  readonly hasLongKeys: boolean;
+}
+
+/** The same as `_published_tables` has it. */
+export interface KnownShape {
+  readonly key: string;
+  readonly columns: string;
+  readonly hasLongKeys: boolean;
+}
+
+export function givenShape({ key, columns, hasLongKeys }: KnownShape): GivenShape {
+  return {
+    key: JSON.parse(key) as readonly string[],
+    columns: JSON.parse(columns) as readonly TableColumn[],
+    hasLongKeys,
+  };
+}
+
+/** A table as it is, whoever made it so. */
+export interface TableThere {
+  /** Types by name. */
+  readonly columns: ReadonlyMap<string, string>;
+  readonly uniqueIndexes: readonly UniqueIndex[];
+}
+
+interface UniqueIndex {
+  /** Those that it is on as they are. */
+  readonly columns: readonly string[];
+  /** How many columns and expressions it is on. */
+  readonly parts: number;
+  readonly isHashed: boolean;
+}
+
+/** Null where there is no such table or view. */
+export async function tableThere(tx: Tx, table: string): Promise<TableThere | null> {
+  const [columns, uniqueIndexes] = await Promise.all([
+    tx.rows<{ readonly name: string | null; readonly type: string }>(
+      `SELECT a.attname::text AS name,
+         CASE WHEN a.attgenerated <> '' OR a.attidentity = 'a' THEN 'generated ' ELSE '' END || format_type(a.atttypid, NULL) AS type
+       FROM (SELECT to_regclass(:table) AS id) AS t
+       LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.id AND a.attnum > 0 AND NOT a.attisdropped
+       WHERE t.id IS NOT NULL`,
+      { table },
+    ),
+    // Others than these cannot tell where a row conflicts.
+    tx.rows<UniqueIndex>(
+      `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+           WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns,
+         i.indnkeyatts::integer AS parts, pg_get_indexdef(i.indexrelid) LIKE '%sha256(%' AS is_hashed
+       FROM pg_catalog.pg_index AS i WHERE i.indrelid = to_regclass(:table)
+         AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL`,
+      { table },
+    ),
+  ]);
+  if (columns.length === 0) return null;
+  const named = columns.flatMap(({ name, type }): [string, string][] =>
+    name === null ? [] : [[name, type]],
+  );
+  return { columns: new Map(named), uniqueIndexes };
+}
+
+/** How a table differs from the one that was made; null where rows can go into it. Columns and indexes of others do not matter. */
+export function shapeProblem(given: GivenShape, there: TableThere | null): string | null {
+  if (there === null) return 'is gone';
+  const published = given.columns.map(({ name, type }) => [name, binaryType[type]] as const);
+  for (const [name, needed] of [...published, ...ownColumns.map(([own, , type]) => [own, type] as const)]) {
+    const type = there.columns.get(name);
+    const found = type === 'timestamp with time zone' ? 'timestamptz' : type;
+    if (found === undefined) return `has lost its column ${name}`;
+    if (found !== needed) return `has ${found} in column ${name}, which should be ${needed}`;
+  }
+  return there.uniqueIndexes.some((index) => isOnKey(index, given))
+    ? null
+    : 'has lost the unique index on its key';
+}
+
+function isOnKey({ columns, parts, isHashed }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
+  if (parts !== key.length || !columns.every((name) => key.includes(name))) return false;
+  return hasLongKeys ? isHashed : columns.length === parts;
+}
