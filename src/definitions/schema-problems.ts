@@ -70,6 +70,8 @@ function describeIssue(issue: z.core.$ZodIssue, value: unknown, mayShow: boolean
 /** Null where the schema itself has the better words. */
 function expectedOf(issue: z.core.$ZodIssue): string | null {
   if (issue.code === 'invalid_type') {
+    const [, own = null] = /^expected (.+)$/.exec(issue.message) ?? [];
+    if (own !== null) return own;
     return issue.expected === 'record' ? 'an object' : article(issue.expected);
   }
   if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`;

@@ -5,7 +5,14 @@ import type { Schedule, Settings } from '../settings/settings.ts';
 import { addBackfill, addSync } from './add-job.ts';
 import { beginClaim, registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
 import { connectRedis } from './connect-redis.ts';
-import { openQueueSet, type QueueSet, backfillKey, schedulerId } from './open-queue-set.ts';
+import {
+  backfillKey,
+  openQueueSet,
+  scheduledConnector,
+  scheduledTarget,
+  schedulerId,
+  type QueueSet,
+} from './open-queue-set.ts';
 import {
   reconcileSchedules,
   type ReconciledSchedules,
@@ -31,10 +38,12 @@ interface ApplyOptions {
 export interface Queues extends AsyncDisposable {
   /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
   apply(options: ApplyOptions): Promise<ReconciledSchedules>;
-  /** By `<sink id>:<connector>`: the next due time, in milliseconds since the epoch. */
-  schedules(sinkIds: readonly string[]): Promise<ReadonlyMap<string, { readonly next: number | null }>>;
+  /** What Redis has scheduled for these sinks. */
+  schedules(sinkIds: readonly string[]): Promise<NextDue>;
   /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
   failures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
+  /** By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure. */
+  publicationFailures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
   /** Null when no worker has served a sink of this name. */
   registeredSink(name: string): Promise<RegisteredSink | null>;
   /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
@@ -55,6 +64,12 @@ export interface Queues extends AsyncDisposable {
   backlog(sinkId: string, schedules: readonly Schedule[]): Promise<Backlog>;
   /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
   cancelBackfill(sinkId: string, connector: ConnectorName): Promise<boolean>;
+}
+
+/** By `<sink id>:<connector>` and by `<sink id>:<target>`: the next due time, in milliseconds since the epoch. */
+export interface NextDue {
+  readonly connectors: ReadonlyMap<string, number | null>;
+  readonly targets: ReadonlyMap<string, number | null>;
 }
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer. The caller disposes. */
@@ -78,15 +93,9 @@ export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Que
           retryDelayMs: defaultTimings.retryDelayMs,
         });
       }),
-    schedules: (sinkIds) =>
-      answered(async () => {
-        const schedulers = await queues.ticks.getJobSchedulers(0, -1);
-        const ours = schedulers.filter(({ key }) =>
-          sinkIds.some((id) => key.startsWith(schedulerId(id, ''))),
-        );
-        return new Map(ours.map(({ key, next }) => [key, { next: next ?? null }]));
-      }),
+    schedules: (sinkIds) => answered(() => nextDue(queues, sinkIds)),
     failures: (sinkIds) => answered(() => newestFailures(queues, sinkIds)),
+    publicationFailures: (sinkIds) => answered(() => failedPublications(queues, sinkIds)),
     registeredSink: (name) => answered(() => registeredSink(queues.redis, prefix, name)),
     enqueue: (sinkId, connector, reason) =>
       answered(async () => {
@@ -135,6 +144,19 @@ async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
+async function nextDue({ ticks }: QueueSet, sinkIds: readonly string[]): Promise<NextDue> {
+  const connectors = new Map<string, number | null>();
+  const targets = new Map<string, number | null>();
+  for (const { key, next = null } of await ticks.getJobSchedulers(0, -1)) {
+    for (const sinkId of sinkIds) {
+      const target = scheduledTarget(key, sinkId);
+      if (target !== null) targets.set(`${sinkId}:${target}`, next);
+      else if (scheduledConnector(key, sinkId) !== null) connectors.set(key, next);
+    }
+  }
+  return { connectors, targets };
+}
+
 export interface FailedJob {
   /** An `ErrorCode`, or the start of the queue's failure reason. */
   readonly code: string;
@@ -153,7 +175,7 @@ async function newestFailures(
     // Newest first.
     const jobs = await queues.syncs(sinkId).getFailed(0, lookedAt - 1);
     for (const { data, failedReason, finishedOn } of jobs) {
-      const connector = nameIn(data);
+      const connector = nameIn(data, 'connector');
       if (connector === null || finishedOn === undefined) continue;
       const key = schedulerId(sinkId, connector);
       if (!newest.has(key)) newest.set(key, { code: codeIn(failedReason), at: instant(finishedOn) });
@@ -162,9 +184,34 @@ async function newestFailures(
   return newest;
 }
 
-function nameIn(data: unknown): string | null {
-  const isNamed = typeof data === 'object' && data !== null && 'connector' in data;
-  return isNamed && typeof data.connector === 'string' ? data.connector : null;
+async function failedPublications(
+  queues: QueueSet,
+  sinkIds: readonly string[],
+): Promise<ReadonlyMap<string, FailedJob>> {
+  const newest = new Map<string, FailedJob>();
+  const doneAt = new Map<string, number>();
+  for (const sinkId of sinkIds) {
+    const publications = queues.publications(sinkId);
+    for (const { data, finishedOn = 0 } of await publications.getJobs('completed', 0, lookedAt - 1)) {
+      const key = `${sinkId}:${nameIn(data, 'target') ?? ''}`;
+      doneAt.set(key, Math.max(finishedOn, doneAt.get(key) ?? 0));
+    }
+    const others = await publications.getJobs(['failed', 'delayed'], 0, lookedAt - 1);
+    for (const { data, failedReason, finishedOn, processedOn } of others) {
+      const endedMs = finishedOn ?? processedOn;
+      const key = `${sinkId}:${nameIn(data, 'target') ?? ''}`;
+      // A job that waits for its first start has no reason.
+      if (!failedReason || endedMs === undefined || endedMs < (doneAt.get(key) ?? 0)) continue;
+      const at = instant(endedMs);
+      if (at > (newest.get(key)?.at ?? '')) newest.set(key, { code: codeIn(failedReason), at });
+    }
+  }
+  return newest;
+}
+
+function nameIn(data: unknown, member: 'connector' | 'target'): string | null {
+  const name: unknown = typeof data === 'object' && data !== null ? Reflect.get(data, member) : null;
+  return typeof name === 'string' ? name : null;
 }
 
 /** Workers write `<connector>: <code>`. */

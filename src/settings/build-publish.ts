@@ -19,7 +19,8 @@ interface Known {
 
 type At = readonly string[];
 
-const commands = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
+/** No target has one of these names. */
+export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
 /** The targets by name. Two of them never share a place, nor does one with a sink: each is told apart by what is there. */
 export function buildPublish(
@@ -34,14 +35,15 @@ export function buildPublish(
   for (const [name, target] of Object.entries(file)) {
     const at = ['publish', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
-    if (commands.includes(name)) {
+    if (publishCommands.includes(name)) {
       note(at, `expected another name: "publish ${name}" is a command`);
     }
     const place = buildPublishPlace(name, target, known.folder, note);
     for (const own of placesOf(place)) {
       const other = taken.find(({ place: theirs }) => areWithinEachOther(own, theirs));
       if (other !== undefined) {
-        note([...at, placeSettings[place.type]], `${other.owner} is there; give each its own`, other.at, at);
+        const where = relationOf(own, other.place);
+        note([...at, placeSettings[place.type]], `${where} ${other.owner}; give each its own`, other.at, at);
       }
       taken.push({ place: own, owner: `the target ${name}`, at });
     }
@@ -131,6 +133,11 @@ function realPath(name: string): string {
     const parent = path.dirname(name);
     return parent === name ? name : path.join(realPath(parent), path.basename(name));
   }
+}
+
+function relationOf([, own]: Place, [, other]: Place): string {
+  if (own.length === other.length) return 'is the place of';
+  return own.length > other.length ? 'lies inside the place of' : 'contains the place of';
 }
 
 /** A glob over the outer one would find the files of the inner one. */

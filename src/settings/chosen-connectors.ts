@@ -46,6 +46,11 @@ export function connectorsMatching(
 export function connectorNamed(settings: LocalSettings, name: string): ConnectorSettings {
   const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
   if (connector !== undefined) return connector;
+  if (settings.publish.has(name)) {
+    throw usage(
+      `"${name}" is a target of publish, expected a connector. To publish into it: publish ${name}`,
+    );
+  }
   const suggestion = suggestName(name, [...settings.connectors.keys()]);
   throw usage(
     `Unknown connector "${name}"${suggestion === '' ? `; the config has ${someOf(settings)}.` : suggestion}`,

@@ -1,5 +1,6 @@
 import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
+import { publishCommands } from './build-publish.ts';
 import type { LocalSettings, PublishSettings } from './settings.ts';
 
 /** The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one, and where there is none at all. */
@@ -15,6 +16,9 @@ export function chosenTargets(settings: LocalSettings, names: readonly string[])
 export function targetNamed({ publish }: LocalSettings, name: string): PublishSettings {
   const target = publish.get(name);
   if (target !== undefined) return target;
+  if (publishCommands.includes(name)) {
+    throw usage(`"${name}" is a command of publish, so it comes first: publish ${name} [target...]`);
+  }
   const suggestion = suggestName(name, [...publish.keys()]);
   const known = `; the config has ${[...publish.keys()].join(', ') || 'none'}.`;
   throw usage(`Unknown target "${name}"${suggestion === '' ? known : suggestion}`);
@@ -40,5 +44,28 @@ export function targetsAfterSync(
   return [...publish.values()].filter(
     (target) =>
       target.when.kind === 'after-sync' && target.connectors.some(({ name }) => connectors.has(name)),
+  );
+}
+
+/** A target that workers publish into. */
+export interface WorkerTarget {
+  readonly name: string;
+  /** The name of the sink that it is published from. */
+  readonly sink: string;
+  /** Null: after syncs. */
+  readonly everyMs: number | null;
+}
+
+/** Those with one of these connectors, in the config's order. */
+export function workerTargets(
+  { publish }: Pick<LocalSettings, 'publish'>,
+  connectors: ReadonlySet<string>,
+): readonly WorkerTarget[] {
+  return [...publish.values()].flatMap(({ name, when, connectors: [first, ...others] }) =>
+    when.kind !== 'by-hand' &&
+    first !== undefined &&
+    [first, ...others].some((one) => connectors.has(one.name))
+      ? [{ name, sink: first.sink.name, everyMs: when.kind === 'every' ? when.everyMs : null }]
+      : [],
   );
 }

@@ -1,7 +1,11 @@
 import * as z from 'zod';
 import { strictObject } from '../definitions/schema-problems.ts';
+import { expectedType } from '../definitions/suggest-name.ts';
+import { durationExamples } from './parse-unit.ts';
 
-const duration = z.string().meta({ description: 'A duration such as 30s, 30m, 1h30m or 7d' });
+const duration = z
+  .string({ error: `expected a duration such as ${durationExamples}` })
+  .meta({ description: `A duration such as ${durationExamples}` });
 const durability = z
   .enum(['full', 'normal'])
   .default('full')
@@ -54,7 +58,7 @@ const sink = z.discriminatedUnion(
       durability,
     }),
   ],
-  { error: 'expected type: sqlite, jsonl or postgres' },
+  { error: expectedType('sqlite', 'jsonl', 'postgres') },
 );
 
 const publishFormat = z.enum(['parquet', 'jsonl', 'csv']).default('parquet');
@@ -115,7 +119,7 @@ const publishTarget = z.discriminatedUnion(
     }),
     strictObject({ type: z.literal('duckdb'), path: z.string().min(1), ...publishing }),
   ],
-  { error: 'expected type: files, s3, postgres or duckdb' },
+  { error: expectedType('files', 's3', 'postgres', 'duckdb') },
 );
 
 const schedule = strictObject({

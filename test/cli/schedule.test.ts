@@ -116,6 +116,52 @@ describe('schedule list', () => {
     ]);
   });
 
+  it('has the targets that workers publish into', async () => {
+    const text = await readFile(config, 'utf8');
+    const lake = '  lake: { type: files, directory: ./lake, when: { every: 2h }, connectors: [wiki] }\n';
+    const others =
+      '  after: { type: files, directory: ./after }\n  hand: { type: files, directory: ./hand, when: by-hand }\n';
+    await writeFile(config, `${text}publish:\n${lake}${others}`);
+    const before = await cli('schedule', 'list');
+    expect(before.stdout).toMatch(
+      /\n\ntarget +schedule +next\nlake +every 2h +not in Redis\nafter +after syncs\n$/,
+    );
+    expect(before.stderr).toContain('Not in Redis yet: newsletter, wiki, lake.');
+
+    await cli('schedule', 'apply');
+    const { stdout, stderr } = await cli('schedule', 'list', 'wiki');
+    expect(stdout).toMatch(/^lake +every 2h +\S+Z \((in|due) [^)]+\)$/m);
+    expect([stdout.includes('hand'), stderr]).toEqual([false, '']);
+    const [document] = jsonLines(await cli('schedule', 'list', '--json'));
+    expect(document?.['targets']).toEqual([
+      {
+        target: 'lake',
+        sink: 'main',
+        everyMs: 7_200_000,
+        next: expect.stringMatching(/Z$/) as string,
+        failure: null,
+      },
+      { target: 'after', sink: 'main', everyMs: null, next: null, failure: null },
+    ]);
+    expect((await cli('schedule', 'list', 'newsletter')).stdout).not.toContain('lake');
+  });
+
+  it('says that the newest publication of a target failed, and why', async () => {
+    const text = await readFile(config, 'utf8');
+    await writeFile(config, `${text}publish:\n  lake: { type: files, directory: ./file/lake }\n`);
+    await writeFile(join(folder, 'file'), '');
+    await cli('schedule', 'apply');
+    const worker = startCli(['worker', '--config', config], {
+      cwd: folder,
+      env: { SECRET: cliSecret, REDIS: url },
+    });
+    await worker.until('"target":"lake","end":"');
+    worker.child.kill('SIGTERM');
+    await worker.result;
+    const { stdout } = await cli('schedule', 'list');
+    expect(stdout).toMatch(/^lake: the newest publication failed \S+Z \(\d+s ago\): TARGET_INCOMPATIBLE$/m);
+  });
+
   it('says what to do where Redis holds no schedules, and makes no sink by looking', async () => {
     const { stdout, stderr } = await cli('schedule', 'list');
     expect(stdout).toMatch(/^newsletter .+ not in Redis +never$/m);

@@ -41,6 +41,19 @@ it('shows the connectors of other sinks when one cannot be read, and ends with 1
   });
 });
 
+it('shows the schedules of other sinks too when one cannot be read', async () => {
+  const cli = (...args: readonly string[]) =>
+    callCli(['schedule', 'list', ...args, '--config', config], { cwd: folder, env: { SECRET: cliSecret } });
+  const { code, stdout, stderr } = await cli();
+  expect(stdout).toMatch(/^newsletter +none +never$/m);
+  expect(stdout).not.toContain('wiki');
+  expect(stderr).toContain('Not shown: 1 connector of the sink "away". ');
+  expect(code).toBe(1);
+  expect(jsonLines(await cli('--json'))).toMatchObject([
+    { connectors: [{ connector: 'newsletter' }], unreadableSinks: [{ sink: 'away', connectors: ['wiki'] }] },
+  ]);
+});
+
 it('fails as a whole when no sink of the connectors that it shall show can be read', async () => {
   const { code, stdout, stderr } = await status('wiki');
   expect(stdout).toBe('');

@@ -186,11 +186,11 @@ describe('reconciling schedules', () => {
 
   it('reports when each connector is due next', async () => {
     await reconcile({ newsletter: daily });
-    const next = (await bench.queues.schedules([warehouse.id])).get(id)?.next;
+    const next = (await bench.queues.schedules([warehouse.id])).connectors.get(id);
     expect(new Date(next ?? 0).toISOString()).toMatch(/T03:30:00.000Z$/);
-    expect((await bench.queues.schedules(['w2'])).size).toBe(0);
+    expect((await bench.queues.schedules(['w2'])).connectors.size).toBe(0);
     await bench.queues.removeSchedule(warehouse.id, newsletter);
-    expect((await bench.queues.schedules([warehouse.id])).size).toBe(0);
+    expect((await bench.queues.schedules([warehouse.id])).connectors.size).toBe(0);
   });
 
   it('is repeated by a worker, so that schedules are restored after Redis loses its data', async () => {

@@ -164,7 +164,10 @@ describe('a config file is refused', () => {
     ['schedule: { cron: "0 4 * * *", jitter: 1d1s }', 'schedule.jitter: expected at most 1d'],
     ['schedule: { every: 1h, jitter: a bit }', 'schedule.jitter: expected a duration such as 30s'],
     ['schedule: { every: 1h, jitter: 0s }', 'schedule.jitter: expected a duration such as 30s'],
-    ['schedule: { every: 1h, jitter: 5 }', 'schedule.jitter: expected a string, got a number'],
+    [
+      'schedule: { every: 1h, jitter: 5 }',
+      'schedule.jitter: expected a duration such as 30s, 30m, 1h30m or 7d, got a number',
+    ],
     [
       'schedule: { every: 1h, missed: skipp }',
       'schedule.missed: expected one of once, skip, got "skipp"; did you mean "skip"?',

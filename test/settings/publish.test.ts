@@ -76,7 +76,7 @@ describe('a target of publish', () => {
       [`{ type: s3, bucket: acme, accessKeyId: a }`, 'expected both accessKeyId and secretAccessKey'],
       [`{ type: s3, bucket: acme, endpoint: "http://minio.example" }`, 'endpoint: expected an https'],
       [`{ type: postgres, url: postgresql://u@h/d, schema: pg_x }`, 'schema: expected 1 to 40'],
-      [`{ type: duckdb, path: ./warehouse.db }`, 'path: the sink warehouse is there'],
+      [`{ type: duckdb, path: ./warehouse.db }`, 'path: is the place of the sink warehouse'],
     ];
     // In folders of their own: only what is meant to be wrong is told.
     const targets = refused.map(
@@ -84,8 +84,8 @@ describe('a target of publish', () => {
     );
     const found = problems(targets.join(''));
     expect(found).toHaveLength(refused.length);
-    expect(problems(`  a: { type: lake }\n  b: { ${files}, when: daily }\n`)).toEqual([
-      ':13: publish.a.type: expected type: files, s3, postgres or duckdb',
+    expect(problems(`  a: { type: file }\n  b: { ${files}, when: daily }\n`)).toEqual([
+      ':13: publish.a.type: expected type: files, s3, postgres or duckdb; did you mean "files"?',
       ':14: publish.b.when: expected after-sync, by-hand or { every: 1h }',
     ]);
     refused.forEach(([, problem], index) => {
@@ -103,8 +103,8 @@ describe('a target of publish', () => {
   e: { type: s3, bucket: acme, prefix: raw-other }
 `),
     ).toEqual([
-      ':14: publish.b.directory: the target a is there; give each its own',
-      ':16: publish.d.bucket: the target c is there; give each its own',
+      ':14: publish.b.directory: lies inside the place of the target a; give each its own',
+      ':16: publish.d.bucket: lies inside the place of the target c; give each its own',
     ]);
   });
 
@@ -117,11 +117,11 @@ describe('a target of publish', () => {
   c: { type: duckdb, path: ./lake/desk.duckdb }
 `),
     ).toEqual([
-      ':14: publish.b.directory: the target a is there; give each its own',
-      ':15: publish.c.path: the target a is there; give each its own',
+      ':14: publish.b.directory: lies inside the place of the target a; give each its own',
+      ':15: publish.c.path: lies inside the place of the target a; give each its own',
     ]);
     expect(problems('  all: { type: files, directory: . }\n')).toEqual([
-      ':13: publish.all.directory: the sink warehouse is there; give each its own',
+      ':13: publish.all.directory: contains the place of the sink warehouse; give each its own',
     ]);
   });
 

@@ -62,7 +62,7 @@ http: { token: "\${TOKEN}" }
       ':12: connectors.newsletter.schedule.every: expected at least 10s',
       `:12: connectors.newsletter.schedule.jitter: ${bad}`,
       `:13: connectors.newsletter.freshWithin: ${bad}`,
-      ':14: connectors.newsletter.entities.tags.freshWithin: expected a string, got a number',
+      ':14: connectors.newsletter.entities.tags.freshWithin: expected a duration such as 30s, 30m, 1h30m or 7d, got a number',
       `:14: connectors.newsletter.entities.lists.freshWithin: ${bad}`,
       ':15: redis.url: expected a password (redis://:password@host): a Redis that others can reach must not be open',
       ':15: redis.prefix: expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',

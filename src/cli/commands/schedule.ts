@@ -32,7 +32,9 @@ function addList(schedule: Command, enter: Enter): void {
   addListFlags(
     schedule
       .command('list')
-      .description('List connectors with their schedule, next run, last run and pause.')
+      .description(
+        'List connectors with their schedule, next run, last run and pause; and the targets that workers publish into.',
+      )
       .argument('[connector...]', 'names from the config, * stands for any text (default: all)'),
   )
     .addHelpText(

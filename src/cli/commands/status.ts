@@ -2,13 +2,12 @@ import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { errorDocument } from '../output/report-error.ts';
 import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
 import { readOverviewsOfReadable } from '../../app/connector-states.ts';
-import { counted } from '../../telemetry/progress-text.ts';
 import { readStatuses } from '../../app/read-statuses.ts';
 import { statusText } from '../output/status-text.ts';
+import { unreadableSinkDocuments, unreadableSinkLines } from '../output/unreadable-sinks.ts';
 
 const examples = `
 Examples:
@@ -48,20 +47,12 @@ async function runStatus(
     })),
     total: page.total,
     counts: page.counts,
-    unreadableSinks: unreadable.map((one) => ({
-      sink: one.sink.name,
-      connectors: one.connectors.map(({ name }) => name),
-      error: errorDocument(one.error),
-    })),
+    unreadableSinks: unreadableSinkDocuments(unreadable),
   });
   const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
   for (const line of lines) terminal.print(line);
   for (const line of pageRemarks(page, flags)) terminal.note(line);
-  for (const { sink, connectors: hidden, error } of unreadable) {
-    terminal.note(
-      `Not shown: ${counted(hidden.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
-    );
-  }
+  for (const line of unreadableSinkLines(unreadable)) terminal.note(line);
   return gravestExitCode([
     shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
     ...unreadable.map(({ error }) => exitCodeOfError(error)),

@@ -1,5 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import { formatDuration } from '../../settings/parse-unit.ts';
+import type { WorkerTarget } from '../../settings/chosen-targets.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
@@ -16,6 +17,14 @@ export interface ShownSchedule {
   readonly lastRun: RunFacts | null;
   /** What was tried since, without a run that could begin. */
   readonly givenUp: { readonly code: string; readonly at: Instant } | null;
+}
+
+export interface ShownTarget {
+  readonly target: WorkerTarget;
+  /** Milliseconds; null where Redis holds none, or where it has no schedule. */
+  readonly next: number | null;
+  /** The newest publication job failed then; it may be tried again. */
+  readonly failure: { readonly code: string; readonly at: Instant } | null;
 }
 
 /** A worker takes what is due within a second. */
@@ -60,8 +69,26 @@ function scheduleText(schedule: Schedule | null): string {
 function nextText({ connector, next, paused }: ShownSchedule, isRedisAway: boolean, nowMs: number): string {
   if (connector.schedule === null) return '';
   if (paused !== null) return 'paused';
+  return dueText(next, isRedisAway, nowMs);
+}
+
+function dueText(next: number | null, isRedisAway: boolean, nowMs: number): string {
   if (isRedisAway) return '?';
   return next === null ? 'not in Redis' : comingUp(next, nowMs);
+}
+
+/** The targets that workers publish into. */
+export function targetTable(
+  shown: readonly ShownTarget[],
+  isRedisAway: boolean,
+  nowMs: number,
+): readonly string[] {
+  const rows = shown.map(({ target: { name, everyMs }, next }) => [
+    name,
+    everyMs === null ? 'after syncs' : `every ${formatDuration(everyMs)}`,
+    everyMs === null ? '' : dueText(next, isRedisAway, nowMs),
+  ]);
+  return rows.length === 0 ? [] : ['', ...textTable(leftColumns('target', 'schedule', 'next'), rows)];
 }
 
 function lastRunText(run: RunFacts | null, nowMs: number): string {
@@ -85,6 +112,7 @@ export function pausedLines(
 
 export function givenUpLines(
   shown: readonly ShownSchedule[],
+  targets: readonly ShownTarget[],
   nowMs: number,
   program: string,
 ): readonly string[] {
@@ -93,12 +121,18 @@ export function givenUpLines(
       ? []
       : [`${connector.name} failed for good ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`],
   );
-  return failed.length === 0
+  const unpublished = targets.flatMap(({ target, failure }) =>
+    failure === null
+      ? []
+      : [
+          `${target.name}: the newest publication failed ${longAgo(failure.at, nowMs)}: ${printable(failure.code)}`,
+        ],
+  );
+  return failed.length + unpublished.length === 0
     ? []
-    : ['', ...failed, `"${program} check" and the worker's log say what is wrong.`];
+    : ['', ...failed, ...unpublished, `"${program} check" and the worker's log say what is wrong.`];
 }
 
-/** What a person would have to find out else: why "next" says nothing, or why nothing comes of it. */
 /** What is due and waits for a worker, and how long that will take. */
 export function backlogLines(backlogBySink: ReadonlyMap<string, Backlog>): readonly string[] {
   return [...backlogBySink].map(([sink, { waiting, doneAMinute, dueAMinute, endsInMs }]) => {
@@ -114,13 +148,23 @@ function perMinute(rate: number): string {
   return rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1);
 }
 
+/** What a person would otherwise have to find out: why "next" says nothing, or why nothing comes of it. */
 export function scheduleRemarks(
   shown: readonly ShownSchedule[],
-  problem: string | null,
-  { program, nowMs }: { readonly program: string; readonly nowMs: number },
+  targets: readonly ShownTarget[],
+  {
+    problem,
+    program,
+    nowMs,
+  }: { readonly problem: string | null; readonly program: string; readonly nowMs: number },
 ): readonly string[] {
   if (problem !== null) return [`When they run next is not known: ${problem}`];
-  const waiting = shown.filter(({ connector, paused }) => connector.schedule !== null && paused === null);
+  const waiting = [
+    ...shown.flatMap(({ connector: { name, schedule }, paused, next }) =>
+      schedule !== null && paused === null ? [{ name, next }] : [],
+    ),
+    ...targets.flatMap(({ target: { name, everyMs }, next }) => (everyMs === null ? [] : [{ name, next }])),
+  ];
   const missing = namesOf(waiting.filter(({ next }) => next === null));
   const overdue = namesOf(waiting.filter(({ next }) => next !== null && nowMs - next > overdueMs));
   return [
@@ -135,8 +179,8 @@ export function scheduleRemarks(
   ];
 }
 
-function namesOf(shown: readonly ShownSchedule[]): string {
-  const names = shown.slice(0, mostNamed).map(({ connector }) => connector.name);
+function namesOf(shown: readonly { readonly name: string }[]): string {
+  const names = shown.slice(0, mostNamed).map(({ name }) => name);
   const more = shown.length - names.length;
   return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }
