@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
-import type { StoredManifest } from '../publish/manifest.ts';
 import type { TargetState } from '../publish/publish-once.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-request.ts';
 import type { PublishSettings } from '../settings/settings.ts';
@@ -37,14 +36,10 @@ export async function checkTarget(settings: PublishSettings, how: OpenTarget): P
   return await target.check(how.signal);
 }
 
-/** Whether a publication could be made there, without making one; gives the newest one. */
-export async function probeTarget(
-  settings: PublishSettings,
-  how: OpenTarget,
-): Promise<StoredManifest | null> {
+/** Rejects where no publication could be made; makes none. */
+export async function probeTarget(settings: PublishSettings, how: OpenTarget): Promise<void> {
   await using target = await open(settings, how);
   await target.probe();
-  return await target.newest();
 }
 
 /** Removes what `keep` of the settings does not keep, and what publications left that were killed. */

@@ -64,7 +64,14 @@ const entity = z.strictObject({
       'What changed at the source before this time is in; null: the entity was never read completely',
   }),
   run: z
-    .strictObject({ run: z.string().refine(isRunId), startedAt: instant })
+    .strictObject({
+      run: z.string().refine(isRunId),
+      startedAt: instant,
+      finishedAt: instant
+        .nullable()
+        .default(null)
+        .meta({ description: 'null: it was running, or was killed' }),
+    })
     .nullable()
     .meta({ description: 'The newest run of the connector that the sink knew' }),
   upserts: count,

@@ -1,37 +1,10 @@
-import type { Instant } from '../core/clock.ts';
+import path from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity } from './manifest.ts';
-import { ownColumns } from './row-text.ts';
+import { nameColumns } from './name-columns.ts';
+import type { HeldBack } from './publish-request.ts';
+import { publishedRun, type StoredConnector, type StoredEntity, type StoredState } from './stored-state.ts';
 import type { PlannedEntity } from './target.ts';
-
-/** What the sink holds of the target's connectors, in one state. */
-export interface StoredState {
-  readonly sinkId: string;
-  readonly connectors: readonly StoredConnector[];
-}
-
-export interface StoredConnector {
-  readonly connector: ConnectorName;
-  readonly newestSeq: number;
-  /** Null: the ledger knows none. */
-  readonly newestRun: PublishedEntity['run'];
-  readonly oldestRunAt: Instant | null;
-  /** The ledger still has the run that the newest publication names; true where it names none. */
-  readonly isPublishedRunKnown: boolean;
-  /** Changes of a later run have numbers that were published before it began. */
-  readonly hasReusedNumbers: boolean;
-  /** Those of the definition, stored or not. */
-  readonly declared: readonly EntityName[];
-  readonly entities: readonly StoredEntity[];
-}
-
-export interface StoredEntity {
-  readonly table: EntityTable;
-  readonly tableId: string;
-  readonly asOf: Instant | null;
-}
 
 interface Wishes {
   readonly target: string;
@@ -45,8 +18,9 @@ interface Wishes {
 export interface PublicationPlan {
   readonly publication: number;
   readonly entities: readonly EntityPlan[];
-  /** Of entities that are not stored any more, or not in the settings: their rows stay as they were published. */
+  /** Their rows stay as they were published: those that are held back, or not in the settings any more. */
   readonly unchanged: readonly PublishedEntity[];
+  readonly heldBack: readonly HeldBack[];
   /** There is something to publish even where no row has changed. */
   readonly isNeeded: boolean;
 }
@@ -60,8 +34,9 @@ export interface EntityPlan {
 }
 
 /**
- * What the publication after `newest` holds. An entity that is not stored any more stays as it was published; one that left the settings does so until the
- * next snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet.
+ * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is gone or was made again, until it has
+ * been read completely; one that left the settings does so until the next snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes
+ * that this sink has not made yet, and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
  */
 export function planPublication(
   newest: Manifest | null,
@@ -72,10 +47,11 @@ export function planPublication(
   const publishedByName = new Map((newest?.entities ?? []).map((one) => [nameOf(one), one]));
   const ofAll = reasonForAll(newest, stored, wishes);
   const entities = stored.connectors.flatMap((connector) =>
-    connector.entities.map((entity) => {
+    connector.entities.flatMap((entity) => {
       const name = nameOf({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
-      return planEntity({ publication, name, connector, entity, published, ofAll, wishes });
+      if (published !== null && !wishes.isNewGenerationAsked && isBegunAgain(published, entity)) return [];
+      return [planEntity({ publication, name, connector, entity, published, ofAll, wishes })];
     }),
   );
   const planned = new Set(entities.map((one) => nameOf(one.planned)));
@@ -84,42 +60,76 @@ export function planPublication(
       one.declared.map((entity) => nameOf({ connector: one.connector, entity })),
     ),
   );
-  const unchanged = (newest?.entities ?? [])
-    .filter((one) => !planned.has(nameOf(one)) && (wishes.snapshot === null || declared.has(nameOf(one))))
-    .map(withoutRows);
+  const others = (newest?.entities ?? []).filter((one) => !planned.has(nameOf(one)));
+  const heldBack = others.filter((one) => declared.has(nameOf(one)));
   const isNeeded =
-    isSnapshotNeeded(newest, wishes) ||
+    isSnapshotNeeded(newest, stored, wishes) ||
     entities.some(
       (one) =>
         one.planned.isNewGeneration ||
         one.hasNewColumns ||
         publishedByName.get(nameOf(one.planned))?.asOf !== one.planned.asOf,
     );
-  return { publication, entities, unchanged, isNeeded };
+  return {
+    publication,
+    entities,
+    unchanged: (wishes.snapshot === null ? others : heldBack).map((one) => withoutRows(one, stored)),
+    heldBack: heldBack.map(({ connector, entity }) => ({ connector, entity })),
+    isNeeded,
+  };
+}
+
+/** Nobody wants to see a table empty, and then fill, that was complete. */
+function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
+  return published.tableId !== tableId && published.asOf !== null && asOf === null;
 }
 
 function nameOf({ connector, entity }: Pick<PublishedEntity, 'connector' | 'entity'>): string {
   return `${connector}/${entity}`;
 }
 
-function isSnapshotNeeded(newest: Manifest | null, { snapshot }: Wishes): boolean {
+function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
   if (newest === null || snapshot === null) return false;
-  return snapshot === 'asked' || newest.entities.some(({ base }) => base < newest.publication);
+  return snapshot === 'asked' || oldestBase(newest, stored) < newest.publication;
 }
 
-/** Its files are in the publication that it is from. */
-function withoutRows(entity: PublishedEntity): PublishedEntity {
-  return { ...entity, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
+/** The publication that the reading of some entity begins with, of those that the next one can have a snapshot of. */
+export function oldestBase(newest: Manifest, stored: StoredState): number {
+  return Math.min(newest.publication, ...followedEntities(newest, stored).map(({ base }) => base));
+}
+
+/** Those whose table is still the one that was published: a copied one keeps its id. */
+function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
+  const tableIds = new Map(
+    connectors.flatMap(({ connector, entities }) =>
+      entities.map(({ table: { entity }, tableId }) => [nameOf({ connector, entity }), tableId]),
+    ),
+  );
+  return newest.entities.filter((one) => tableIds.get(nameOf(one)) === one.tableId);
+}
+
+/** Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows the sink. */
+function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
+  const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
+  return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
 }
 
 /** A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one sink. */
 function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wishes): string | null {
   if (newest === null) return null;
   if (wishes.isNewGenerationAsked) return 'it was asked for';
-  if (newest.sink !== stored.sinkId) return 'the records are from another sink';
+  if (newest.sink !== stored.sinkId) {
+    if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes);
+    return 'the records were copied to another sink';
+  }
   const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
   if (reused !== undefined) {
     return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
+  }
+  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
+  if (ended !== undefined) {
+    const run = publishedRun(newest, ended.connector)?.run ?? '';
+    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
   }
   const lost = stored.connectors
     .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
@@ -129,17 +139,6 @@ function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wish
     );
   if (lost === undefined) return null;
   return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
-}
-
-/** The newest run that the target's entities of a connector name. */
-export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
-  return newest.entities
-    .filter((one) => one.connector === connector)
-    .map(({ run }) => run)
-    .reduce(
-      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
-      null,
-    );
 }
 
 interface Planning {
@@ -195,7 +194,7 @@ function reasonOfEntity(
   key: readonly string[],
   layout: string | null,
 ): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was made again';
+  if (published.tableId !== tableId) return 'its table in the sink was reset';
   if (published.key.join() !== key.join()) {
     return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
   }
@@ -206,13 +205,25 @@ function reasonOfEntity(
   }
   // Who reads all files of a generation by a pattern would miss those of the other names.
   if (published.layout !== null && layout !== null && published.layout !== layout) {
-    return `its files were named ${published.layout} and are now named ${layout}`;
+    const [before, now] = [path.posix.parse(published.layout), path.posix.parse(layout)];
+    return path.posix.join(before.dir, before.name) === path.posix.join(now.dir, now.name)
+      ? `its files were ${before.ext} and are now ${now.ext}`
+      : `its files were named ${published.layout} and are now named ${layout}`;
   }
   return null;
 }
 
 function sameColumns(left: readonly PublishedColumn[], right: readonly PublishedColumn[]): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
+}
+
+/** Two projects with one place would replace each other's rows with every publication. */
+function otherSinkError({ sink, publication }: Manifest, { target }: Wishes): SyncError {
+  return new SyncError(
+    `Target ${target} holds publication ${publication} of another sink (id ${sink}). If the target belongs to another project, name another place for it. ` +
+      `If this sink has taken the place of that one, replace all published rows: publish ${target} --new-generation.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target, sink } },
+  );
 }
 
 function aheadError({ name, connector, wishes }: Planning, through: number): SyncError {
@@ -226,25 +237,4 @@ function aheadError({ name, connector, wishes }: Planning, through: number): Syn
       context: { target: wishes.target, entity: name, published: through, newest: connector.newestSeq },
     },
   );
-}
-
-/** The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published stays. */
-function nameColumns(
-  { columns }: EntityTable,
-  published: readonly PublishedColumn[],
-): readonly PublishedColumn[] {
-  const nameByField = new Map(published.map(({ field, name }) => [field, name]));
-  const taken = new Set<string>(ownColumns);
-  for (const { name } of columns) {
-    const known = nameByField.get(name);
-    if (known !== undefined) taken.add(known.toLowerCase());
-  }
-  return columns.map(({ name: field, type }) => {
-    const known = nameByField.get(field);
-    if (known !== undefined) return { name: known, field, type };
-    let name = field;
-    for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1) name = `${field}_${suffix}`;
-    taken.add(name.toLowerCase());
-    return { name, field, type };
-  });
 }

@@ -5,9 +5,9 @@ import type { RecordReader } from '../sinks/record-reader.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 import { manifestFormat, manifestText, readManifest, type PublishedEntity } from './manifest.ts';
 import type { Manifest, StoredManifest } from './manifest.ts';
-import { planPublication, type PublicationPlan, type StoredConnector } from './plan-publication.ts';
-import type { PublishEnd, PublishRequest } from './publish-request.ts';
-import { readStoredConnector } from './stored-state.ts';
+import { oldestBase, planPublication, type PublicationPlan } from './plan-publication.ts';
+import type { HeldBack, PublishEnd, PublishRequest } from './publish-request.ts';
+import { readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
 import type { OpenPublication, Target } from './target.ts';
 import { writeEntity } from './write-entity.ts';
 
@@ -47,7 +47,8 @@ async function attemptPublication(
   }
   const plan = await planOf(target, request, reader, newest);
   if (newest === null && plan.entities.length === 0) return { kind: 'nothing-stored' };
-  if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest };
+  const { heldBack } = plan;
+  if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
   await using publication = await target.begin(plan.publication);
   const entities = await writeEntities(publication, { target, request, reader, plan });
   // Read back, as every reader will: what it would refuse is never published.
@@ -57,7 +58,7 @@ async function attemptPublication(
   const newGenerations = plan.entities
     .filter(({ planned }) => planned.isNewGeneration)
     .map(({ planned: { connector, entity }, reason }) => ({ connector, entity, reason }));
-  return { kind: 'published', published, newGenerations, warnings: [], before: newest };
+  return { kind: 'published', published, newGenerations, heldBack, warnings: [], before: newest };
 }
 
 export interface TargetState {
@@ -67,6 +68,7 @@ export interface TargetState {
   readonly isUpToDate: boolean;
   /** For people: why the next publication begins some entity anew; null: it does not. */
   readonly newGeneration: string | null;
+  readonly heldBack: readonly HeldBack[];
   /** Why a publication would be refused; null: it would not. */
   readonly refusal: SyncError | null;
 }
@@ -79,14 +81,15 @@ export async function readTargetState(
   const newest = await target.newest();
   const [first] = settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);
-  const state = { newest, isUpToDate: false, newGeneration: null, refusal: null };
+  const state = { newest, isUpToDate: false, newGeneration: null, heldBack: [], refusal: null };
   if (newest === null) return state;
   if (reader === null) return { ...state, refusal: noSinkError({ settings }, newest) };
   const request = { settings, clock, isNewGenerationAsked: false, isSnapshotAsked: false };
   try {
     const plan = await planOf(target, request, reader, newest);
     const newGeneration = plan.entities.find(({ reason }) => reason !== null)?.reason ?? null;
-    return { ...state, newGeneration, isUpToDate: await isUpToDate(reader, plan) };
+    const { heldBack } = plan;
+    return { ...state, newGeneration, heldBack, isUpToDate: await isUpToDate(reader, plan) };
   } catch (error) {
     if (!(error instanceof SyncError)) throw error;
     return { ...state, refusal: error };
@@ -101,7 +104,7 @@ function noSinkError(
   const sink = settings.connectors[0]?.sink.name ?? '';
   return new SyncError(
     `The sink ${sink} is not there, and target ${settings.name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
-      'If the sink is gone for good, sync first: what is read then takes the place of all rows of the target.',
+      `If the sink is gone for good, sync into a new one, then replace all published rows: publish ${settings.name} --new-generation.`,
     { code: 'SINK_MOVED', recovery: 'retry', context: { target: settings.name, sink } },
   );
 }
@@ -116,36 +119,24 @@ async function planOf(
 ): Promise<PublicationPlan> {
   const { name, connectors, snapshotEveryMs } = settings;
   const manifest = newest?.manifest ?? null;
-  const stored: StoredConnector[] = [];
-  for (const connector of connectors) stored.push(await readStoredConnector(reader, connector, manifest));
-  const isDue =
-    target.hasFiles &&
-    (isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now())));
-  return planPublication(
-    manifest,
-    { sinkId: reader.sinkId, connectors: stored },
-    {
-      target: name,
-      layout: target.layout,
-      isNewGenerationAsked,
-      snapshot: !isDue ? null : isSnapshotAsked ? 'asked' : 'due',
-    },
-  );
+  const all: StoredConnector[] = [];
+  for (const connector of connectors) all.push(await readStoredConnector(reader, connector, manifest));
+  const stored: StoredState = { sinkId: reader.sinkId, connectors: all };
+  const isDue = async (): Promise<boolean> =>
+    manifest !== null &&
+    snapshotEveryMs !== null &&
+    (await ageOf(target, oldestBase(manifest, stored), clock.now())) >= snapshotEveryMs;
+  const snapshot = !target.hasFiles ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
+  const wishes = { target: name, layout: target.layout, isNewGenerationAsked, snapshot } as const;
+  return planPublication(manifest, stored, wishes);
 }
 
-/** By the age of the publication that the reading of some entity begins with. */
-async function isSnapshotDue(
-  target: Target,
-  newest: Manifest | null,
-  everyMs: number | null,
-  nowMs: number,
-): Promise<boolean> {
-  if (newest === null || everyMs === null) return false;
-  const base = Math.min(newest.publication, ...newest.entities.map((entity) => entity.base));
-  for await (const { manifest } of target.manifests(base)) {
-    return nowMs - Date.parse(manifest.createdAt) >= everyMs;
+/** Milliseconds since a publication was made. */
+async function ageOf(target: Target, publication: number, nowMs: number): Promise<number> {
+  for await (const { manifest } of target.manifests(publication)) {
+    return nowMs - Date.parse(manifest.createdAt);
   }
-  return false;
+  return 0;
 }
 
 /** Of several connectors in one sink, another one may have made the newest numbers: only the rows say it. */

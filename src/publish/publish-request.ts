@@ -30,13 +30,20 @@ export type PublishEnd =
       readonly kind: 'published';
       readonly published: StoredManifest;
       readonly newGenerations: readonly NewGeneration[];
+      readonly heldBack: readonly HeldBack[];
       /** In words: what failed after the publication was there. */
       readonly warnings: readonly string[];
     }
   /** Nothing has changed since this one. */
-  | { readonly kind: 'unchanged'; readonly newest: StoredManifest }
+  | { readonly kind: 'unchanged'; readonly newest: StoredManifest; readonly heldBack: readonly HeldBack[] }
   /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
   | { readonly kind: 'nothing-stored' };
+
+/** An entity whose rows stay as they were published, until it has been read completely again. */
+export interface HeldBack {
+  readonly connector: string;
+  readonly entity: string;
+}
 
 export interface NewGeneration {
   readonly connector: ConnectorName;

@@ -1,23 +1,55 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import type { RunFacts } from '../sinks/ledger-reader.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { checkCopied } from '../sinks/registry.ts';
-import type { Manifest } from './manifest.ts';
-import { publishedRun, type StoredConnector, type StoredEntity } from './plan-publication.ts';
+import type { Manifest, PublishedEntity } from './manifest.ts';
+
+/** What the sink holds of the target's connectors, in one state. */
+export interface StoredState {
+  readonly sinkId: string;
+  readonly connectors: readonly StoredConnector[];
+}
+
+export interface StoredConnector {
+  readonly connector: ConnectorName;
+  readonly newestSeq: number;
+  /** Null: the ledger knows none. */
+  readonly newestRun: PublishedEntity['run'];
+  readonly oldestRunAt: Instant | null;
+  /** The ledger still has the run that the newest publication names; true where it names none. */
+  readonly isPublishedRunKnown: boolean;
+  /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
+  readonly isPublishedEndKnown: boolean;
+  /** Changes of a later run have numbers that were published before it began. */
+  readonly hasReusedNumbers: boolean;
+  /** Those of the settings, stored or not. */
+  readonly declared: readonly EntityName[];
+  readonly entities: readonly StoredEntity[];
+}
+
+export interface StoredEntity {
+  readonly table: EntityTable;
+  readonly tableId: string;
+  readonly asOf: Instant | null;
+}
 
 /** What the sink holds of a connector, and what its ledger says of the run that was published last. Throws COPY_UNFINISHED where only a part of it is there. */
 export async function readStoredConnector(
   reader: RecordReader,
-  { name, definition }: ConnectorSettings,
+  { name, definition, entities: chosen }: ConnectorSettings,
   newest: Manifest | null,
 ): Promise<StoredConnector> {
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
-  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) =>
-    explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
-  );
+  const declared = [...definition.entities.values()]
+    .filter(({ table }) => chosen.has(table.entity))
+    .flatMap(({ table, explodedTable }) =>
+      explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
+    );
   const entities: StoredEntity[] = [];
   for (const entity of declared) {
     const table = await reader.table(name, entity);
@@ -27,17 +59,35 @@ export async function readStoredConnector(
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const published = newest === null ? null : publishedRun(newest, name);
-  const isKnown = published === null || (await history.run(published.run)) !== null;
+  const known = published === null ? null : await history.run(published.run);
+  const isKnown = published === null || known !== null;
+  const publishedEnd = published?.finishedAt ?? null;
   return {
     connector: name,
     newestSeq: await reader.newestSeq(name),
-    newestRun: newestRun === undefined ? null : { run: newestRun.run, startedAt: newestRun.startedAt },
+    newestRun: newestRun === undefined ? null : factsOf(newestRun),
     oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
     isPublishedRunKnown: isKnown,
+    isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
     hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
     declared,
     entities,
   };
+}
+
+/** The newest run that the target's entities of a connector name. */
+export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
+  return newest.entities
+    .filter((one) => one.connector === connector)
+    .map(({ run }) => run)
+    .reduce(
+      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
+      null,
+    );
+}
+
+function factsOf({ run, startedAt, finishedAt }: RunFacts): PublishedEntity['run'] {
+  return { run, startedAt, finishedAt };
 }
 
 /** More than a ledger keeps of a connector. */
@@ -48,9 +98,22 @@ async function oldestRunAt({ history }: RecordReader, connector: ConnectorName):
   return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
 }
 
-/** Of the newest numbers that were published; and of the newest runs. */
+/** Of the newest numbers that were published. */
 const searchedNumbers = 200;
-const searchedRuns = 20;
+
+async function runsAfter(
+  { history }: RecordReader,
+  connector: ConnectorName,
+  published: PublishedEntity['run'],
+): Promise<ReadonlySet<string>> {
+  // Mostly it is among the first: reports of runs take time to read.
+  for (let limit = 20; ; limit *= 10) {
+    const runs = (await history.runs({ connector, limit })).map(({ run }) => run);
+    const at = published === null ? 0 : runs.indexOf(published.run);
+    if (at !== -1) return new Set(runs.slice(0, at));
+    if (runs.length < limit || limit > mostRuns) return new Set(runs);
+  }
+}
 
 /**
  * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored from a backup that was made in the
@@ -62,10 +125,7 @@ async function hasReusedNumbers(
   entities: readonly StoredEntity[],
   newest: Manifest,
 ): Promise<boolean> {
-  const published = publishedRun(newest, connector);
-  const runs = (await reader.history.runs({ connector, limit: searchedRuns })).map(({ run }) => run);
-  const at = published === null ? 0 : runs.indexOf(published.run);
-  const later = new Set(at === -1 ? runs : runs.slice(0, at));
+  const later = await runsAfter(reader, connector, publishedRun(newest, connector));
   if (later.size === 0) return false;
   for (const { table, tableId } of entities) {
     const one = newest.entities.find(

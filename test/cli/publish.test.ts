@@ -1,4 +1,12 @@
-import { appendFileSync, existsSync, readdirSync, renameSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  renameSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -65,7 +73,7 @@ describe('connector-sync publish', () => {
     const config = readFileSync(world.config, 'utf8');
     writeFileSync(world.config, config.replace('./lake, format: jsonl', './lake, format: csv'));
     expect((await world.cli('publish', 'status', 'lake')).stdout).toMatch(
-      /^lake .*publication 1 of [^,]*\n {2}! The next publication has all rows anew, because its files were named .*\.jsonl and are now named .*\.csv\n/,
+      /^lake .*publication 1 of [^,]*\n {2}! The next publication has all rows anew, because its files were \.jsonl and are now \.csv\n/,
     );
     const [anew] = await world.json('publish', 'lake');
     expect(anew).toMatchObject({ result: 'published', publication: 2 });
@@ -152,6 +160,31 @@ describe('connector-sync publish', () => {
     expect(check).toMatchObject({ code: 1 });
     expect(check.stdout).toContain(`: 1 problem\n  ! `);
     expect(check.stdout).toContain(damaged);
+  });
+
+  it('says what killed publishers left and when it goes, also where every publication stays', async () => {
+    await world.json('sync', 'newsletter');
+    await world.json('publish', 'hand');
+    expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(
+      'hand: nothing to remove (its settings keep every publication)\n',
+    );
+    const folder = path.join(world.folder, 'hand/newsletter/lists/g1/changes');
+    const left = ['00000002-0001-0a1b2c3d.csv', '.00000002-0002-0a1b2c3d.csv.staged.partial'];
+    for (const name of left) writeFileSync(path.join(folder, name), 'x'.repeat(600));
+    const waiting = { files: 2, bytes: 1200 };
+    expect(await world.json('publish', 'prune', 'hand')).toMatchObject([
+      { publications: 0, files: 0, waiting },
+    ]);
+    expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(
+      'hand: nothing to remove yet: 2 files, 1 KB that no publication names go when they are a day old\n',
+    );
+    utimesSync(path.join(folder, left[1] ?? ''), 0, 0);
+    const text =
+      '0 publications (its settings keep every publication), 1 file, 600 B; 1 file, 600 B that no publication names goes when it is a day old\n';
+    expect((await world.cli('publish', 'prune', 'hand', '--dry-run')).stdout).toBe(
+      `hand: would remove ${text}`,
+    );
+    expect((await world.cli('publish', 'prune', 'hand')).stdout).toBe(`hand: removed ${text}`);
   });
 
   it('ends on Ctrl-C with nothing published, and publishes when it is asked again', async () => {

@@ -64,7 +64,8 @@ async function publish(
   const definition = builtInDefinition(world.definitionName);
   const name = world.definitionName as ConnectorName;
   const sampleSink = await sampleSinkOf(sink);
-  const connector = { name, definition, sink: sampleSink.options(world.folder) };
+  const { entities } = definition;
+  const connector = { name, definition, entities, sink: sampleSink.options(world.folder) };
   await using target = openObjectTarget({
     store,
     writers: openRowFileWriters(),

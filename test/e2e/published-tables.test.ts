@@ -74,9 +74,9 @@ describe.each(tried)(
         { type: 'postgres', connection: server.connection, schema, deletes: 'mark' },
         { type: 'duckdb', path: file },
       ];
-      const connectors = [
-        { name: connector, definition: builtInDefinition(name), sink } as unknown as ConnectorSettings,
-      ];
+      const definition = builtInDefinition(name);
+      const { entities } = definition;
+      const connectors = [{ name: connector, definition, entities, sink } as unknown as ConnectorSettings];
       for (let revision = 0; revision <= revisions; revision += 1) {
         world.moveTo(revision);
         const { outcome } = await world.sync(

@@ -1,84 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import type { RunId } from '../../src/core/names.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
-import type { Manifest, PublishedEntity } from '../../src/publish/manifest.ts';
-import {
-  planPublication,
-  type PublicationPlan,
-  type StoredConnector,
-  type StoredEntity,
-} from '../../src/publish/plan-publication.ts';
+import type { Manifest } from '../../src/publish/manifest.ts';
+import type { StoredConnector, StoredEntity } from '../../src/publish/stored-state.ts';
 import { lists, listsTable, members, membersTable, news } from '../contracts/sink/fixture.ts';
-
-const run1 = { run: '20260301T100000000Z-00000001' as RunId, startedAt: '2026-03-01T10:00:00.000Z' };
-const run2 = { run: '20260302T100000000Z-00000002' as RunId, startedAt: '2026-03-02T10:00:00.000Z' };
-const asOf = '2026-03-01T10:00:00.000Z';
-
-const storedMembers: StoredEntity = { table: membersTable, tableId: 'table-1', asOf };
-const storedLists: StoredEntity = { table: listsTable, tableId: 'table-2', asOf };
-
-function stored(change: Partial<StoredConnector> = {}): StoredConnector {
-  return {
-    connector: news,
-    newestSeq: 10,
-    newestRun: run1,
-    oldestRunAt: null,
-    isPublishedRunKnown: true,
-    hasReusedNumbers: false,
-    declared: [members, lists],
-    entities: [storedMembers, storedLists],
-    ...change,
-  };
-}
-
-const noWishes = {
-  target: 'lake',
-  layout: '{entity}.parquet' as string | null,
-  isNewGenerationAsked: false,
-  snapshot: null as 'asked' | 'due' | null,
-};
-
-function plan(
-  newest: Manifest | null,
-  connector: StoredConnector,
-  wishes: Partial<typeof noWishes> = {},
-  sinkId = 'sink-1',
-): PublicationPlan {
-  return planPublication(newest, { sinkId, connectors: [connector] }, { ...noWishes, ...wishes });
-}
-
-/** The manifest that a plan leads to; every entity had one new row. */
-function publish(newest: Manifest | null, connector: StoredConnector, wishes: Partial<typeof noWishes> = {}) {
-  const { publication, entities, unchanged } = plan(newest, connector, wishes);
-  const written = entities.map(({ planned, hasSnapshot }): PublishedEntity => {
-    const { table: _table, isNewGeneration: _isNew, ...described } = planned;
-    return {
-      ...described,
-      upserts: 1,
-      deletes: 0,
-      files: [],
-      snapshot: hasSnapshot ? { rows: 1, files: [] } : null,
-    };
-  });
-  return {
-    format: 1,
-    publication,
-    previous: null,
-    sink: 'sink-1',
-    createdAt: '2026-03-01T11:00:00.000Z',
-    by: { program: 'test', host: 'here' },
-    entities: [...written, ...unchanged],
-  } satisfies Manifest;
-}
-
-function withColumns(...more: readonly Column[]): StoredEntity {
-  return { ...storedMembers, table: { ...membersTable, columns: [...membersTable.columns, ...more] } };
-}
-
-/** Why members begin a new generation. */
-function reasonOf({ entities }: PublicationPlan): string | null {
-  return entities.find(({ planned }) => planned.entity === members)?.reason ?? null;
-}
+import {
+  asOf,
+  plan,
+  publish,
+  reasonOf,
+  run1,
+  run2,
+  stored,
+  storedLists,
+  storedMembers,
+  withColumns,
+} from '../support/publish/plans.ts';
 
 describe('the plan of a publication', () => {
   it('begins every entity with all of its rows, in publication 1', () => {
@@ -168,7 +104,7 @@ describe('a new generation', () => {
     [
       'a table that was made again',
       { ...storedMembers, tableId: 'table-9' },
-      'its table in the sink was made again',
+      'its table in the sink was reset',
     ],
     [
       'another key',
@@ -197,7 +133,10 @@ describe('a new generation', () => {
 
   it('begins where files are named in another way, but not with tables or where it is not known how they were named', () => {
     const other = plan(newest, stored(), { layout: '{entity}.jsonl' });
-    expect(reasonOf(other)).toBe('its files were named {entity}.parquet and are now named {entity}.jsonl');
+    expect(reasonOf(other)).toBe('its files were .parquet and are now .jsonl');
+    expect(reasonOf(plan(newest, stored(), { layout: 'all/{entity}.parquet' }))).toBe(
+      'its files were named {entity}.parquet and are now named all/{entity}.parquet',
+    );
     expect(other.entities.map(({ planned }) => planned)).toMatchObject([
       { generation: 2, layout: '{entity}.jsonl' },
       { generation: 2, layout: '{entity}.jsonl' },
@@ -207,12 +146,19 @@ describe('a new generation', () => {
     expect(plan({ ...newest, entities }, stored(), { layout: null }).isNeeded).toBe(false);
   });
 
-  it('of everything begins with another sink, or where somebody asks for it', () => {
+  it('of everything begins where the tables were copied to another sink, or where somebody asks for it', () => {
     const other = plan(newest, stored({ newestSeq: 3 }), {}, 'sink-2');
     expect(other.entities.map(({ reason }) => reason)).toEqual([
-      'the records are from another sink',
-      'the records are from another sink',
+      'the records were copied to another sink',
+      'the records were copied to another sink',
     ]);
+    const foreign = [storedMembers, storedLists].map((one) => ({ ...one, tableId: `${one.tableId}-new` }));
+    expect(() => plan(newest, stored({ entities: foreign }), {}, 'sink-2')).toThrow(
+      expect.objectContaining({
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringContaining('publish lake --new-generation') as string,
+      }),
+    );
     const asked = plan(newest, stored({ newestSeq: 3 }), { isNewGenerationAsked: true });
     expect(asked.entities.map(({ planned, reason }) => [planned.generation, planned.after, reason])).toEqual([
       [2, 0, 'it was asked for'],
@@ -228,6 +174,25 @@ describe('a new generation', () => {
     );
     // Numbers that were given again by now tell nothing.
     expect(reasonOf(plan(later, stored({ ...restored, newestSeq: 90 })))).toContain('restored');
+  });
+
+  it('of everything begins where the ledger does not know the end of the published run', () => {
+    const finishedAt = '2026-03-01T10:30:00.000Z';
+    const ended = publish(newest, stored({ newestSeq: 20, newestRun: { ...run1, finishedAt } }));
+    expect(reasonOf(plan(ended, stored({ newestSeq: 90, isPublishedEndKnown: false })))).toBe(
+      `the sink was restored from a backup: it does not know the end of run ${run1.run} of news, which was published`,
+    );
+  });
+
+  it('of everything begins once where an entity is not stored any more after a backup was restored', () => {
+    const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
+    const restored = stored({ newestSeq: 15, newestRun: run1, entities: [storedLists] });
+    const lost = { ...restored, isPublishedRunKnown: false, oldestRunAt: run1.startedAt };
+    const anew = publish(later, lost);
+    expect(anew.entities.map(({ entity, generation, run }) => [entity, generation, run?.run])).toEqual([
+      [lists, 3, run1.run],
+      [members, 1, run1.run],
+    ]);
   });
 
   it('of everything begins where a later run has given published numbers again', () => {

@@ -196,7 +196,11 @@ describe('a new generation', () => {
         now: '2026-03-01T12:00:00.000Z',
       }),
     );
-    expect((await world.publish()).kind).toBe('unchanged');
+    const heldBack = [members, 'member_opens'].map((entity) => ({ connector: 'news', entity }));
+    expect(await world.publish()).toMatchObject({ kind: 'unchanged', heldBack });
+    // A sync that was interrupted: readers keep what was complete.
+    await world.run({ upserts: [['9', 'Zoe']], isWhole: false });
+    expect(await world.publish()).toMatchObject({ kind: 'unchanged', heldBack });
     await world.run({
       upserts: [
         ['2', 'Bea'],
@@ -205,8 +209,11 @@ describe('a new generation', () => {
     });
     expect(await world.publish()).toMatchObject({
       newGenerations: [
-        { entity: members, reason: 'its table in the sink was made again' },
-        { entity: 'member_opens', reason: 'its table in the sink was made again' },
+        { entity: members, reason: 'its table in the sink was reset' },
+        {
+          entity: 'member_opens',
+          reason: 'its table in the sink was reset',
+        },
       ],
     });
     await expectPublished();
@@ -240,20 +247,36 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
-  /** Publishes the end of a run, and restores a backup from its middle. */
-  async function restoreMiddleOfRun(): Promise<void> {
+  /** Publishes a run, and restores a backup from its middle. */
+  async function restoreMiddleOfRun(published: 'at its end' | 'before its end'): Promise<void> {
     await world.run({ upserts: [['1', 'Ada']] });
     let backup = null as ReturnType<PublishWorld['backup']> | null;
     const onStored = (): void => {
       backup = world.backup();
     };
-    await world.run({ upserts: [['2', 'Bob']], onStored, more: [['3', 'Cy']] });
-    await world.publish();
+    const onEnding = async (): Promise<void> => {
+      if (published === 'before its end') await world.publish();
+    };
+    await world.run({ upserts: [['2', 'Bob']], onStored, more: [['3', 'Cy']], onEnding });
+    if (published === 'at its end') await world.publish();
     await backup?.restore();
   }
 
-  it('begins only when somebody asks for it, where the backup is of the run that was published', async () => {
-    await restoreMiddleOfRun();
+  it('begins with a backup from the middle of the run that was published', async () => {
+    await restoreMiddleOfRun('at its end');
+    const end = await world.publish();
+    expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
+    expect(end.kind === 'published' ? end.newGenerations[0]?.reason : null).toMatch(
+      /^the sink was restored from a backup: it does not know the end of run \S+ of news, which was published$/,
+    );
+    await expectPublished();
+    await world.run({ upserts: [['4', 'Dan']] });
+    expect(await world.publish()).toMatchObject({ newGenerations: [] });
+    await expectPublished();
+  });
+
+  it('begins only when somebody asks for it, where the published run had not ended', async () => {
+    await restoreMiddleOfRun('before its end');
     await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
     expect(lakeManifests(world.lake)).toHaveLength(1);
     await world.publish({ isNewGenerationAsked: true });
@@ -261,7 +284,7 @@ describe('a new generation', () => {
   });
 
   it('begins with such a backup by itself, once a later run has given the published numbers again', async () => {
-    await restoreMiddleOfRun();
+    await restoreMiddleOfRun('before its end');
     await world.run({
       upserts: [
         ['4', 'Dee'],
@@ -269,6 +292,8 @@ describe('a new generation', () => {
         ['6', 'Fay'],
       ],
     });
+    // More runs than are looked at first.
+    for (let more = 0; more < 25; more += 1) await world.run({ upserts: [] });
     const end = await world.publish();
     expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });
     await expectPublished();
@@ -277,14 +302,23 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
-  it('begins with another sink of the same path', async () => {
+  it("begins with another sink only when somebody asks for it: the place may be another project's", async () => {
     await publishTwoRuns();
     const other = openPublishWorld();
     await other.run({ upserts: [['8', 'Hal']] });
-    const end = await world.publish({
-      settings: { name: 'lake', connectors: [connectorOf(other.sink)], snapshotEveryMs: null, keepMs: null },
+    const settings = {
+      name: 'lake',
+      connectors: [connectorOf(other.sink)],
+      snapshotEveryMs: null,
+      keepMs: null,
+    };
+    await expect(world.publish({ settings })).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringContaining('holds publication 2 of another sink') as string,
     });
-    expect(end).toMatchObject({ newGenerations: [{ reason: 'the records are from another sink' }, {}] });
+    await expectPublished();
+    const end = await world.publish({ settings, isNewGenerationAsked: true });
+    expect(end).toMatchObject({ newGenerations: [{ reason: 'it was asked for' }, {}] });
     const manifests = lakeManifests(world.lake);
     expect(seqsOf(readLake(world.lake, manifests, 3))).toEqual(seqsOf(await other.rows()));
     await other[Symbol.asyncDispose]();
@@ -314,6 +348,31 @@ describe('a snapshot', () => {
     await world.run({ upserts: [['1', 'Adi']], deletes: ['4'] });
     expect(entityOf(await world.publish(), members)).toMatchObject({ base: 3, snapshot: null });
     await expectPublished();
+  });
+
+  it('is not due again and again while a table that was reset waits for its next sync', async () => {
+    const settings = {
+      name: 'lake',
+      connectors: [connectorOf(world.sink)],
+      snapshotEveryMs: hourMs,
+      keepMs: null,
+    };
+    await publishTwoRuns();
+    await world.withSink((sink) =>
+      sink.repair.reset('news' as never, {
+        entity: members,
+        tables: [],
+        withData: true,
+        now: '2026-03-01T12:00:00.000Z',
+      }),
+    );
+    world.clock.advance(hourMs);
+    expect(await world.publish({ settings })).toMatchObject({
+      kind: 'published',
+      heldBack: [{ entity: members }],
+    });
+    world.clock.advance(hourMs);
+    expect((await world.publish({ settings })).kind).toBe('unchanged');
   });
 
   it('is due when the base is old, and not while nothing has come after it', async () => {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { probeTarget } from '../../app/publish-target.ts';
+import { probeTarget, targetStatus } from '../../app/publish-target.ts';
 import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
@@ -200,7 +200,9 @@ async function checkTarget(
   context: CommandContext,
 ): Promise<string> {
   checkTargets(settings, [target]);
-  const newest = await probeTarget(target, context);
+  await probeTarget(target, context);
+  const { newest, refusal } = await targetStatus(target, context);
+  if (refusal !== null) throw refusal;
   if (newest === null) return `${target.type} can be written; nothing was published yet`;
   const { publication, createdAt } = newest.manifest;
   return `${target.type} can be written; publication ${publication} of ${createdAt}`;

@@ -192,7 +192,7 @@ async function publishDemo(context: CommandContext, settings: LocalSettings): Pr
   });
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));
-  return publicationText(target, end, ms, context)[0] ?? '';
+  return publicationText(target, end, ms, { ...context, isBrief: true })[0] ?? '';
 }
 
 /** One line for a shell: what was published of an entity, by the DuckDB of the person. `directory` is the demo's. */

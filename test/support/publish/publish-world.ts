@@ -71,6 +71,8 @@ export interface Change {
   /** Called when the members are stored, before `more` of them are. */
   readonly onStored?: () => void;
   readonly more?: Change['upserts'];
+  /** Called when `more` are stored too, before the run ends. */
+  readonly onEnding?: () => Promise<void>;
 }
 
 export function openPublishWorld(): PublishWorld {
@@ -153,7 +155,7 @@ export function openPublishWorld(): PublishWorld {
 /** As far as a publication looks at it. */
 export function connectorOf(sink: SinkOptions): ConnectorSettings {
   const entities = new Map([[members, { table: membersTable, explodedTable: opensTable }]]);
-  return { name: news, sink, definition: { entities } } as unknown as ConnectorSettings;
+  return { name: news, sink, entities, definition: { entities } } as unknown as ConnectorSettings;
 }
 
 async function runOnce(sink: Sink, clock: Clock, number: number, change: Change): Promise<void> {
@@ -184,6 +186,7 @@ async function runOnce(sink: Sink, clock: Clock, number: number, change: Change)
   count(await sink.commit(lease, [pageOf(upserts, change.more === undefined ? sealed : null)]));
   change.onStored?.();
   if (change.more !== undefined) count(await sink.commit(lease, [pageOf(change.more, sealed)]));
+  await change.onEnding?.();
   for (const key of deletes) {
     await sink.repair.tombstoneRecord(lease, run, members, keyTextOf(['a', key]));
   }

@@ -1,4 +1,5 @@
 import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
+import type { PrunedTarget } from '../../../publish/target.ts';
 import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
@@ -11,13 +12,13 @@ import { longAgo, toTheMinute } from '../../output/about-time.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
 import { errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
-import { sizeText } from './publication-text.ts';
+import { heldBackTexts, sizeText } from './publication-text.ts';
 
 /** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
 export async function runPublishStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await ofEach(context, names, async (target) => {
-    const { newest, isUpToDate, newGeneration, refusal } = await targetStatus(target, context);
+    const { newest, isUpToDate, newGeneration, heldBack, refusal } = await targetStatus(target, context);
     const code = refusal === null ? exitCodes.ok : exitCodeOfError(refusal);
     const manifest = newest?.manifest ?? null;
     terminal.printJson({
@@ -30,6 +31,7 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
       sha256: newest?.sha256 ?? null,
       isUpToDate,
       newGeneration,
+      heldBack,
       error: refusal === null ? null : errorDocument(refusal),
       entities: (manifest?.entities ?? []).map((one) => ({
         connector: one.connector,
@@ -58,6 +60,7 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
     if (newGeneration !== null) {
       terminal.print(`  ! The next publication has all rows anew, because ${newGeneration}`);
     }
+    for (const line of heldBackTexts(heldBack)) terminal.print(`  ! ${line}`);
     const followed = entities.filter((one) => isStillPublished(target, one));
     const known = followed.flatMap(({ asOf }) => (asOf === null ? [] : [asOf])).toSorted();
     const [oldest] = known;
@@ -105,6 +108,10 @@ export async function runPublishCheck(context: CommandContext, names: readonly s
       ...(files === 0 ? [] : [counted(files, 'file'), sizeText(bytes)]),
       counted(rows, 'row'),
     ];
+    if (publications === 0 && problems.length === 0) {
+      terminal.print(`${name}: nothing was published yet`);
+      return exitCodes.ok;
+    }
     terminal.print(
       `${name}: ${parts.join(', ')}: ${problems.length === 0 ? 'all as published' : counted(problems.length, 'problem')}`,
     );
@@ -125,7 +132,7 @@ export async function runPublishCheck(context: CommandContext, names: readonly s
 
 const mostProblems = 20;
 
-/** Removes what need not be kept, or says what that is. */
+/** Removes what need not be kept, or says what that is. What killed publishers left is removed when it is a day old. */
 export async function runPublishPrune(
   context: CommandContext,
   names: readonly string[],
@@ -135,14 +142,26 @@ export async function runPublishPrune(
   return await ofEach(context, names, async (target) => {
     const { name, keepMs } = target;
     const pruned = await pruneTarget(target, { clock, signal, isDryRun });
-    const { publications, files, bytes } = pruned;
     terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
-    const what = `${counted(publications, 'publication')}, ${counted(files, 'file')}, ${sizeText(bytes)}`;
-    const because = keepMs === null ? ' (its settings keep every publication)' : '';
-    if (publications + files === 0) terminal.print(`${name}: nothing to remove${because}`);
-    else terminal.print(`${name}: ${isDryRun ? 'would remove' : 'removed'} ${what}${because}`);
+    terminal.print(`${name}: ${prunedText(pruned, isDryRun, keepMs)}`);
     return exitCodes.ok;
   });
+}
+
+function prunedText(
+  { publications, files, bytes, waiting }: PrunedTarget,
+  isDryRun: boolean,
+  keepMs: number | null,
+): string {
+  // Killed publishers left them, or one that is at work has just written them.
+  const young = `${counted(waiting.files, 'file')}, ${sizeText(waiting.bytes)}`;
+  const later = `${young} that no publication names ${waiting.files === 1 ? 'goes when it is' : 'go when they are'} a day old`;
+  const because = keepMs === null ? ' (its settings keep every publication)' : '';
+  if (publications + files === 0) {
+    return waiting.files > 0 ? `nothing to remove yet: ${later}` : `nothing to remove${because}`;
+  }
+  const what = `${counted(publications, 'publication')}${because}, ${counted(files, 'file')}, ${sizeText(bytes)}`;
+  return `${isDryRun ? 'would remove' : 'removed'} ${what}${waiting.files > 0 ? `; ${later}` : ''}`;
 }
 
 /** A target that fails does not keep the others from their turn. */

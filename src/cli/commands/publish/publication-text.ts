@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
-import type { NewGeneration, PublishEnd } from '../../../publish/publish-request.ts';
+import type { HeldBack, NewGeneration, PublishEnd } from '../../../publish/publish-request.ts';
 import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
 import { count, counted, duration } from '../../../telemetry/progress-text.ts';
@@ -17,7 +17,7 @@ export function publicationDocument({ name }: PublishSettings, end: PublishEnd, 
       return head;
     case 'unchanged': {
       const { publication, createdAt } = end.newest.manifest;
-      return { ...head, publication, createdAt, sha256: end.newest.sha256 };
+      return { ...head, publication, createdAt, sha256: end.newest.sha256, heldBack: end.heldBack };
     }
     case 'published': {
       const { publication, createdAt, entities } = end.published.manifest;
@@ -28,6 +28,7 @@ export function publicationDocument({ name }: PublishSettings, end: PublishEnd, 
         sha256: end.published.sha256,
         entities: entities.map(entityDocument),
         newGenerations: end.newGenerations,
+        heldBack: end.heldBack,
         warnings: end.warnings,
       };
     }
@@ -55,22 +56,33 @@ export function publicationText(
   { name }: PublishSettings,
   end: PublishEnd,
   ms: number,
-  { terminal, clock, program }: Pick<CommandContext, 'terminal' | 'clock' | 'program'>,
+  {
+    terminal,
+    clock,
+    program,
+    isBrief,
+  }: Pick<CommandContext, 'terminal' | 'clock' | 'program'> & { readonly isBrief: boolean },
 ): readonly string[] {
   switch (end.kind) {
     case 'nothing-stored':
       return [`${name}: nothing is stored yet; run "${program} sync" first`];
     case 'unchanged': {
       const { publication, createdAt } = end.newest.manifest;
-      return [`${name}: nothing new since publication ${publication} of ${longAgo(createdAt, clock.now())}`];
+      return [
+        `${name}: nothing new since publication ${publication} of ${longAgo(createdAt, clock.now())}`,
+        ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
+      ];
     }
     case 'published': {
       const { manifest } = end.published;
       const width = terminal.columns();
       return [
         `${name}: publication ${manifest.publication}: ${sumText(manifest)}, in ${duration(ms)}`,
-        ...changesTable(manifest, width === null ? null : width - 2).map((line) => `  ${line}`),
+        ...(isBrief ? [] : changesTable(manifest, width === null ? null : width - 2)).map(
+          (line) => `  ${line}`,
+        ),
         ...anewTexts(end.newGenerations).map((line) => `  ${line}`),
+        ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
       ];
     }
   }
@@ -84,9 +96,20 @@ function anewTexts(generations: readonly NewGeneration[]): readonly string[] {
     namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
   }
   return [...namesByReason].map(([reason, names]) => {
-    const who = names.length > mostNamed ? counted(names.length, 'entity', 'entities') : names.join(', ');
-    return `${who}: published anew, because ${reason}`;
+    return `${whoText(names)}: published anew, because ${reason}`;
   });
+}
+
+/** None or one line. */
+export function heldBackTexts(entities: readonly HeldBack[]): readonly string[] {
+  const names = entities.map(({ connector, entity }) => `${connector}/${entity}`);
+  return names.length === 0
+    ? []
+    : [`${whoText(names)}: as published before, until the next sync has read all of it again`];
+}
+
+function whoText(names: readonly string[]): string {
+  return names.length > mostNamed ? counted(names.length, 'entity', 'entities') : names.join(', ');
 }
 
 const mostNamed = 3;

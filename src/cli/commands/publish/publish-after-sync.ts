@@ -34,7 +34,7 @@ export function openPublicationsAfterSync(
       for (const target of targets) {
         if (signal.aborted) return;
         try {
-          await showPublication(context, settings, target);
+          await showPublication(context, settings, target, 'after-sync');
         } catch (error) {
           const document = errorDocument(error);
           terminal.printJson({ kind: 'publication-error', target: target.name, error: document });

@@ -8,22 +8,25 @@ import { repeat, type ProgressScreen } from '../../../telemetry/show-progress.ts
 import type { CommandContext } from '../../command-context.ts';
 import { publicationDocument, publicationText } from './publication-text.ts';
 
-/** One publication, with its progress while it goes on and its result at the end. Rejects where nothing was published. */
+/** One publication, with its progress while it goes on and its result at the end, without each entity after a sync. Rejects where nothing was published. */
 export async function showPublication(
   context: CommandContext,
   settings: LocalSettings,
   target: PublishSettings,
-  asked: AskedPublication = ordinaryPublication,
+  asked: AskedPublication | 'after-sync',
 ): Promise<PublishEnd> {
   const { terminal, clock, signal } = context;
   checkTargets(settings, [target]);
   const startedMs = clock.now();
   await using progress = showRows(target.name, terminal, clock);
-  const end = await publishTarget(target, { ...asked, clock, signal, onProgress: progress.onProgress });
+  const isAfterSync = asked === 'after-sync';
+  const how = isAfterSync ? ordinaryPublication : asked;
+  const end = await publishTarget(target, { ...how, clock, signal, onProgress: progress.onProgress });
   await progress.stop();
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));
-  for (const line of publicationText(target, end, ms, context)) terminal.print(line);
+  const texts = publicationText(target, end, ms, { ...context, isBrief: isAfterSync });
+  for (const line of texts) terminal.print(line);
   const warnings = end.kind === 'published' ? end.warnings : [];
   for (const warning of warnings) terminal.note(`${target.name}: ${warning}`);
   return end;

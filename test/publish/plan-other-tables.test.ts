@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { oldestBase } from '../../src/publish/plan-publication.ts';
+import type { StoredConnector } from '../../src/publish/stored-state.ts';
+import { lists, members, news } from '../contracts/sink/fixture.ts';
+import {
+  asOf,
+  plan,
+  publish,
+  reasonOf,
+  stored,
+  storedLists,
+  storedMembers,
+} from '../support/publish/plans.ts';
+
+describe('a table that was made again', () => {
+  const newest = publish(null, stored());
+  const begun = { ...storedMembers, tableId: 'table-3', asOf: null };
+  const others = { ...stored({ newestSeq: 20 }), entities: [begun, storedLists] };
+  const held = { connector: news, entity: members };
+
+  it('is published when it has been read completely; until then what was published complete stays', () => {
+    const waiting = plan(newest, others);
+    expect(waiting).toMatchObject({
+      heldBack: [held],
+      unchanged: [{ ...held, generation: 1, base: 1, asOf }],
+    });
+    expect(waiting.entities.map(({ planned: { entity } }) => entity)).toEqual([lists]);
+    // In another sink too.
+    expect(plan(newest, others, {}, 'sink-2')).toMatchObject({ heldBack: [held], unchanged: [held] });
+    const read = plan(publish(newest, others), { ...others, entities: [{ ...begun, asOf }, storedLists] });
+    expect([reasonOf(read), read.heldBack]).toEqual(['its table in the sink was reset', []]);
+  });
+
+  it('is published at once where it was never complete, or where a new generation is asked for', () => {
+    const never = publish(null, stored({ entities: [{ ...storedMembers, asOf: null }, storedLists] }));
+    expect(plan(never, others)).toMatchObject({ heldBack: [], unchanged: [] });
+    const asked = plan(newest, others, { isNewGenerationAsked: true });
+    expect(asked).toMatchObject({ heldBack: [], unchanged: [] });
+  });
+
+  it('makes no snapshot due again and again while it is held back', () => {
+    const later = publish(publish(newest, others), others, { snapshot: 'due' });
+    expect(later.entities.map(({ entity, base }) => [entity, base])).toEqual([
+      [lists, 3],
+      [members, 1],
+    ]);
+    const oldest = (connector: StoredConnector): number =>
+      oldestBase(later, { sinkId: 'sink-1', connectors: [connector] });
+    expect([oldest(others), oldest(stored())]).toEqual([3, 1]);
+    expect(plan(later, others, { snapshot: 'due' }).isNeeded).toBe(false);
+  });
+});
