@@ -159,6 +159,9 @@ ${rate}
   #   workspace: ${JSON.stringify(choices.workspace)}
   #   sink: main
   #   downloads: { directory: ${pathText(choices.dataFolder, 'files')}${shared} } # the files of its records
+
+# publish:
+#   lake: { type: files, directory: ${pathText(choices.dataFolder, 'lake')} } # what has changed, as Parquet, after each sync
 `;
 }
 

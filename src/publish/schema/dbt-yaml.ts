@@ -24,6 +24,7 @@ export function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTabl
       {
         name: sourceName(connector),
         description: described(`${first?.title ?? connector}, as connector ${connector} publishes it`),
+        ...(place.kind === 'tables' && place.type === 'duckdb' ? { database: place.database } : {}),
         schema: schema ?? connector,
         loader: 'connector-sync',
         config: { loaded_at_field: '_changed_at' },

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { PublishSettings } from '../../settings/settings.ts';
 import type { PublishedEntity } from '../manifest.ts';
 import { defaultLayout } from '../../settings/build-publish-place.ts';
@@ -17,7 +18,8 @@ export type CataloguePlace =
     }
   /** The target's own tables: nothing has to be loaded. */
   | { readonly kind: 'tables'; readonly type: 'postgres'; readonly schema: string }
-  | { readonly kind: 'tables'; readonly type: 'duckdb' }
+  /** `database`: what DuckDB calls the file, opened or attached under its own name. */
+  | { readonly kind: 'tables'; readonly type: 'duckdb'; readonly database: string }
   /** The config has no target. */
   | { readonly kind: 'unknown' };
 
@@ -49,7 +51,7 @@ export function placeOf(target: PublishSettings | null): CataloguePlace {
     case 'postgres':
       return { kind: 'tables', type: 'postgres', schema: target.schema };
     case 'duckdb':
-      return { kind: 'tables', type: 'duckdb' };
+      return { kind: 'tables', type: 'duckdb', database: path.parse(target.path).name };
   }
 }
 
@@ -66,6 +68,6 @@ export function pathsOf(
     entity: entity.entity,
     generation: String(entity.generation),
   };
-  const path = layout.replaceAll(/\{([a-z]+)\}/g, (_all, name: string) => known[name] ?? '*');
-  return { glob: `${path}*.${format}`.replaceAll(/\*{2,}/g, '*'), files };
+  const pattern = layout.replaceAll(/\{([a-z]+)\}/g, (_all, name: string) => known[name] ?? '*');
+  return { glob: `${pattern}*.${format}`.replaceAll(/\*{2,}/g, '*'), files };
 }

@@ -114,7 +114,7 @@ describe('generated dbt models', () => {
       await using database = await openDuckdb();
       await database.run(`attach '${join(world.cli.folder, 'desk.duckdb')}' as desk (read_only)`);
       const project = projectOf('desk', {
-        source: ({ identifier }, schema) => `desk."${schema}".${identifier}`,
+        source: ({ identifier }, schema) => `${schema}.${identifier}`,
         ref: (model) => model,
       });
       await makeModels(database, project, 'view');

@@ -13,6 +13,7 @@ export interface DbtProject {
 
 /** How a database calls what the expressions of the project name. */
 export interface Relations {
+  /** `schema`: with the database, where the project names one. */
   readonly source: (table: DbtProject['sources'][number]['tables'][number], schema: string) => string;
   readonly ref: (model: string) => string;
 }
@@ -69,7 +70,7 @@ function renderJinja(
     const known = sources.find((one) => one.name === from);
     const found = known?.tables.find((one) => one.name === table);
     if (known === undefined || found === undefined) throw new Error(`dbt would not know {{ ${expression} }}`);
-    return source(found, known.schema);
+    return source(found, [known.database, known.schema].filter((part) => part !== undefined).join('.'));
   });
   if (/\{[{%#]|[}%#]\}/.test(rendered)) throw new Error(`something of Jinja is left in ${rendered}`);
   return rendered;

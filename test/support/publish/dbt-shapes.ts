@@ -35,6 +35,7 @@ export const dbtSources = strictObject({
     strictObject({
       name,
       description,
+      database: z.string().optional(),
       schema: z.string(),
       loader: z.string(),
       config: strictObject({ loaded_at_field: z.string() }),

@@ -35,7 +35,7 @@ export const postgres: DialectText = {
       return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
     }
     return [
-      `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\nbegin;\n`,
+      `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\n\\set ON_ERROR_STOP on\nbegin;\n`,
       ...tables.map((table) => loadTable(table, root)),
       'commit;\n',
     ].join('\n');
