@@ -76,17 +76,18 @@ function peakOfChildren(): number {
 }
 
 describe('long rows in a DuckDB file', () => {
-  // A batch of them is more than the heap of the process.
   it('are written, and change', async ({ folder }) => {
     await using target = open(fileOf(folder));
     const model = emptyModel();
     const entity = addEntity(model, 'pages', columns);
-    storeLong(model, entity, 100, 3 * mega);
+    // A hundred of them are more than the heap of the process.
+    const count = isLong ? 100 : 20;
+    storeLong(model, entity, count, 3 * mega);
     await publishModel(target, model);
-    expect(await lengths(fileOf(folder))).toEqual([100, 3 * mega, 3 * mega]);
+    expect(await lengths(fileOf(folder))).toEqual([count, 3 * mega, 3 * mega]);
     storeLong(model, entity, 2, 4 * mega);
     await publishModel(target, model);
-    expect(await lengths(fileOf(folder))).toEqual([100, 3 * mega, 4 * mega]);
+    expect(await lengths(fileOf(folder))).toEqual([count, 3 * mega, 4 * mega]);
   });
 
   const largest = 16 * mega;
