@@ -35,6 +35,8 @@ const halveAtMostEveryMs = 1_000;
 const askEveryMs = 1_000;
 /** Who asks later than it was told to, by more than this, loses its place to the next one: its process may have been killed. */
 const lateMs = 50;
+/** What is allowed for the way to Redis and back: a caller that is farther away would be late every time, and never get a turn. */
+const mostRoundTripMs = 1_000;
 
 /**
  * Starts a call, or says how long to wait before the next try. Callers queue in the order in which they first asked. The rate is kept
@@ -133,8 +135,12 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
   };
 
   /** `waitMs`: how long to wait before the next try; 0: the call may start. */
-  const tryToStart = async (caller: string): Promise<{ pausedMs: number; waitMs: number }> => {
-    const figures = [microseconds, burst, recoverEveryMs, mostHalvings, lateMs, askEveryMs];
+  const tryToStart = async (
+    caller: string,
+    roundTripMs: number,
+  ): Promise<{ pausedMs: number; waitMs: number }> => {
+    const lateAfterMs = lateMs + roundTripMs;
+    const figures = [microseconds, burst, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
     const { pause, slow, rate, queue } = keys;
     const [pausedMs, waitMs] = waitingTimes.parse(
       await redis.eval(startOrWait, 4, pause, slow, rate, queue, caller, ...figures),
@@ -143,9 +149,12 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
   };
 
   const turnOf = async (caller: string, signal: AbortSignal): Promise<void> => {
+    let roundTripMs = 0;
     for (;;) {
       signal.throwIfAborted();
-      const answer = await ask(() => tryToStart(caller));
+      const askedAt = clock.now();
+      const answer = await ask(() => tryToStart(caller, roundTripMs));
+      roundTripMs = Math.ceil(Math.min(mostRoundTripMs, Math.max(0, clock.now() - askedAt)));
       if (answer === null || answer.waitMs === 0) break;
       if (answer.pausedMs > maxWaitMs) {
         throw new ThrottledError(
@@ -153,7 +162,8 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
           answer.pausedMs,
         );
       }
-      await clock.sleep(answer.waitMs, signal);
+      // The next question arrives about when the turn comes.
+      await clock.sleep(Math.max(1, answer.waitMs - roundTripMs), signal);
     }
     signal.throwIfAborted();
   };
