@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,6 +71,15 @@ describe('generated files', () => {
     // Somebody took over the new text.
     writeFileSync(join(folder, manifest), '{"entries":[3]}\n');
     expect(put('{"entries":[3]}\n')).toBe('unchanged');
+    expect(put('{"entries":[4]}\n')).toBe('written');
+    // It was killed between the two files: the text is of one of the two that the other one names.
+    const [newHash, oldHash] = ['{"entries":[5]}\n', '{"entries":[4]}\n'].map((text) =>
+      createHash('sha256').update(text).digest('hex'),
+    );
+    const both = `${newHash}  shop__orders.manifest\n${oldHash}  shop__orders.manifest\n`;
+    writeFileSync(join(folder, `${manifest}.sha256`), both);
+    expect(put('{"entries":[4.5]}\n')).toBe('written');
+    expect(read(`${manifest}.sha256`)).toMatch(/^[0-9a-f]{64} {2}shop__orders\.manifest\n$/);
     expect(put('{"entries":[4]}\n')).toBe('written');
     // Nobody knows any more who wrote it.
     rmSync(join(folder, `${manifest}.sha256`));

@@ -48,6 +48,8 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
       return 'unchanged';
     }
     if (there === null || stated?.isEdited === false) {
+      // Whichever of the two texts is there when this is killed, its hash is known.
+      if (file.from === null) writeHash(place, text, ...(stated === null ? [] : [stated.sha256]));
       replace(place, text);
       if (file.from === null) writeHash(place, text);
       return 'written';
@@ -62,8 +64,12 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
 /** What is known of the text that was written last: from its first line or, where it can have none, from a file beside it. */
 function statedOf(place: string, { from }: GeneratedFile, there: string): ReturnType<typeof readGenerated> {
   if (from !== null) return readGenerated(there);
-  const stated = /^[0-9a-f]{64}/.exec(readThere(hashFile(place)) ?? '')?.[0];
-  return stated === undefined ? null : { sha256: stated, isEdited: sha256(there) !== stated };
+  const stated: readonly string[] = (readThere(hashFile(place)) ?? '').match(/^[0-9a-f]{64}/gm) ?? [];
+  const own = sha256(there);
+  const [newest] = stated;
+  return newest === undefined
+    ? null
+    : { sha256: stated.includes(own) ? own : newest, isEdited: !stated.includes(own) };
 }
 
 function hashFile(place: string): string {
@@ -71,8 +77,9 @@ function hashFile(place: string): string {
 }
 
 /** As `sha256sum --check` reads it. */
-function writeHash(place: string, text: string): void {
-  replace(hashFile(place), `${sha256(text)}  ${path.basename(place)}\n`);
+function writeHash(place: string, text: string, ...others: readonly string[]): void {
+  const lines = [sha256(text), ...others].map((hash) => `${hash}  ${path.basename(place)}\n`);
+  replace(hashFile(place), lines.join(''));
 }
 
 /** Null where there is none. Line ends are as they were written, whatever a version control made of them. */
