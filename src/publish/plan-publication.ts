@@ -73,7 +73,10 @@ export function planPublication(
   return {
     publication,
     entities,
-    unchanged: (wishes.snapshot === null ? others : heldBack).map((one) => withoutRows(one, stored)),
+    // All that stays is of this sink: what leaves now comes back with a new generation.
+    unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
+      withoutRows(one, stored),
+    ),
     heldBack: heldBack.map(({ connector, entity }) => ({ connector, entity })),
     isNeeded,
   };

@@ -47,10 +47,10 @@ export async function pruneObjects(
   await remove([...files.keys()]);
   const newest = manifests.at(-1)?.publication ?? 0;
   const search = { pattern: partNamePattern(layout), named: [named, files], newest };
-  const { unnamed, newestMs } = await findUnnamed(store, search);
+  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, search);
   const ages = {
     ageMs: dayMs,
-    now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newest),
+    now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newestNow),
     isDryRun,
   };
   const { removed, waiting } = leftoversOf([
@@ -114,11 +114,11 @@ interface Search {
   readonly newest: number;
 }
 
-/** What attempts left that were killed, or that are under way; and the newest time of a file that a publisher wrote. */
+/** What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the newest publication meanwhile. */
 async function findUnnamed(
   store: ObjectStore,
   { pattern, named, newest }: Search,
-): Promise<{ readonly unnamed: readonly Found[]; readonly newestMs: number }> {
+): Promise<{ readonly unnamed: readonly Found[]; readonly newestMs: number; readonly newest: number }> {
   const found: Found[] = [];
   let newestMs = 0;
   for await (const { name, bytes, modifiedAtMs } of store.list('')) {
@@ -129,8 +129,10 @@ async function findUnnamed(
   }
   // Published since the manifests were read.
   const published = new Set<string>();
+  let newestNow = newest;
   for await (const stored of readManifests(store, newest + 1)) {
+    newestNow = stored.manifest.publication;
     for (const name of keptOf(stored).files.keys()) published.add(name);
   }
-  return { unnamed: found.filter(({ name }) => !published.has(name)), newestMs };
+  return { unnamed: found.filter(({ name }) => !published.has(name)), newestMs, newest: newestNow };
 }

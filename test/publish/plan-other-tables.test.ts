@@ -12,6 +12,27 @@ import {
   storedMembers,
 } from '../support/publish/plans.ts';
 
+describe('an entity that is not in the settings any more', () => {
+  const newest = publish(null, stored());
+  const without = stored({ newestSeq: 20, declared: [members], entities: [storedMembers] });
+
+  it('stays as it was published, until all others begin anew: then it comes back with a new generation', () => {
+    expect(plan(newest, without).unchanged).toMatchObject([{ entity: lists, through: 10 }]);
+    for (const change of [{ hasReusedNumbers: true }, { isPublishedEndKnown: false }]) {
+      expect(plan(newest, { ...without, ...change }).unchanged).toEqual([]);
+    }
+    const asked = publish(newest, without, { isNewGenerationAsked: true });
+    expect(asked.entities.map(({ entity }) => entity)).toEqual([members]);
+    const back = plan(asked, stored({ newestSeq: 30 }));
+    expect(
+      back.entities.map(({ planned }) => [planned.entity, planned.isNewGeneration, planned.after]),
+    ).toEqual([
+      [members, false, 20],
+      [lists, true, 0],
+    ]);
+  });
+});
+
 describe('a table that was made again', () => {
   const newest = publish(null, stored());
   const begun = { ...storedMembers, tableId: 'table-3', asOf: null };

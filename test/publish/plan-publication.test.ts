@@ -294,14 +294,15 @@ describe('the columns of a publication', () => {
     return entities[0]?.planned.columns.map(({ name }) => name) ?? [];
   }
 
-  it('have the names of the sink, and a suffix where two would be the same or ours', () => {
-    expect(named(columnsOf('id', 'Id', 'ID', 'id_2', '_seq', '_Deleted', 'name'))).toEqual([
+  it('have the names of the sink, and a suffix where two would be the same, or ours or those of PostgreSQL', () => {
+    expect(named(columnsOf('id', 'Id', 'ID', 'id_2', '_seq', '_Deleted', 'xmin', 'name'))).toEqual([
       'id',
       'Id_2',
       'ID_3',
       'id_2_2',
       '_seq_2',
       '_Deleted_2',
+      'xmin_2',
       'name',
     ]);
   });

@@ -140,6 +140,28 @@ describe('the times that a prune goes by', () => {
     expect(existsSync(world.lake)).toBe(false);
   });
 
+  it('are asked for without a word of an older publication to those who wait for the newest', async () => {
+    await world.run({ upserts: [['1', 'Ada']] });
+    await world.publish();
+    leave(`${changes}/00000009-0001-0a1b2c3d.jsonl`, 2 * dayMs);
+    await world.run({ upserts: [['2', 'Bob']] });
+    let isPublished = false;
+    const beside = (store: ObjectStore): ObjectStore => ({
+      ...store,
+      list: async function* (prefix, after) {
+        yield* store.list(prefix, after);
+        if (prefix !== '' || isPublished) return;
+        isPublished = true;
+        await world.publish();
+      },
+    });
+    await using target = world.target('jsonl', beside);
+    expect((await target.prune(null, false)).files).toBe(1);
+    expect(JSON.parse(readFileSync(join(world.lake, '_latest.json'), 'utf8'))).toMatchObject({
+      publication: 2,
+    });
+  });
+
   it('remove nothing where the list does not show what was just written', async () => {
     await world.run({ upserts: [['1', 'Ada']] });
     await world.publish();
