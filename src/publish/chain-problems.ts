@@ -63,3 +63,21 @@ export function chainProblems(): { readonly next: (publication: PublicationText)
 export function missingPublications(first: number, last: number): string {
   return first === last ? `publication ${first} is missing` : `publications ${first} to ${last} are missing`;
 }
+
+/** Where `_published_tables` lacks a table: one that was published cannot take what has changed alone, and one of others is not touched. */
+export function unlisted(
+  table: string,
+  isThere: boolean,
+  isNewGeneration: boolean,
+): { readonly found: string; readonly advice: string } {
+  if (!isThere) {
+    return {
+      found: `_published_tables does not list ${table}, which was published`,
+      advice: 'Publish with --new-generation',
+    };
+  }
+  return {
+    found: `it has a table ${table} that _published_tables does not list`,
+    advice: isNewGeneration ? 'Rename that table' : 'Rename that table, and publish with --new-generation',
+  };
+}

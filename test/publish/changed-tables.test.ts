@@ -3,7 +3,14 @@ import { openPostgresTarget } from '../../src/publish/postgres/postgres-target.t
 import { untilEnd } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
 import { people, useMart } from '../support/publish/mart.ts';
-import { emptyModel, publishModel, remove, store } from '../support/publish/stored-model.ts';
+import {
+  addColumns,
+  addEntity,
+  emptyModel,
+  publishModel,
+  remove,
+  store,
+} from '../support/publish/stored-model.ts';
 
 const { placeOf, schemaOf, ask } = useMart();
 
@@ -69,6 +76,99 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     expect((await target.check(untilEnd)).problems).toEqual([
       '_publications is empty, and there are tables of publications',
     ]);
+  });
+
+  it('is not taken for one that was never published where its list of tables has lost one', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    await ask(`DELETE FROM ${schema}._published_tables`);
+    store(model, entity, { id: 'p9' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringContaining('Rename that table, and publish with --new-generation.'),
+    });
+    await ask(`ALTER TABLE ${schema}.news__people RENAME TO people_before`);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringContaining(
+        '_published_tables does not list news__people, which was published. Publish with --new-generation.',
+      ),
+    });
+    people(model, 2);
+    await ask(`DROP TABLE ${schema}.people_before CASCADE`);
+    await publishModel(target, model);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+  });
+
+  it('gets a view back with a new generation, unless somebody has put another one there', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    const view = `${schema}.news__people_current`;
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model);
+    await publishModel(target, model);
+    await ask(`DROP VIEW ${view}`);
+    const entity = people(model, 2);
+    await publishModel(target, model);
+    expect(await ask(`SELECT * FROM ${view}`)).toHaveLength(2);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+    await ask(
+      `DROP VIEW ${view}; CREATE VIEW ${view} AS SELECT * FROM ${schema}.news__people WHERE NOT _deleted`,
+    );
+    addColumns(entity, { name: 'email', type: 'string' });
+    store(model, entity, { id: 'p1', email: 'e' });
+    await publishModel(target, model);
+    store(model, addEntity(model, 'people', entity.columns), { id: 'p1', email: 'f' });
+    await publishModel(target, model);
+    expect(await ask(`SELECT * FROM ${view}`)).toMatchObject([{ id: 'p1', _deleted: 'f' }]);
+    expect(await ask(`SELECT view_name FROM ${schema}._published_tables`)).toEqual([{ view_name: null }]);
+    expect((await target.check(untilEnd)).problems).toEqual([]);
+  });
+
+  it('keeps no row of an earlier generation because of a trigger: nothing is published', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    people(model);
+    await publishModel(target, model);
+    await ask(
+      `CREATE FUNCTION ${schema}.no_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER kept BEFORE DELETE ON ${schema}.news__people FOR EACH ROW EXECUTE FUNCTION ${schema}.no_row()`,
+    );
+    people(model, 1);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(/news__people kept rows that were deleted\. Remove the trigger/),
+    });
+    await ask(`DROP TRIGGER kept ON ${schema}.news__people`);
+    await publishModel(target, model);
+    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toEqual([{ id: 'p1' }]);
+  });
+
+  it('lets no index of others make one row out of two', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model, 1);
+    await publishModel(target, model);
+    await ask(
+      `CREATE COLLATION ${schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+       CREATE UNIQUE INDEX ON ${schema}.news__people (id COLLATE ${schema}.ci)`,
+    );
+    store(model, entity, { id: 'P1', name: 'Bob' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      message: expect.stringMatching(/23505.*If somebody added a constraint or an index.* drop it/),
+    });
+    expect(await ask(`SELECT id, name FROM ${schema}.news__people`)).toEqual([{ id: 'p1', name: 'Ada' }]);
   });
 
   it.for(['mark', 'remove'] as const)(

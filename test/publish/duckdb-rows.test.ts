@@ -142,12 +142,37 @@ describe('long rows in a DuckDB file', () => {
         code: 'TARGET_FAILED',
         recovery: 'stop',
         message: expect.stringMatching(
-          /too long.*2,048 rows.*news\.pages has one of 3,145,7\d\d characters.*files, s3 or postgres/s,
+          /too long: it holds 2,048.*news\.pages has one of 3,145,7\d\d characters.*files, s3 or postgres/s,
         ),
       });
       expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
       expect(await lengths(fileOf(folder))).toEqual([1, 10, 10]);
       expect(peakOfChildren()).toBeLessThan(1_100);
+    },
+    300_000,
+  );
+
+  it.runIf(isLong)(
+    'are written, and change, where they have hundreds of columns',
+    async ({ folder }) => {
+      await using target = open(fileOf(folder));
+      const model = emptyModel();
+      const many = Array.from(
+        { length: 200 },
+        (_, index) => ({ name: `c${index}`, type: 'number' }) as const,
+      );
+      const entity = addEntity(model, 'pages', [{ name: 'id', type: 'integer' }, ...many]);
+      const values = (id: number) => ({
+        id,
+        ...Object.fromEntries(many.map(({ name }) => [name, Math.random()])),
+      });
+      // More than one group of rows, which DuckDB holds at once.
+      for (let id = 0; id < 130_000; id += 1) store(model, entity, values(id));
+      await publishModel(target, model);
+      for (let id = 0; id < 10; id += 1) store(model, entity, values(id));
+      await publishModel(target, model);
+      expect(await target.check(untilEnd)).toMatchObject({ rows: 130_000, problems: [] });
+      expect(peakOfChildren()).toBeLessThan(2_048);
     },
     300_000,
   );
@@ -160,6 +185,7 @@ describe('long rows in a DuckDB file', () => {
     const tooLong = toDuckdbError(
       await failed("CREATE TABLE pages AS SELECT repeat('x', 3_000_000) AS body FROM range(30)"),
       'desk.duckdb',
+      { table: 'news.pages', chars: 3_000_000 },
     );
     expect(tooLong).toMatchObject({ recovery: 'stop', message: expect.stringContaining('too long') });
     await db.run("SET max_temp_directory_size = '1MB'");
@@ -196,6 +222,42 @@ describe('a DuckDB file that others use too', () => {
     expect(await lengths(fileOf(folder))).toEqual([3, 5, 5]);
     expect(await askDuckdbFile(fileOf(folder), 'FROM main.child')).toEqual([{ id: 1 }]);
     expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
+  });
+
+  it('is not changed where rows would be lost, until a new generation replaces its table', async ({
+    folder,
+  }) => {
+    await using target = open(fileOf(folder));
+    const model = emptyModel();
+    storeLong(model, addEntity(model, 'pages', columns), 3, 10);
+    await publishModel(target, model);
+    for (const { damage, says } of [
+      { damage: 'ALTER TABLE news.pages DROP COLUMN _seq', says: 'has lost its column _seq' },
+      { damage: 'ALTER TABLE news.pages DROP COLUMN _extra', says: 'has lost its column _extra' },
+      {
+        damage: 'DELETE FROM _published_tables',
+        says: 'Rename that table, and publish with --new-generation',
+      },
+      {
+        damage: 'DROP TABLE news.pages',
+        says: 'does not list news.pages, which was published. Publish with',
+      },
+    ]) {
+      await change(fileOf(folder), damage);
+      const { problems } = await target.check(untilEnd);
+      if (says.startsWith('has')) expect(problems).toEqual([`table news.pages ${says}`]);
+      const entity = model.entities.get('pages');
+      if (entity !== undefined) store(model, entity, { id: 'p0', body: 'changed' });
+      await expect(publishModel(target, model)).rejects.toMatchObject({
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringContaining(says),
+      });
+      // What is not in the list is nobody's of ours.
+      if (says.startsWith('Rename')) continue;
+      storeLong(model, addEntity(model, 'pages', columns), 2, 10);
+      await publishModel(target, model);
+      expect(await target.check(untilEnd)).toMatchObject({ rows: 2, problems: [] });
+    }
   });
 
   it('is checked and changed whatever its name', async ({ folder }) => {

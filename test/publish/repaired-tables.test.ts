@@ -108,7 +108,13 @@ describe('a table in PostgreSQL that is not as it was made', () => {
     },
   );
 
-  it('is made anew where somebody dropped the index of long keys', async ({ folder }) => {
+  it.for([
+    ['dropped the index of long keys', null],
+    [
+      'replaced the index of long keys by one on other hashes',
+      "encode(sha256(decode(replace(id, E'\\\\', E'\\\\\\\\'), 'escape')), 'hex')",
+    ],
+  ] as const)('is made anew where somebody %s', async ([, expression], { folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
@@ -117,6 +123,7 @@ describe('a table in PostgreSQL that is not as it was made', () => {
     await publishModel(target, model);
     expect((await target.check(untilEnd)).problems).toEqual([]);
     await ask(`DROP INDEX ${schema}.news__people_sha256_idx`);
+    if (expression !== null) await ask(`CREATE UNIQUE INDEX ON ${schema}.news__people (${expression})`);
     const says = 'has lost the unique index on its key';
     expect((await target.check(untilEnd)).problems).toEqual([`table news__people ${says}`]);
     const again = (): void => store(model, people(model, 1), { id: longKey });

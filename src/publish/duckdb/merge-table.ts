@@ -1,5 +1,6 @@
 import type { DuckDBAppender, DuckDBDataChunk } from '@duckdb/node-api';
-import { fieldsOf, type Field } from './fields.ts';
+import { fieldsOf, ownNames, type Field } from './fields.ts';
+import { unlisted } from '../chain-problems.ts';
 import { charsOf, type BuiltEntity, type BuiltRow } from './messages.ts';
 import { catalogOf, incompatible, quoted, type Duckdb } from './open-duckdb.ts';
 
@@ -41,14 +42,11 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
     'SELECT key, columns FROM main._published_tables WHERE connector = $connector AND entity = $name',
     { connector, name },
   );
-  if (known === undefined && there.size > 0) {
-    throw incompatible(
-      path,
-      `it has a table ${connector}.${name} that _published_tables does not list`,
-      'Rename that table, or name another path.',
-    );
+  const isNew = entity.isNewGeneration;
+  if (known === undefined && (there.size > 0 || !isNew)) {
+    const { found, advice } = unlisted(`${connector}.${name}`, there.size > 0, isNew);
+    throw incompatible(path, found, `${advice}${isNew ? ', or name another path' : ''}.`);
   }
-  const isNew = known === undefined || entity.isNewGeneration;
   const { connection, library } = db;
   const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
   if (isNew) {
@@ -57,8 +55,8 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
     const appender = await connection.createAppender(name, connector, catalog);
     return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
   }
-  const had = JSON.parse(known.columns) as readonly string[];
-  const problem = problemOf({ key: known.key, columns: had }, entity, fields, there);
+  const had = JSON.parse(known?.columns ?? '[]') as readonly string[];
+  const problem = problemOf({ key: known?.key ?? '', columns: had }, entity, fields, there);
   if (problem !== null) {
     throw incompatible(
       path,
@@ -94,7 +92,7 @@ function problemOf(
   if (there.size === 0) return 'is gone';
   const key = JSON.stringify(wanted.key);
   if (had.key !== key) return `has the key ${had.key} and should have ${key}`;
-  const lost = had.columns.find((name) => !there.has(name));
+  const lost = [...had.columns, ...ownNames].find((name) => !there.has(name));
   if (lost !== undefined) return `has lost its column ${lost}`;
   const other = fields.find(({ name, sql }) => (there.get(name) ?? sql) !== sql);
   return other === undefined

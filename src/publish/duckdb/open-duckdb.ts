@@ -16,8 +16,10 @@ export interface Duckdb extends Disposable {
 
 /** Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are. */
 const memoryLimit = '256MB';
-/** For rows of up to 256 KiB, each of which may take a block of that size. */
-const longRowsLimit = '640MB';
+/** For rows of up to 256 KiB, each of which may take a block of that size, and for tables of many columns. */
+const largerLimit = '640MB';
+/** Characters of a row: with 2,048 of them the usual memory may not do. */
+export const longChars = 32 * 1024;
 /** The name of a file that is written. */
 const fileName = 'published_file';
 
@@ -64,8 +66,8 @@ async function attach(connection: duckdb.DuckDBConnection, path: string): Promis
 }
 
 /** From now on. Others do not get as much, because DuckDB would fill it. */
-export async function allowLongRows(db: Duckdb): Promise<void> {
-  await db.run(`SET memory_limit = '${longRowsLimit}'`);
+export async function allowMoreMemory(db: Duckdb): Promise<void> {
+  await db.run(`SET memory_limit = '${largerLimit}'`);
 }
 
 async function loadLibrary(): Promise<Library> {
@@ -111,10 +113,10 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context },
     );
   }
-  const memory = /failed to (?:pin|allocate)[^\n]*/.exec(whole)?.[0];
+  const memory = /(?:failed to (?:pin|allocate)|could not allocate)[^\n]*/.exec(whole)?.[0];
   const isDisk = /failed to offload|max_temp_directory_size|no space left|disk full/i.test(whole);
   if (!isDisk && (memory !== undefined || kind === 'Out of Memory')) {
-    return tooLong(path, memory ?? said, longest, context);
+    return tooLittleMemory(path, memory ?? said, longest, context);
   }
   if (isDisk) {
     return new SyncError(
@@ -128,16 +130,18 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
   );
 }
 
-function tooLong(
+function tooLittleMemory(
   path: string,
   said: string,
   longest: LongRow | null,
   context: SyncError['context'],
 ): SyncError {
-  const which =
-    longest === null ? '' : ` ${longest.table} has one of ${longest.chars.toLocaleString('en')} characters.`;
+  const why =
+    longest === null || longest.chars < longChars
+      ? 'A table with hundreds of columns may need more than it may have.'
+      : `Rows are too long: it holds 2,048 of a table at once, and ${longest.table} has one of ${longest.chars.toLocaleString('en')} characters.`;
   return new SyncError(
-    `Rows are too long for ${path} (${said.slice(0, 200)}); nothing of this publication is there. DuckDB holds 2,048 rows of a table at once, which may have ${longRowsLimit} together.${which} Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
+    `DuckDB's memory (${largerLimit}) does not do for ${path} (${said.slice(0, 200)}); nothing of this publication is there. ${why} Name only the other connectors in this target's \`connectors\`, and publish this one to a target of type files, s3 or postgres.`,
     { code: 'TARGET_FAILED', recovery: 'stop', context },
   );
 }

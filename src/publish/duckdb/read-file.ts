@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { chainProblems, lostTables, type PublicationText } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
+import { ownNames } from './fields.ts';
 import { catalogOf, incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
 
 interface StoredPublication {
@@ -91,7 +92,8 @@ export async function checkFile(path: string): Promise<TargetCheck> {
       continue;
     }
     const names = new Set(there.map(({ name }) => name));
-    const lost = (JSON.parse(columns) as readonly string[]).find((name) => !names.has(name));
+    const needed = [...(JSON.parse(columns) as readonly string[]), ...ownNames];
+    const lost = needed.find((name) => !names.has(name));
     if (lost !== undefined) problems.push(`table ${connector}.${entity} has lost its column ${lost}`);
     if (!names.has('_seq')) continue;
     // With a sum of a column its blocks are read, and their checksums compared.

@@ -32,13 +32,13 @@ export async function mergeRows(
   const isFresh = plan.kind === 'make' || plan.kind === 'replace';
   await keepNewest(tx, stage, entity.key);
   const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
-  const unique = hasLongKeys ? hashedKey(entity) : entity.key.map(quoted);
+  const unique = hasLongKeys ? hashedKey(entity) : plainKey(entity);
   if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
   if (isFresh || (hasLongKeys && !plan.hasLongKeys)) {
     tx.put(
       hasLongKeys
         ? `CREATE UNIQUE INDEX ON ${table} (${unique.map((part) => `(${part})`).join(', ')})`
-        : `ALTER TABLE ${table} ADD PRIMARY KEY (${unique.join(', ')})`,
+        : `ALTER TABLE ${table} ADD PRIMARY KEY (${entity.key.map(quoted).join(', ')})`,
     );
   }
   const change = await countChange(tx, table, stage, entity.key);
@@ -93,6 +93,12 @@ async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promi
 
 function textKeys({ columns, key }: PlannedEntity): readonly string[] {
   return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
+}
+
+/** With the collation of the primary key: another index that somebody has made, for which more keys are equal, then reports a conflict of its own. */
+function plainKey(entity: PlannedEntity): readonly string[] {
+  const texts = textKeys(entity);
+  return entity.key.map((name) => (texts.includes(name) ? `${quoted(name)} COLLATE "C"` : quoted(name)));
 }
 
 /** An index wants functions that depend on nothing: `convert_to` would not do. A conflict is looked up by the same expressions. */

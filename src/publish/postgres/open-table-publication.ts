@@ -60,7 +60,7 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
         if (!(await takeNumber(tx, target, manifest, attempt))) return 'taken';
         for (const one of staged) {
           if (one.rows === 0 && one.plan.kind === 'keep' && one.plan.added.length === 0) continue;
-          await shapeTable(tx, at, one.plan, one.entity);
+          await shapeTable(tx, { at, place }, one.plan, one.entity);
           await mergeRows(tx, { at, place, deletes: target.deletes }, one);
         }
         await storeAll(tx, target, attempt);

@@ -1,6 +1,7 @@
 import { quoted, tableName } from '../../sinks/postgres/records/names.ts';
 import { binaryType } from '../../sinks/postgres/records/types.ts';
 import type { Tx } from '../../sinks/postgres/session.ts';
+import { unlisted } from '../chain-problems.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import type { PlannedEntity } from '../target.ts';
 import { givenShape, shapeProblem, tableThere } from './table-there.ts';
@@ -42,12 +43,10 @@ export async function planTable(
   ]);
   const fresh = { name: table, dropped: [], added: [], columns: typed(entity.columns), hasLongKeys: false };
   if (known === undefined) {
-    if (there === null || (await isOwnView(tx, at, table))) return { kind: 'make', ...fresh };
-    throw incompatible(
-      place,
-      `it has a table ${table} that _published_tables does not list`,
-      'Rename that table, or name another schema.',
-    );
+    const isThere = there !== null && !(await isOwnView(tx, at, table));
+    if (isNewGeneration && !isThere) return { kind: 'make', ...fresh };
+    const { found, advice } = unlisted(table, isThere, isNewGeneration);
+    throw incompatible(place, found, `${advice}${isNewGeneration ? ', or name another schema' : ''}.`);
   }
   const had = givenShape(known);
   const change = columnChange(had, entity);

@@ -4,9 +4,15 @@ import type { Tx } from '../../sinks/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
 import type { TablePlan } from './plan-table.ts';
 import { columnsSql } from './row-columns.ts';
+import { incompatible } from './target-error.ts';
 
 /** Changes the table as planned. A lock that keeps everybody from it lasts until the end of the transaction. */
-export async function shapeTable(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity): Promise<void> {
+export async function shapeTable(
+  tx: Tx,
+  { at, place }: { readonly at: string; readonly place: string },
+  plan: TablePlan,
+  entity: PlannedEntity,
+): Promise<void> {
   const { kind, name } = plan;
   const table = `${at}${quoted(name)}`;
   const view = `${name}_current`;
@@ -18,15 +24,29 @@ export async function shapeTable(tx: Tx, at: string, plan: TablePlan, entity: Pl
   if (isViewAnew) await dropView(tx, at, view);
   if (kind === 'replace') tx.put(`DROP TABLE IF EXISTS ${table}`);
   if (isFresh) tx.put(`CREATE TABLE ${table} (${columnsSql(entity)})`);
-  else alterTable(tx, table, plan);
+  else await alterTable(tx, table, place, plan);
   await note(tx, at, plan, entity);
-  if (isViewAnew || plan.added.length > 0) await makeView(tx, at, plan, view);
+  if (isViewAnew || kind === 'empty' || plan.added.length > 0) await makeView(tx, at, plan, view);
   for (const grant of grants) tx.put(grant);
 }
 
-/** Keeps what others have attached to the table. TRUNCATE would show an empty one to those who read an earlier state. */
-function alterTable(tx: Tx, table: string, { kind, dropped, added }: TablePlan): void {
-  if (kind === 'empty') tx.put(`DELETE FROM ${table}`);
+/** Keeps what others have attached to the table, and throws `SyncError` TARGET_INCOMPATIBLE where that keeps rows. TRUNCATE would show an empty one to those who read an earlier state. */
+async function alterTable(
+  tx: Tx,
+  table: string,
+  place: string,
+  { kind, name, dropped, added }: TablePlan,
+): Promise<void> {
+  if (kind === 'empty') {
+    tx.put(`DELETE FROM ${table}`);
+    if ((await tx.first(`SELECT 1 AS one FROM ${table} LIMIT 1`)) !== undefined) {
+      throw incompatible(
+        place,
+        `its table ${name} kept rows that were deleted`,
+        'Remove the trigger or rule that keeps them, then publish again.',
+      );
+    }
+  }
   const changes = [
     ...dropped.map((name) => `DROP COLUMN IF EXISTS ${quoted(name)}`),
     ...added.map(({ name, type }) => `ADD COLUMN ${quoted(name)} ${sqlType[type]}`),
@@ -57,6 +77,10 @@ async function note(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity):
 
 /** Rows that are not deleted, without what this program has added. Columns that come later stand behind the others, as a view can only have them. */
 async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: string): Promise<void> {
+  if (await isOthersView(tx, at, { name, columns }, view)) {
+    await tx.run(`UPDATE ${at}_published_tables SET view_name = NULL WHERE view_name = :view`, { view });
+    return;
+  }
   const marked = await tx.run(
     `UPDATE ${at}_published_tables SET view_name = :view WHERE table_name = :name AND (view_name = :view OR to_regclass(:at || quote_ident(:view)) IS NULL)`,
     { name, view, at },
@@ -66,6 +90,24 @@ async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: 
   tx.put(
     `CREATE OR REPLACE VIEW ${at}${quoted(view)} AS SELECT ${shown} FROM ${at}${quoted(name)} WHERE NOT _deleted`,
   );
+}
+
+/** Somebody has put something else in the place of the view: what cannot become ours by columns that are added to it. */
+async function isOthersView(
+  tx: Tx,
+  at: string,
+  { name, columns }: Pick<TablePlan, 'name' | 'columns'>,
+  view: string,
+): Promise<boolean> {
+  const there = await tx.rows<{ readonly name: string; readonly isSame: boolean }>(
+    `SELECT v.attname::text AS name, c.relkind = 'v' AND t.attnum IS NOT NULL AS is_same
+     FROM pg_catalog.pg_attribute AS v JOIN pg_catalog.pg_class AS c ON c.oid = v.attrelid
+     LEFT JOIN pg_catalog.pg_attribute AS t ON t.attrelid = to_regclass(:at || quote_ident(:name)) AND t.attname = v.attname
+       AND t.atttypid = v.atttypid AND t.attcollation = v.attcollation AND NOT t.attisdropped
+     WHERE c.oid = to_regclass(:at || quote_ident(:view)) AND v.attnum > 0 AND NOT v.attisdropped ORDER BY v.attnum`,
+    { at, name, view },
+  );
+  return !there.every((one, index) => one.isSame && one.name === columns[index]?.name);
 }
 
 /** Only one that was made here. */

@@ -37,9 +37,8 @@ export interface TableThere {
 interface UniqueIndex {
   /** Those that it is on as they are. */
   readonly columns: readonly string[];
-  /** How many columns and expressions it is on. */
-  readonly parts: number;
-  readonly isHashed: boolean;
+  /** The columns and expressions that it is on, as the server writes them. */
+  readonly parts: readonly string[];
 }
 
 /** Null where there is no such table or view. */
@@ -57,7 +56,7 @@ export async function tableThere(tx: Tx, table: string): Promise<TableThere | nu
     tx.rows<UniqueIndex>(
       `SELECT array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
            WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:(i.indnkeyatts - 1)])) AS columns,
-         i.indnkeyatts::integer AS parts, pg_get_indexdef(i.indexrelid) LIKE '%sha256(%' AS is_hashed
+         array(SELECT pg_get_indexdef(i.indexrelid, part, false) FROM generate_series(1, i.indnkeyatts) AS part) AS parts
        FROM pg_catalog.pg_index AS i WHERE i.indrelid = to_regclass(:table)
          AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL`,
       { table },
@@ -85,7 +84,11 @@ export function shapeProblem(given: GivenShape, there: TableThere | null): strin
     : 'has lost the unique index on its key';
 }
 
-function isOnKey({ columns, parts, isHashed }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
-  if (parts !== key.length || !columns.every((name) => key.includes(name))) return false;
-  return hasLongKeys ? isHashed : columns.length === parts;
+/** Of a text in a key that may be long. Another expression would not be found by one that tells where a row conflicts. */
+const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
+
+function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {
+  if (parts.length !== key.length || !columns.every((name) => key.includes(name))) return false;
+  const hashed = parts.filter((part) => hashOfText.test(part)).length;
+  return hasLongKeys ? hashed > 0 && columns.length + hashed === key.length : columns.length === key.length;
 }

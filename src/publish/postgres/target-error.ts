@@ -67,6 +67,7 @@ function adviceOf(code: string): string {
     return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.';
   }
   if (code === '42809') return 'Rename or drop what stands in its place, and publish again.';
+  if (code === '42P16') return 'Drop that view, and publish again.';
   if (code.startsWith('23')) {
     return 'If somebody added a constraint or an index to a table of the target, drop it, and publish again.';
   }
