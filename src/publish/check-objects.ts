@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
 import { missingPublications } from './chain-problems.ts';
 import type { PublishedFile, StoredManifest } from './manifest.ts';
-import { manifestName, readManifests } from './object-manifests.ts';
+import { latestName, manifestName, notedNumber, readManifests } from './object-manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { TargetCheck } from './target.ts';
 
@@ -66,7 +66,7 @@ async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<Targe
     }
     before = stored;
   }
-  problems.push(...lostBases(before, oldest));
+  problems.push(...lostBases(before, oldest), ...(await lostNewest(store, before)));
   return { ...counts, problems: problems.slice(0, mostProblems) };
 }
 
@@ -87,6 +87,15 @@ function lostBases(newest: StoredManifest | null, oldest: number | null): readon
       ({ connector, entity, base }) =>
         `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
     );
+}
+
+/** Of the newest manifest no other one has the hash; but the file that names it is written after it. */
+async function lostNewest(store: ObjectStore, newest: StoredManifest | null): Promise<readonly string[]> {
+  const last = newest?.manifest.publication ?? 0;
+  const noted = await notedNumber(store);
+  // It may have been published since the others were read.
+  if (noted === null || noted <= last || (await store.read(manifestName(noted))) !== null) return [];
+  return [`${missingPublications(last + 1, noted)}: ${latestName} names ${noted} as the newest`];
 }
 
 function gapsBetween(before: StoredManifest | null, stored: StoredManifest): readonly string[] {

@@ -32,10 +32,19 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
   }
 }
 
-/** Lists from the one on that `_latest.json` names. */
+/**
+ * Lists from the one on that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE where that one is gone: numbers that readers know would be given
+ * again, and they would not look at them.
+ */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
   const noted = await notedNumber(store);
-  const number = (await lastNumber(store, noted - 1)) ?? (noted > 1 ? await lastNumber(store, 0) : null);
+  const number = await lastNumber(store, (noted ?? 1) - 1);
+  if (number === null && noted !== null && (await store.read(manifestName(noted))) === null) {
+    throw new SyncError(
+      `The newest manifest ${manifestName(noted)} is gone, and ${latestName} names it. Restore it from a backup; without one, remove ${latestName} and publish with --new-generation, after which readers must begin anew.`,
+      { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { publication: noted } },
+    );
+  }
   if (number === null) return null;
   const stored = await readStored(store, number);
   if (stored !== null) return stored;
@@ -51,11 +60,11 @@ async function lastNumber(store: ObjectStore, after: number): Promise<number | n
   return last;
 }
 
-/** 1 where it is not there or says nothing useful: it only saves listing. */
-async function notedNumber(store: ObjectStore): Promise<number> {
+/** What `_latest.json` names, at least 1; null where it is not there or says nothing useful. It may lag. */
+export async function notedNumber(store: ObjectStore): Promise<number | null> {
   const text = (await store.read(latestName))?.toString() ?? '';
-  const number = Number(/"publication":\s*(\d{1,15})/.exec(text)?.[1] ?? 1);
-  return Math.max(1, number);
+  const [, digits] = /"publication":\s*(\d{1,15})/.exec(text) ?? [];
+  return digits === undefined ? null : Math.max(1, Number(digits));
 }
 
 async function readStored(store: ObjectStore, publication: number): Promise<StoredManifest | null> {
@@ -69,7 +78,8 @@ async function readStored(store: ObjectStore, publication: number): Promise<Stor
   } catch (error) {
     throw new SyncError(
       `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
-        'If a newer version wrote it, use that one. Else restore it from a backup; without one, remove it and publish with --new-generation, after which readers take all rows again.',
+        'If a newer version wrote it, use that one. Else restore it from a backup; without one, remove it and ' +
+        `${latestName}, and publish with --new-generation, after which readers must begin anew.`,
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
     );
   }

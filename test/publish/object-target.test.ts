@@ -94,6 +94,19 @@ describe('a check', () => {
     ]);
     rmSync(manifestOf(3));
     expect(await problems()).toEqual(['publication 3 is missing']);
+    rmSync(manifestOf(4));
+    expect(await problems()).toEqual(['publications 3 to 4 are missing: _latest.json names 4 as the newest']);
+    // Readers know 3 and 4 already, and would not look at others of these numbers.
+    await expect(world.publish()).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(
+        /0004\.json is gone.*remove _latest\.json and publish with --new-gen/,
+      ) as string,
+    });
+    expect(lakeManifests(world.lake)).toHaveLength(2);
+    rmSync(join(world.lake, '_latest.json'));
+    await world.publish({ isNewGenerationAsked: true });
+    expect(await problems()).toEqual([]);
     writeFileSync(manifestOf(2), text.replace('"format": 1', '"format": 2'));
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
@@ -217,9 +230,9 @@ describe('a folder', () => {
     expect(new Set(modes())).toEqual(new Set(['700', '600']));
   });
 
-  it('finds its newest publication also where the note of it is wrong, old or gone', async () => {
+  it('finds its newest publication also where the note of it is old, or says nothing', async () => {
     await publishRuns(2);
-    for (const text of ['{"publication": 9000}', '{"publication": 1}', 'nonsense', '{"publication": 1e99}']) {
+    for (const text of ['{"publication": 1}', 'nonsense', '{"publication": 1e99}']) {
       writeFileSync(join(world.lake, '_latest.json'), text);
       await using target = world.target();
       expect((await target.newest())?.manifest.publication).toBe(2);
