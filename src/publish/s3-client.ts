@@ -144,6 +144,7 @@ function factsOf(error: unknown): Facts {
 
 const rights = 's3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload';
 const refusesKey = /^(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken)$/;
+const brokeOff = /^(?:ECONN\w+|EPIPE|ETIMEDOUT|TimeoutError|ERR_STREAM_PREMATURE_CLOSE)$/;
 const refusesCertificate = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
 
 function failureOf(
@@ -178,7 +179,8 @@ function failureOf(
   if (status === 0 && refusesCertificate.test(code)) {
     return stop(`the server's certificate was refused (${code}). Name its authority in NODE_EXTRA_CA_CERTS.`);
   }
-  if (status === 0) {
+  // With a status the answer broke off: what it was to say is not known.
+  if (status === 0 || brokeOff.test(code)) {
     const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
     return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
   }

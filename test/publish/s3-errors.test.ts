@@ -68,6 +68,8 @@ describe('what goes wrong with a bucket', () => {
     fake.fault = () => 'cut-within';
     await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
     expect(fake.requests.length).toBeLessThan(10);
+    // So does the answer that there is none.
+    await expect(store.read('absent')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
   });
 
   it.each(['', '{"publication":1}\n'])(
