@@ -49,14 +49,14 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
   }
   const { connection, library } = db;
   const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
-  if (isNew) {
+  if (isNew || known === undefined) {
     await db.run(`CREATE SCHEMA IF NOT EXISTS ${quoted(catalog)}.${quoted(connector)}`);
     await db.run(`CREATE OR REPLACE TABLE ${table} (${columnsSql(fields, key)})`);
     const appender = await connection.createAppender(name, connector, catalog);
     return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
   }
-  const had = JSON.parse(known?.columns ?? '[]') as readonly string[];
-  const problem = problemOf({ key: known?.key ?? '', columns: had }, entity, fields, there);
+  const had = JSON.parse(known.columns) as readonly string[];
+  const problem = problemOf({ key: known.key, columns: had }, entity, fields, there);
   if (problem !== null) {
     throw incompatible(
       path,
