@@ -1,6 +1,6 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
+import type { Doubt, Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
 import type { Advance } from '../pagination/pagination.ts';
 import { beginState, stuckBecause, type WalkPoint, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -30,7 +30,7 @@ export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next 
         kind: 'end',
         point: { ...point, position: advance.position },
         seal: {
-          ...sealOf(entity, partition, { proof: advance.proof, state, isBackfill, isFiltered }),
+          ...sealOf(entity, partition, { ...advance, state, isBackfill, isFiltered }),
           ...(advance.lastPage === undefined ? {} : { lastPage: advance.lastPage }),
         },
       };
@@ -112,24 +112,28 @@ function failureOf(
 
 interface Ended {
   readonly proof: Proof;
+  readonly doubt?: Doubt;
   readonly state: WalkState;
   readonly isBackfill: boolean;
   /** The settings say which records are read. */
   readonly isFiltered: boolean;
 }
 
-/** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is. */
+/** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a doubt. */
 export function sealOf(
   entity: Entity,
   partition: Partition,
-  { proof, state, isBackfill, isFiltered }: Ended,
+  { proof, doubt, state, isBackfill, isFiltered }: Ended,
 ): Seal {
-  const proven = { ...proof, isOrdered: proof.isOrdered && isOrderKept(entity, proof, state) };
+  const isOrdered = doubt === undefined && proof.isOrdered && isOrderKept(entity, proof, state);
+  const proven = { ...proof, isOrdered };
   const kept = keptDifferences(partition.clockDifferences, state.behind);
+  const concludesNothing = isBackfill || doubt !== undefined;
   return {
+    ...(doubt === undefined ? {} : { doubt }),
     proof: proven,
-    watermark: isBackfill ? null : watermarkOf(entity, partition, proven, state),
-    absence: isBackfill ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
+    watermark: concludesNothing ? null : watermarkOf(entity, partition, proven, state),
+    absence: concludesNothing ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
     ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
   };
 }

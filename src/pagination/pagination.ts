@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
-import type { PageLength, Position, Proof } from '../sinks/partition.ts';
+import type { Doubt, PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { PageLengths } from './page-lengths.ts';
 
 /** One style of pagination: all that depends on how pages follow one another. */
@@ -86,6 +86,7 @@ export type Advance =
       readonly position: Position;
       readonly proof: Proof;
       readonly lastPage?: PageLength;
+      readonly doubt?: Doubt;
     }
   /** The walk must begin again; at most three times a run, then it is set aside with `code`. */
   | { readonly kind: 'restart'; readonly code: ErrorCode; readonly why: string }

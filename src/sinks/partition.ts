@@ -78,7 +78,16 @@ export interface PageLength {
   readonly records: number;
 }
 
+/** Why the end of a walk proves nothing: the listing may have records that it did not show. */
+export type Doubt =
+  /** The API counts more records than the listing showed. */
+  | { readonly kind: 'total'; readonly total: number; readonly shown: number }
+  /** The last page came again where the next one was expected, and nothing says that this is the end. */
+  | { readonly kind: 'repeats' };
+
 export interface Seal {
+  /** With it the seal concludes nothing: no order, no watermark, no absence. */
+  readonly doubt?: Doubt;
   /** How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks. Absent: not known. */
   readonly clockDifferences?: readonly number[];
   /** The page that counted as the last one because it was short. Absent: the end is known in another way. */

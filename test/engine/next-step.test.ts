@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { sealOf } from '../../src/engine/next-step.ts';
 import { beginState, readState, type WalkState } from '../../src/engine/walk.ts';
-import type { Partition, Proof } from '../../src/sinks/partition.ts';
+import type { Doubt, Partition, Proof } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
 
@@ -15,6 +15,7 @@ function seal(
   name: string,
   more: {
     proof?: Proof;
+    doubt?: Doubt;
     state?: WalkState;
     mode?: Partition['mode'];
     isFiltered?: boolean;
@@ -39,6 +40,7 @@ function seal(
   return (isBackfill: boolean) =>
     sealOf(entityNamed(definition, name), partition, {
       proof: more.proof ?? ordered,
+      ...(more.doubt === undefined ? {} : { doubt: more.doubt }),
       state: more.state ?? walked,
       isBackfill,
       isFiltered: more.isFiltered ?? false,
@@ -111,6 +113,18 @@ describe('what a walk may not conclude', () => {
       absence: null,
       watermark: '2026-04-30T23:59:59.000Z',
     });
+  });
+
+  it('is anything at all from an end that is in doubt', () => {
+    const doubt: Doubt = { kind: 'total', total: 37, shown: 7 };
+    for (const name of ['lists', 'list_members', 'segment_members']) {
+      expect(seal(name, { doubt })(false)).toEqual({
+        doubt,
+        proof: { kind: 'seam', isOrdered: false },
+        watermark: null,
+        absence: null,
+      });
+    }
   });
 
   it('is anything at all from a backfill', () => {
