@@ -71,7 +71,11 @@ export async function readConnector(
   const { entities } = selectEntities(definition, connector.entities, globs);
   await using source = await parts.openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
   const sinkId = parts.sinkIdOf?.(connector.sink) ?? null;
-  await using shared = await parts.openSink(connector.sink, { signal, sinkId });
+  await using shared = await parts.openSink(connector.sink, {
+    signal,
+    sinkId,
+    onAway: (away) => onEvent(away === null ? { kind: 'sink-back' } : { kind: 'sink-away', ...away }),
+  });
   const { sink } = shared;
   if (onStatus !== undefined) {
     const status = await statusOf(sink.history, connector.name);

@@ -83,6 +83,9 @@ export type RunEvent =
     }
   /** The API's rate limit refused a call: no call starts for `waitMs`. */
   | { readonly kind: 'throttled'; readonly waitMs: number }
+  /** The sink's server cannot be written to. It is tried again for `leftMs`, then the run fails. */
+  | { readonly kind: 'sink-away'; readonly message: string; readonly leftMs: number }
+  | { readonly kind: 'sink-back' }
   /** All walks have ended; the search for deleted rows starts. */
   | { readonly kind: 'sweep-started' }
   /** A missing row was requested with `get`. `unanswered`: a later run asks again. */

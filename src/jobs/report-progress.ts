@@ -102,6 +102,10 @@ function lineOf(event: RunEvent): string | null {
       return `${event.entity}: a partition was set aside (${event.code})`;
     case 'throttled':
       return `throttled for ${event.waitMs} ms`;
+    case 'sink-away':
+      return `the sink cannot be written to; tried again for ${Math.ceil(event.leftMs / 1000)} s`;
+    case 'sink-back':
+      return 'the sink can be written to again';
     case 'deletes-withheld':
       return `${event.entity}: ${event.rows} deletes were withheld (${event.because})`;
     case 'files-started':

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { openSink } from './registry.ts';
-import type { SinkOptions } from './sink-access.ts';
+import type { OpenHow, SinkOptions } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
 /** A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it. */
@@ -10,8 +10,10 @@ interface SharedSink extends AsyncDisposable {
 
 export type OpenSharedSink = (
   options: SinkOptions,
-  deps: { readonly signal: AbortSignal; readonly sinkId: string | null },
+  deps: SinkUser & { readonly sinkId: string | null },
 ) => Promise<SharedSink>;
+
+type SinkUser = { readonly signal: AbortSignal } & Pick<OpenHow, 'onAway'>;
 
 /** For all sinks together; each gets a part, which with many of them is the least. */
 const cachesKiB = 128 * 1024;
@@ -20,7 +22,7 @@ const leastCacheKiB = 4 * 1024;
 
 interface OpenedSink {
   readonly opening: Promise<Sink>;
-  readonly users: Set<{ readonly signal: AbortSignal }>;
+  readonly users: Set<SinkUser>;
   /** Ends every wait for the write lock. */
   readonly waits: AbortController;
 }
@@ -37,13 +39,17 @@ export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
   };
   const begin = (options: SinkOptions, sinkId: string | null): OpenedSink => {
     const waits = new AbortController();
-    const deps = { clock, cacheKiB, signal: waits.signal, ...(sinkId === null ? {} : { sinkId }) };
-    const opened: OpenedSink = { opening: openSink(options, deps), users: new Set(), waits };
+    const users = new Set<SinkUser>();
+    const onAway: OpenHow['onAway'] = (away) => {
+      for (const user of users) user.onAway?.(away);
+    };
+    const deps = { clock, cacheKiB, signal: waits.signal, onAway, ...(sinkId === null ? {} : { sinkId }) };
+    const opened: OpenedSink = { opening: openSink(options, deps), users, waits };
     openedByName.set(options.name, opened);
     return opened;
   };
-  const join = async (name: string, opened: OpenedSink, signal: AbortSignal): Promise<SharedSink> => {
-    const user = { signal };
+  const join = async (name: string, opened: OpenedSink, user: SinkUser): Promise<SharedSink> => {
+    const { signal } = user;
     opened.users.add(user);
     const onAbort = (): void => {
       if (![...opened.users].every((each) => each.signal.aborted)) return;
@@ -72,15 +78,15 @@ export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
       throw error;
     }
   };
-  return async (options, { signal, sinkId }) => {
+  return async (options, { sinkId, ...user }) => {
     const { name } = options;
     const known = openedByName.get(name);
     if (known !== undefined) {
-      const shared = await join(name, known, signal);
+      const shared = await join(name, known, user);
       if (await shared.sink.isInPlace()) return shared;
       forget(name, known);
       await shared[Symbol.asyncDispose]();
     }
-    return await join(name, openedByName.get(name) ?? begin(options, sinkId), signal);
+    return await join(name, openedByName.get(name) ?? begin(options, sinkId), user);
   };
 }

@@ -39,6 +39,14 @@ export interface SinkFinding {
   readonly detail: string;
 }
 
+/** The server of a sink cannot be written to for a while. */
+export interface SinkAway {
+  /** Which server, and why; without any secret. */
+  readonly message: string;
+  /** It is tried again for so long before what waits for it fails. */
+  readonly leftMs: number;
+}
+
 export interface OpenHow {
   readonly durability: 'full' | 'normal';
   readonly clock: Clock;
@@ -46,6 +54,8 @@ export interface OpenHow {
   readonly lockTimeoutMs?: number;
   /** Ends every such wait, of the opened sink too. */
   readonly signal?: AbortSignal;
+  /** Called while the opened sink waits for its server, again where the reason changes, and with null when it can be written to again. */
+  readonly onAway?: ((away: SinkAway | null) => void) | undefined;
   /** The sink that must be there already: none is made then, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
   /** Of memory for what was read, at most; 32 MiB where nothing is said. */

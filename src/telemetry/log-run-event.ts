@@ -16,6 +16,7 @@ function levelOf(event: RunEvent): Level {
     case 'sweep-started':
     case 'rows-deleted':
     case 'files-started':
+    case 'sink-back':
       return 'info';
     case 'run-finished':
       return levelByOutcome(event.outcome);
@@ -25,6 +26,7 @@ function levelOf(event: RunEvent): Level {
     case 'throttled':
     case 'deletes-withheld':
     case 'file-set-aside':
+    case 'sink-away':
       return 'warn';
     case 'walk-started':
     case 'walk-sealed':

@@ -125,6 +125,8 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'file-set-aside':
           return each?.files.add(labelText({ connector, entity: event.entity, result: 'failed' }), 1);
         case 'files-started':
+        case 'sink-away':
+        case 'sink-back':
         case 'sweep-started':
         case 'record-confirmed':
         case 'deletes-withheld':

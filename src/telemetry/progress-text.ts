@@ -51,6 +51,11 @@ export function retryText({ code, attempt, attempts, nextAtMs }: Retry, nowMs: n
   return `${failureTexts[code] ?? `Call failed (${code})`}, attempt ${attempt} of ${attempts}, ${next}`;
 }
 
+/** `PostgreSQL at db:5432/sync is read-only (...), trying for another 43 s`. */
+export function sinkAwayText(message: string, leftMs: number): string {
+  return `${message}, ${leftMs > 0 ? `trying for another ${Math.ceil(leftMs / 1000)} s` : 'last try now'}`;
+}
+
 const failureTexts: Partial<Record<ErrorCode, string>> = {
   NETWORK: 'API not reachable',
   TIMEOUT: 'API did not answer in time',
@@ -130,7 +135,8 @@ function totals(progress: Progress, nowMs: number): readonly string[] {
 }
 
 /** Null while calls go through. */
-function waitText({ run, retry, throttledUntilMs }: Progress, nowMs: number): string | null {
+function waitText({ run, retry, throttledUntilMs, sinkAway }: Progress, nowMs: number): string | null {
+  if (sinkAway !== null) return sinkAwayText(sinkAway.message, sinkAway.untilMs - nowMs);
   if (retry !== null) return retryText(retry, nowMs);
   if (throttledUntilMs > nowMs) {
     return `rate-limit wait, next call in ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s`;

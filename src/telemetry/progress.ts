@@ -21,6 +21,8 @@ export interface Progress {
   readonly retry: Retry | null;
   /** Until then the service's rate limit lets no call start. */
   readonly throttledUntilMs: number;
+  /** Null while the sink's server can be written to. */
+  readonly sinkAway: { readonly message: string; readonly untilMs: number } | null;
   /** Walks have ended; the run is looking for deletes. */
   readonly isSweeping: boolean;
   /** Rows asked for because they seem to be gone, and rows marked as deleted. */
@@ -84,6 +86,7 @@ export function startProgress(
     retries: 0,
     retry: null,
     throttledUntilMs: 0,
+    sinkAway: null,
     isSweeping: false,
     confirmed: 0,
     deleted: 0,
@@ -144,6 +147,10 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       const throttledUntilMs = Math.max(progress.throttledUntilMs, nowMs + event.waitMs);
       return { ...progress, throttledUntilMs };
     }
+    case 'sink-away':
+      return { ...progress, sinkAway: { message: event.message, untilMs: nowMs + event.leftMs } };
+    case 'sink-back':
+      return { ...progress, sinkAway: null };
     case 'sweep-started':
       return { ...progress, isSweeping: true };
     case 'record-confirmed':

@@ -2,7 +2,14 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { advanceProgress, startProgress, type Expected } from './progress.ts';
-import { duration, progressLines, progressSummary, retryText, type ProgressStyle } from './progress-text.ts';
+import {
+  duration,
+  progressLines,
+  progressSummary,
+  retryText,
+  sinkAwayText,
+  type ProgressStyle,
+} from './progress-text.ts';
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {
@@ -47,8 +54,9 @@ export function showProgress(
       tell?.(event);
     },
     expect: (expected) => {
-      const { retries, retry, throttledUntilMs, startedAtMs } = progress;
-      progress = { ...startProgress(connector, startedAtMs, expected), retries, retry, throttledUntilMs };
+      const { retries, retry, throttledUntilMs, sinkAway, startedAtMs } = progress;
+      const begun = startProgress(connector, startedAtMs, expected);
+      progress = { ...begun, retries, retry, throttledUntilMs, sinkAway };
     },
     [Symbol.asyncDispose]: async () => {
       if (stop.signal.aborted) return;
@@ -86,6 +94,8 @@ export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRun
   let shownAtMs = -Infinity;
   return (event) => {
     const now = clock.now();
+    if (event.kind === 'sink-away') addLine(sinkAwayText(event.message, event.leftMs));
+    if (event.kind === 'sink-back') addLine('the sink can be written to again');
     const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
     if (isAnswered) {
       if (shownAttempt > 0 && sinceMs !== null) addLine(`API answers again after ${duration(now - sinceMs)}`);

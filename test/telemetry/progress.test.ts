@@ -73,6 +73,24 @@ describe('progress', () => {
     expect(progressSummary(progress, 1000)).toMatch(/, files 2 of 1,200 \(3 KiB, 1 failed\)$/);
   });
 
+  it('says that the sink is away, why, and how long it is still tried', () => {
+    const away = { kind: 'sink-away', message: 'PostgreSQL at db is read-only', leftMs: 58_000 } as const;
+    const progress = play([runStarted({}), retried(1, 250), away]);
+    expect(progressSummary(progress, 10_000)).toMatch(
+      /, PostgreSQL at db is read-only, trying for another 49 s$/,
+    );
+    const back = advanceProgress(progress, { kind: 'sink-back' }, 11_000);
+    expect(progressSummary(back, 11_000)).not.toContain('PostgreSQL');
+    const lines: string[] = [];
+    const tell = tellOutage((line) => lines.push(line), instantClock());
+    tell(away);
+    tell({ kind: 'sink-back' });
+    expect(lines).toEqual([
+      'PostgreSQL at db is read-only, trying for another 58 s',
+      'the sink can be written to again',
+    ]);
+  });
+
   it('measures pages and records a second over the last ten seconds only', () => {
     let progress = startProgress(newsletter, 0);
     for (let ms = 0; ms < 20_000; ms += 100) progress = advanceProgress(progress, fetched, ms);

@@ -15,8 +15,8 @@ export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
  */
 export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Ledger> {
   const { schema } = place;
-  const { clock, durability, signal } = how;
-  const server = openServer({ ...place, durability, ...(signal === undefined ? {} : { signal }) });
+  const { clock, durability, signal, onAway } = how;
+  const server = openServer({ ...place, durability, onAway, ...(signal === undefined ? {} : { signal }) });
   return await disposedOnFailure(server, async () => {
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema, clock);

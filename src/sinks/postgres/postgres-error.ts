@@ -35,6 +35,27 @@ export function failingOf(error: unknown): Failing {
   return code === '' && error instanceof Error && lostTexts.test(error.message) ? 'connection' : 'other';
 }
 
+/** What a `SyncError` of `toSinkError` was made from. */
+export function driverError(error: unknown): unknown {
+  return error instanceof SyncError && error.cause !== undefined ? driverError(error.cause) : error;
+}
+
+/** Why a server cannot be used now, of an error whose `failingOf` is `connection`; to stand behind its name. */
+export function awayText(error: unknown): string {
+  const from = driverError(error);
+  const said = from instanceof Error ? from.message : String(from);
+  switch (codeOf(from)) {
+    case '25006':
+      return `is read-only (${said})`;
+    case '53300':
+      return `has no connection free (${said})`;
+    case '57P03':
+      return `is starting or stopping (${said})`;
+    default:
+      return `cannot be reached (${said})`;
+  }
+}
+
 /** What is handled like a connection that broke. */
 export function lostConnection(why: string): Error {
   return Object.assign(new Error(why), { code: '08006' });
@@ -85,17 +106,13 @@ export function toSinkError(error: unknown, place: string): unknown {
       { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
     );
   }
-  if (code === '53300') {
-    return new SyncError(
-      `PostgreSQL at ${place} has no connection free (${said}). Raise max_connections or the limit of the user or database, or lower connections in the config.`,
-      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
-    );
-  }
   if (failing === 'connection') {
-    return new SyncError(
-      `PostgreSQL at ${place} cannot be reached (${said}). Check the server and the network; what was not committed is read again.`,
-      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
-    );
+    return new SyncError(`PostgreSQL at ${place} ${awayText(error)}. ${awayAdvice(code)}`, {
+      code: 'SINK_FAILED',
+      recovery: 'retry',
+      context,
+      cause: error,
+    });
   }
   if (failing === 'conflict' || code === '57014') {
     return new SyncError(
@@ -109,6 +126,19 @@ export function toSinkError(error: unknown, place: string): unknown {
     context,
     cause: error,
   });
+}
+
+function awayAdvice(code: string): string {
+  switch (code) {
+    case '25006':
+      return 'Name the primary in the url, promote the standby, or set default_transaction_read_only to off.';
+    case '53300':
+      return 'Raise max_connections or the limit of the user or database, or lower connections in the config.';
+    case '57P03':
+      return 'Try again when it accepts connections.';
+    default:
+      return 'Check the server and the network.';
+  }
 }
 
 /** What the server adds to its message quotes the values that it is about. */

@@ -1,6 +1,8 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
+import type { OpenHow } from '../sink-access.ts';
 import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
+import { watchOutage } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
 import { settingSql, txOn, type Tx } from './session.ts';
@@ -12,13 +14,13 @@ export interface Server extends AsyncDisposable {
   readonly place: string;
   /**
    * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and for a minute
-   * where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
+   * (`Outage`) where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
    * not answered has been stored is asked as `work` said with `proveBy`.
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
-  /** Runs `work` again, for a minute, while it fails because the server cannot be reached. */
+  /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
    * From now on called in front of the first transaction after a lost connection: the server may be another one. `look` is given the server
@@ -49,6 +51,7 @@ export interface WriteTx extends Tx {
 export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
   readonly durability: 'full' | 'normal';
   readonly signal?: AbortSignal;
+  readonly onAway?: OpenHow['onAway'];
 }
 
 /** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
@@ -67,11 +70,11 @@ const writeSettings = {
 };
 export const readSettings = settingSql(textSettings, 'transaction');
 const mostConflicts = 5;
-const reconnectMs = 60_000;
 
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
+  const outage = watchOutage(place, options.onAway);
   const mode = options.durability === 'full' ? {} : { synchronous_commit: 'off' };
   const beginning = settingSql({ ...writeSettings, ...mode }, 'transaction');
   /** Since `look` was called last. */
@@ -158,18 +161,20 @@ export function openServer(options: ServerOptions): Server {
     { restart, isLong = false }: TransactHow = {},
     isLooking = false,
   ): Promise<Result> => {
-    const startedMs = performance.now();
+    const mayRetry = outage.begin();
     for (let conflicts = 0, pauseMs = 100; ;) {
       try {
         if (!isLooking) await lookFirst();
         const outcome = await attempt(work, isLooking, isLong);
-        if (outcome.kind === 'committed') return outcome.result;
-        if (await wasStored(outcome.proof, outcome.error)) return outcome.result;
+        if (outcome.kind === 'committed' || (await wasStored(outcome.proof, outcome.error))) {
+          outage.answered('committed');
+          return outcome.result;
+        }
       } catch (error) {
         const failing = failingOf(error);
         conflicts += failing === 'conflict' ? 1 : 0;
-        const isOver = performance.now() - startedMs > reconnectMs || signal?.aborted === true;
-        if (failing === 'other' || conflicts > mostConflicts || (failing === 'connection' && isOver)) {
+        const isOver = failing === 'connection' && (!mayRetry(error) || signal?.aborted === true);
+        if (failing === 'other' || conflicts > mostConflicts || isOver) {
           throw toSinkError(error, place);
         }
       }
@@ -181,12 +186,14 @@ export function openServer(options: ServerOptions): Server {
 
   /** While the connection is lost, or the transaction in question still runs, for a minute. */
   const whileUnanswered = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
-    const startedMs = performance.now();
+    const mayRetry = outage.begin();
     for (;;) {
       try {
-        return await ask();
+        const result = await ask();
+        outage.answered('read');
+        return result;
       } catch (error) {
-        if (failingOf(error) === 'other' || performance.now() - startedMs > reconnectMs) throw error;
+        if (failingOf(error) === 'other' || !mayRetry(error)) throw error;
       }
       await systemClock.sleep(500, signal);
     }
