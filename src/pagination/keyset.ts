@@ -2,8 +2,14 @@ import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
 import { offsetPosition } from './offset-position.ts';
 import { offsetPagination } from './offset.ts';
-import type { PageLengths } from './page-lengths.ts';
-import { type Advance, type PageSeen, type Pagination, floorSecond, timeParam } from './pagination.ts';
+import {
+  type Advance,
+  type Listing,
+  type PageSeen,
+  type Pagination,
+  floorSecond,
+  timeParam,
+} from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
@@ -28,10 +34,14 @@ type KeysetPosition = z.infer<typeof positionSchema>;
  */
 export function keysetPagination(
   rules: OffsetRules,
-  options: { readonly sinceParam: string; readonly sinceMs: number; readonly pageLengths: PageLengths },
+  options: { readonly sinceParam: string; readonly sinceMs: number } & Pick<
+    Listing,
+    'pageLengths' | 'trustsTotal'
+  >,
 ): Pagination {
-  const { sinceParam, pageLengths } = options;
-  const byOffset = offsetPagination(rules, { isOrdered: true, pageLengths, storedRows: 0 });
+  const { sinceParam, pageLengths, trustsTotal } = options;
+  // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
+  const byOffset = offsetPagination(rules, { isOrdered: true, pageLengths, storedRows: 0, trustsTotal });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {
     const fault = faultOf(position, page, sinceParam);

@@ -14,7 +14,7 @@ type Step =
   /** `isMore`: the page shows that the one before it was not the last. */
   | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
 
-/** Answers say nothing about the next page: the walk itself must find out whether it met everything. A total only saves it calls. */
+/** Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it calls, and one above what came puts its end in doubt. */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
   return {
     restsOnOrder: true,
@@ -36,16 +36,23 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
  */
 export function offsetPagination(
   rules: OffsetRules,
-  { pageLengths, isOrdered, storedRows }: Listing,
+  { pageLengths, isOrdered, storedRows, trustsTotal }: Listing,
 ): Pagination {
-  function advance(stored: unknown, page: PageSeen): Advance {
+  function advance(stored: unknown, seen: PageSeen): Advance {
+    const { total: named, ...page } = seen;
+    const lastTotal = trustsTotal ? (named ?? null) : null;
     const before = offsetPosition.parse(stored);
-    const total = before.pages === 0 || before.total === page.total ? (page.total ?? null) : null;
-    const position = { ...before, total };
-    const reached = position.offset + page.marks.length;
+    const total = before.pages === 0 || before.total === lastTotal ? lastTotal : null;
+    const furthest = Math.max(before.furthest, before.offset + page.marks.length);
+    const shown = before.shown + newRecords(before, page);
+    const position = { ...before, total, shown };
     const step = nextStep(position, page);
+    if (step.kind === 'end' && lastTotal !== null && lastTotal > Math.max(shown, furthest)) {
+      const askedAgain = position.hasAskedAgain ? null : askAgain(position, page);
+      if (askedAgain !== null) return { kind: 'continue', position: askedAgain, isFurther: false };
+      return { ...step, doubt: { kind: 'total', total: lastTotal, shown: Math.max(shown, furthest) } };
+    }
     if (step.kind !== 'continue') return step;
-    const furthest = Math.max(position.furthest, reached);
     const isMore = position.before > 0 && (step.isMore ?? false);
     const followed = isMore
       ? noteFollowed(pageLengths, { size: position.size, records: position.before })
@@ -53,7 +60,7 @@ export function offsetPagination(
     return {
       kind: 'continue',
       position: { ...step.position, furthest },
-      isFurther: furthest > position.furthest,
+      isFurther: furthest > before.furthest,
       ...(followed === null ? {} : { followed }),
     };
   }
@@ -144,6 +151,23 @@ export function offsetPagination(
     },
     expired: () => null,
   };
+}
+
+/** Records of the page that are not among those that the walk remembers. */
+function newRecords({ recent }: OffsetPosition, { marks }: PageSeen): number {
+  const known = new Set(recent);
+  return new Set(marks.map(shortMark).filter((mark) => !known.has(mark))).size;
+}
+
+/** What lies behind the last record that came, on a smaller page: a service may fail on large ones. Null where no page is smaller. */
+function askAgain(position: OffsetPosition, page: PageSeen): OffsetPosition | null {
+  const size = Math.floor(position.size / 2);
+  if (size < 1) return null;
+  const again = { ...position, size, before: 0, hasAskedAgain: true };
+  if (page.marks.length === 0 && position.pages === 0) return again;
+  const offset = position.offset + page.marks.length;
+  const passed = page.marks.length === 0 ? again : { ...stepForward(again, page), before: 0 };
+  return { ...passed, offset, expected: 0, overlap: Math.min(fullOverlap, offset), isProbe: true };
 }
 
 /** The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total could be older than its rows. */

@@ -27,8 +27,8 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
 export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
-  const full = (storedRows: number): Pagination =>
-    styleOf(pagination).walk({ isOrdered, pageLengths, storedRows });
+  const listing = { isOrdered, pageLengths, trustsTotal: true };
+  const full = (storedRows: number): Pagination => styleOf(pagination).walk({ ...listing, storedRows });
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);
   }
@@ -37,7 +37,7 @@ export function paginationOf(entity: Entity, reading: Reading, pageLengths: Page
     case 'keyset':
       // The definition was checked: keyset stands on paging by offset alone, newest first on page tokens.
       return pagination.kind === 'offset'
-        ? keysetPagination(pagination, { sinceParam: incremental.sinceParam, sinceMs, pageLengths })
+        ? keysetPagination(pagination, { ...listing, sinceParam: incremental.sinceParam, sinceMs })
         : full(0);
     case 'since':
       return sincePagination(full(0), { sinceParam: incremental.sinceParam, sinceMs });

@@ -25,6 +25,8 @@ export interface Listing {
   readonly pageLengths: PageLengths;
   /** Rows of it that are stored; 0 where an incremental walk shows less than there is. */
   readonly storedRows: number;
+  /** False: what its answers name as total is not used for anything. */
+  readonly trustsTotal: boolean;
 }
 
 export interface PageAnswer {

@@ -26,7 +26,7 @@ const secondMs = Date.UTC(2026, 4, 1, 10);
 function keyset() {
   return keysetPagination(
     { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: 30, totalKeys: [] },
-    { sinceParam: 'since', sinceMs: secondMs - 59_500, pageLengths: new Map() },
+    { sinceParam: 'since', sinceMs: secondMs - 59_500, pageLengths: new Map(), trustsTotal: true },
   );
 }
 

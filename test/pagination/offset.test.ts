@@ -41,6 +41,7 @@ function walk(
       isOrdered: options.isOrdered ?? true,
       pageLengths: options.pageLengths ?? new Map(),
       storedRows: options.storedRows ?? 0,
+      trustsTotal: true,
     },
   );
   const seen = new Set<string>();
