@@ -1,15 +1,14 @@
 import { SyncError } from '../core/errors.ts';
-
-const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+import { noSpaceText, saysFull } from '../sinks/full-disk.ts';
 
 /** Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else is given back as it came. */
 export function toFileError(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);
   const context = { file, cause: code };
-  if (fullCodes.has(code)) {
+  if (saysFull(code)) {
     return new SyncError(
-      `No space is left to write ${file} (${code}); nothing of this publication is visible. Free space and publish again.`,
+      `${noSpaceText(file, code)}; nothing of this publication is visible. Free space and publish again.`,
       { code: 'TARGET_FAILED', recovery: 'retry', context, cause: error },
     );
   }

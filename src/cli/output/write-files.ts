@@ -25,7 +25,7 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: 'no permission (EACCES)',
   EPERM: 'no permission (EPERM)',
   EROFS: 'the file system is read-only (EROFS)',
-  ENOSPC: 'no space is left (ENOSPC)',
+  ENOSPC: 'no space is left on its disk (ENOSPC)',
   EISDIR: 'it is a folder, expected a file (EISDIR)',
   ENOENT: 'its folder cannot be created (ENOENT)',
 };

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type Database from 'better-sqlite3';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { noSpaceText } from '../../sinks/full-disk.ts';
 import { storageFailure } from '../../sinks/ledger/sink-error.ts';
 import { type Lock, takeLock } from '../../sinks/ledger/lock.ts';
 import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
@@ -157,7 +158,7 @@ export function toStateError(error: unknown, file: string): unknown {
   }
   if (isFull) {
     return new SyncError(
-      `No space is left for the service's data in ${file}; nothing of the last change was stored. Free space and try again.`,
+      `${noSpaceText(file, code)}; nothing of the last change to the service's data was stored. Free space and try again.`,
       { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
     );
   }

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
+import { noSpaceText, saysFull } from '../full-disk.ts';
 import { createPrivateDirectory, hasCode } from '../ledger/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
@@ -97,15 +98,13 @@ function linkError(folder: string): SyncError {
   );
 }
 
-const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
-
 /** Says what a failure of the file system means for the files kept below `folder`. Anything else is given back as it came. */
 function toFileError(error: unknown, folder: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);
-  if (fullCodes.has(code)) {
+  if (saysFull(code)) {
     return new SyncError(
-      `No space is left for the files in ${folder}; what was being written is removed. Free space and sync again.`,
+      `${noSpaceText(folder, code)}; what was being written is removed. Free space and sync again.`,
       { code: 'SINK_FULL', recovery: 'retry', context: { folder, cause: code }, cause: error },
     );
   }

@@ -73,6 +73,13 @@ function fileSink(id: string, ledger: Ledger): Sink {
     checkEpoch(ledger, held);
     return held;
   };
+  const reading = <Result>(read: () => Result): Result => {
+    try {
+      return read();
+    } catch (error) {
+      throw toSinkError(error, ledger.file);
+    }
+  };
   const release = (lease: Lease): void => {
     const held = heldByLease.get(lease);
     if (held === undefined) return;
@@ -106,29 +113,33 @@ function fileSink(id: string, ledger: Ledger): Sink {
       return lease;
     },
     startRun: async (lease, plan) => await startRun(ledger, heldOf(lease), plan),
-    nextPartitions: async (lease, limit) => {
-      const { connector, run } = checked(lease);
-      if (run === null) return [];
-      const { partitions } = ledger;
-      const next = run.isStalestFirst ? partitions.stalest : partitions.deepest;
-      const ready = next(connector, run.window, limit);
-      return ready.map((partition) => ({ ...partition, storedRows: storedRows(run.tables, partition) }));
-    },
+    nextPartitions: async (lease, limit) =>
+      reading(() => {
+        const { connector, run } = checked(lease);
+        if (run === null) return [];
+        const { partitions } = ledger;
+        const next = run.isStalestFirst ? partitions.stalest : partitions.deepest;
+        const ready = next(connector, run.window, limit);
+        return ready.map((partition) => ({ ...partition, storedRows: storedRows(run.tables, partition) }));
+      }),
     commit: async (lease, pages) => await commitPages(ledger, heldOf(lease), pages),
     setAside: async (lease, { partition, run }, why) =>
       await inLease(lease, run, (commit) => setWalkAside(commit, partition, why)),
     finish: async (lease, run, report) => await finishRun(ledger, heldOf(lease), run, report),
     findLeftovers: async (lease) => await findLeftovers(ledger, heldOf(lease)),
-    left: async (lease) => {
-      const { connector, run } = checked(lease);
-      if (run === null) return [];
-      const scope = boundScope({ connector, window: run.window, entities: [...run.entities] });
-      return ledger.partitions.left.all(scope);
-    },
+    left: async (lease) =>
+      reading(() => {
+        const { connector, run } = checked(lease);
+        if (run === null) return [];
+        const scope = boundScope({ connector, window: run.window, entities: [...run.entities] });
+        return ledger.partitions.left.all(scope);
+      }),
     lostRows: async (lease) =>
-      [...(checked(lease).run?.tables ?? [])]
-        .map(([entity, { table }]) => ({ entity, rows: table.lost() }))
-        .filter(({ rows }) => rows > 0),
+      reading(() =>
+        [...(checked(lease).run?.tables ?? [])]
+          .map(([entity, { table }]) => ({ entity, rows: table.lost() }))
+          .filter(({ rows }) => rows > 0),
+      ),
     pause: async (connector, { since, reason }) =>
       await inLedger(ledger, () => void ledger.pauses.pause.run(connector, since, reason)),
     resume: async (connector) =>

@@ -9,6 +9,7 @@ import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import { dropGuests } from './deletes/sweep-rows.ts';
 import { standing } from '../decisions/standing.ts';
 import { dropSeen } from './store-rows.ts';
+import { storageFailure, toSinkError } from './sink-error.ts';
 import { inRun } from './transact.ts';
 
 /** Ends the run: closes what grew, stores the report, prunes. Throws ACCOUNTING, with the run stored as `failed`, where report and ledger differ. */
@@ -37,10 +38,18 @@ export async function finishRun(
     return wrong;
   });
   held.run = null;
-  // Moves the log into the file as far as no reader uses it; never waits for a reader.
-  ledger.db.pragma('wal_checkpoint(PASSIVE)');
+  foldLog(ledger);
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
+  }
+}
+
+/** Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, all is in the log: the run has ended well. */
+function foldLog({ db, file }: Ledger): void {
+  try {
+    db.pragma('wal_checkpoint(PASSIVE)');
+  } catch (error) {
+    if (storageFailure(error)?.isFull !== true) throw toSinkError(error, file);
   }
 }
 

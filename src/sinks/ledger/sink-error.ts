@@ -1,8 +1,7 @@
 import Database from 'better-sqlite3';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-
-const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
+import { noSpaceText, saysFull } from '../full-disk.ts';
 
 /** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
 export function toSinkError(error: unknown, file: string): unknown {
@@ -11,7 +10,7 @@ export function toSinkError(error: unknown, file: string): unknown {
   const { code } = failure;
   if (failure.isFull) {
     return new SyncError(
-      `No space is left for the sink at ${file}; nothing of the last commit was stored. Free space and sync again.`,
+      `${noSpaceText(file, code)}; nothing of the last commit was stored. Free space and sync again.`,
       { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
     );
   }
@@ -55,7 +54,7 @@ export function storageFailure(error: unknown): StorageFailure | null {
   if (!(error instanceof Database.SqliteError) && !('syscall' in error)) return null;
   const { code, message } = error;
   const reason = message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
-  return { code, isFull: fullCodes.has(code), reason };
+  return { code, isFull: saysFull(code), reason };
 }
 
 /** How a sink waits while another program holds the write lock of its file. */

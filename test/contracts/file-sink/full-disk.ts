@@ -1,16 +1,20 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {
+  entityReport,
   identity,
   member,
+  members,
   membersTable,
   news,
   onlyPartition,
   page,
+  report,
+  sealed,
   type SinkKind,
   type Started,
 } from '../sink/fixture.ts';
@@ -74,8 +78,30 @@ export function fullDisk(kind: SinkKind): void {
     expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset);
     expect((await onlyPartition(sink, lease)).position).toEqual({ kind: 'offset', offset: offset - 100 });
 
+    await expect(commit(offset)).rejects.toThrow(/No space is left for .*; .* free on its disk\)/);
     execFileSync('mount', ['-o', 'remount,size=64m', folder]);
     await commit(offset);
     expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset + 100);
+  });
+  it('ends a run well on a disk that has room for its end, and none to fold the log into the file', async ({
+    skip,
+  }) => {
+    const folder = join(bench().folder, 'disk');
+    skip(!mountDisk(folder, '6m'), 'a tmpfs cannot be mounted here');
+    mounted = folder;
+    sink = await kind.open(folder, { clock: bench().clock });
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const records = Array.from({ length: 600 }, (_, row) => member(String(row), 'n'.repeat(2_000)));
+    await sink.commit(started.lease, [page(started, id, records, { seal: sealed })]);
+    const { bavail, bsize } = statfsSync(folder);
+    writeFileSync(join(folder, 'ballast'), Buffer.alloc(bavail * bsize - 256 * 1_024));
+    const counts = { fetched: 600, inserted: 600 };
+    await sink.finish(
+      started.lease,
+      started.run,
+      report(started, { entities: [entityReport(members, counts)] }),
+    );
+    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(600);
   });
 }

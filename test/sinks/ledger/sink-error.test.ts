@@ -40,6 +40,14 @@ it('a database that may not grow is SINK_FULL for now', ({ folder }) => {
   expect(failure).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
 });
 
+it('a full disk is told with the place, what is free there, and what to do', ({ folder }) => {
+  const file = join(folder, 'not-there', 'a.db');
+  const full = Object.assign(new Error('no space'), { code: 'ENOSPC', syscall: 'write' });
+  expect(String(toSinkError(full, file))).toMatch(
+    /No space is left for \S+\/not-there\/a\.db \(ENOSPC; [\d.]+ [KMGT]iB free on its disk\); .*Free space and sync again\.$/,
+  );
+});
+
 it('a failed system call is SINK_FAILED and keeps its cause', ({ folder }) => {
   const failure = failureOf(() => openSync(join(folder, 'none', 'a'), 'r'));
   expect(failure).toMatchObject({ code: 'SINK_FAILED', recovery: 'stop', cause: { code: 'ENOENT' } });
