@@ -103,6 +103,7 @@ export function buildAction(file: ActionFile): Action {
     params: new Map(Object.entries(file.params).map(([name, param]) => [name, buildParam(param)])),
     key: new Map(Object.entries(file.key)),
     file: 'file' in file ? file.file : null,
+    isDirectOnly: 'direct' in file && file.direct,
   };
 }
 
@@ -162,7 +163,7 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
- * and a total only saves calls: a change of these does not cause a new full read. Of `upstream` only the requests of the entities count.
+ * a total only saves calls, and who offers an action says nothing about records: a change of these does not cause a new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({
   entities,
@@ -174,10 +175,12 @@ function whatReadingDependsOn({
 }: DefinitionFile): object {
   const read = Object.entries(entities).map(([name, entity]) => {
     const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
-    const { addedLater: _addedLater, pagination, ...written } = more;
+    const { addedLater: _addedLater, pagination, actions, ...written } = more;
+    const { direct: _direct, ...get } = { direct: false, ...actions.get };
     const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
     const { totalKeys: _totalKeys, ...paging } = { totalKeys: [], ...pagination };
-    return [name, { ...counted, pagination: paging }] as const;
+    const offered = actions.get === undefined ? actions : { ...actions, get };
+    return [name, { ...counted, actions: offered, pagination: paging }] as const;
   });
   return {
     ...rest,

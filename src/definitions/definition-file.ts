@@ -14,7 +14,7 @@ export function definitionFile(): ReturnType<typeof makeSchema> {
 
 export type DefinitionFile = z.infer<ReturnType<typeof makeSchema>>;
 export type EntityFile = DefinitionFile['entities'][string];
-export type ActionFile = NonNullable<EntityFile['actions']['list' | 'download']>;
+export type ActionFile = NonNullable<EntityFile['actions']['list' | 'get' | 'download']>;
 export type ParamFile = ActionFile['params'][string];
 
 function makeSchema() {
@@ -48,6 +48,7 @@ function makeSchema() {
     key: z.record(z.string(), z.string()).default({}),
   };
   const action = strictObject(actionShape);
+  const get = strictObject({ ...actionShape, direct: z.boolean().default(false) });
   const download = strictObject({
     ...actionShape,
     file: strictObject({
@@ -178,7 +179,7 @@ function makeSchema() {
     searchable: z.record(z.string(), searchable).default({}),
     actions: strictObject({
       list: action.optional(),
-      get: action.optional(),
+      get: get.optional(),
       context_store_search: action.optional(),
       download: download.optional(),
     }),

@@ -112,6 +112,8 @@ export interface Action {
   readonly key: ReadonlyMap<string, string>;
   /** `download` only: what a record says about its file. */
   readonly file: FileFields | null;
+  /** The service itself has it, and a Connector Execution API does not: see `servedDefinition`. */
+  readonly isDirectOnly: boolean;
 }
 
 /** Fields of a record that describe its file; null where the record does not say. */

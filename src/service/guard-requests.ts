@@ -18,7 +18,7 @@ interface GuardOptions {
 const principals = new WeakMap<FastifyRequest, Principal>();
 
 /**
- * Looks at every request before its body is read, unknown paths included: Host (421), media type (415), bearer (401),
+ * Looks at every request before its body is read, unknown paths included: Host (400 for several, 421), media type (415), bearer (401),
  * organization (403), rate (429). A page in a browser that was led here by DNS tricks fails the first, a form the second;
  * without CORS headers it cannot read an answer anyway. Requests without a known token share one rate per address.
  */
@@ -59,6 +59,11 @@ function pathOf(request: FastifyRequest): string {
 }
 
 function checkHost(request: FastifyRequest, allowedHosts: ReadonlySet<string>): void {
+  // Node keeps the first of several; a proxy in front may have judged another one (RFC 9112, section 3.2).
+  const named = request.raw.rawHeaders.filter((one, at) => at % 2 === 0 && one.toLowerCase() === 'host');
+  if (named.length > 1) {
+    throw new ApiError(400, `Expected one Host header, got ${named.length}.`, { errorCode: 'repeated_host' });
+  }
   const host = (request.headers.host ?? '')
     .toLowerCase()
     .replace(/:(\d{1,5})$/, (whole, port) => (Number(port) <= 65_535 ? '' : whole));

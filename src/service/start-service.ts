@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
+import { servedDefinition } from '../definitions/served-definition.ts';
 import type { OnFailure } from './answer-errors.ts';
 import { guardRequests } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
@@ -98,7 +99,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...options.limits,
   };
   const data = options.data ?? null;
-  const { definitions, providers } = options;
+  const { providers } = options;
+  const definitions = new Map([...options.definitions].map(([name, one]) => [name, servedDefinition(one)]));
   // What is opened is closed in the opposite order, also when a later step of the start fails.
   let stateToClose: ServiceState | null = null;
   const opened: (() => Promise<void>)[] = [
@@ -155,7 +157,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       limits,
       clock,
     });
-    const reference = makeReference(apiEndpoints, options.definitions.values());
+    const reference = makeReference(apiEndpoints, definitions.values());
     const latencyMs = options.latencyMs ?? 0;
     const api = { state, definitions, connectors, reference, clock, latencyMs };
     registerEndpoints(server, apiEndpoints, { api, calls });

@@ -10,7 +10,7 @@ import { ApiError } from './api-error.ts';
 import type { ProvidedConnector, Provider, Providers } from './provider.ts';
 
 export interface UpstreamProvidersOptions {
-  /** Host names that may lead to private addresses, over plain http and on any port as well. */
+  /** As of `UpstreamTransportOptions`. */
   readonly allowHosts: readonly string[];
   readonly clock?: Clock;
 }
@@ -171,7 +171,8 @@ const unusable: ReadonlySet<FailureReason> = new Set([
 
 function refusal({ reason, text }: UpstreamFailure): ApiError {
   if (reason === 'address') {
-    const advice = 'To allow it, start this server with --allow-upstream-host and its name.';
+    const advice =
+      'To allow it, start this server with --allow-upstream-host and its name (host:port where the port is not that of baseUrl).';
     return new ApiError(502, `${text}. ${advice}`, { errorCode: 'upstream_unusable' });
   }
   return unusable.has(reason)

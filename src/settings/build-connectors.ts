@@ -1,5 +1,6 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
+import { servedDefinition } from '../definitions/served-definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
@@ -87,7 +88,7 @@ function buildConnector(
   if (!isNamed || address === null || sink === undefined) return null;
   return {
     name,
-    definition,
+    definition: address.kind === 'direct' ? definition : servedDefinition(definition),
     address,
     sink,
     schedule,

@@ -62,13 +62,22 @@ function otherWays({ credentials }: Definition, title: string | undefined): stri
   return others.length === 0 ? 'another way to sign in' : others.join(' or ');
 }
 
-const hostName = /^(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])$/;
+const hostAndPort = /^([a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/;
 
-/** Lower case, as names of hosts are compared. */
+/** `host` or `host:port`, spelled as hosts are in parsed addresses; null for anything else. */
+export function allowedHost(text: string): string | null {
+  const [, host, port] = hostAndPort.exec(text.toLowerCase()) ?? [];
+  if (host === undefined || !URL.canParse(`http://${host}`)) return null;
+  const { hostname } = new URL(`http://${host}`);
+  if (port === undefined) return hostname;
+  return Number(port) >= 1 && Number(port) <= 65_535 ? `${hostname}:${Number(port)}` : null;
+}
+
 export function buildAllowedHosts(names: readonly string[], note: Note): readonly string[] {
-  for (const [index, name] of names.entries()) {
-    if (hostName.test(name.toLowerCase())) continue;
-    note(['allowUpstreamHosts', index], 'expected the name of a host, without scheme, port and path');
-  }
-  return names.map((name) => name.toLowerCase());
+  return names.flatMap((name, index) => {
+    const host = allowedHost(name);
+    if (host !== null) return [host];
+    note(['allowUpstreamHosts', index], 'expected host or host:port, without scheme and path');
+    return [];
+  });
 }

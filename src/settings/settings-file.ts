@@ -205,7 +205,7 @@ export const settingsFile = strictObject({
   api: api.optional().meta({ description: 'Not needed where every connector has credentials of its own' }),
   allowUpstreamHosts: z.array(z.string().min(1)).default([]).meta({
     description:
-      'Names of hosts that connectors with credentials may reach at private addresses, over plain http and on any port as well',
+      'Hosts that connectors with credentials may reach at private addresses: host, by the scheme and port of the baseUrl of their definition; host:port, at this port too',
   }),
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),

@@ -70,6 +70,8 @@ export async function askForJson(
 export interface Elsewhere {
   readonly kind: 'elsewhere';
   readonly url: URL;
+  /** The definition's own address, which answered so. */
+  readonly base: URL;
 }
 
 /** Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay behind. */
@@ -86,7 +88,7 @@ export async function askForFile(
     if ('read' in answer) return heldBy(keep(), answer);
     const location = isRedirect(answer.status) ? answer.header('location') : null;
     if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, options);
-    return { kind: 'elsewhere', url: new URL(location, wire.url.href) };
+    return { kind: 'elsewhere', url: new URL(location, wire.url.href), base: wire.base };
   });
 }
 

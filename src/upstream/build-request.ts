@@ -72,6 +72,8 @@ export function buildRequest({ base, request, call, signature }: RequestParts): 
   const isPost = request.method === 'POST';
   return {
     url,
+    base,
+    namedBy: 'definition',
     method: request.method,
     headers: { ...headers, ...(isPost ? { 'content-type': 'application/json' } : {}), ...signature.headers },
     body: isPost ? stringifyParams(body) : null,

@@ -19,6 +19,11 @@ export function buildAddress(template: Template, variables: ReadonlyMap<string, 
   return url;
 }
 
+/** The address with an invented host where that has names: for its scheme and its port. */
+export function withoutNames(template: Template): URL {
+  return new URL(template.map((part) => (part.kind === 'text' ? part.text : 'x')).join(''));
+}
+
 function isAt(url: URL, host: string): boolean {
   return (
     // A value that is empty leaves a label out.

@@ -1,6 +1,7 @@
 import { createGunzip } from 'node:zlib';
 import { pipeline, Readable } from 'node:stream';
 import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
+import { AddressRefusedError } from '../http/guard-address.ts';
 import { dispositionName } from '../http/disposition-name.ts';
 import { askForFile, askForJson, isRedirect, type Asked, type AskOptions } from './ask-upstream.ts';
 import { failureOfError } from './failure-of-error.ts';
@@ -14,7 +15,7 @@ const mostHops = 5;
 
 /**
  * The file of a record. Where the service's answer leads elsewhere, by a redirect or an address in its JSON, that is followed without credentials,
- * and each hop is judged like every address. Rejects with `UpstreamFailure`, and with the signal's reason.
+ * to the service's own origin and to public addresses only. Rejects with `UpstreamFailure`, and with the signal's reason.
  */
 export async function downloadFile(
   asked: Asked,
@@ -29,14 +30,17 @@ export async function downloadFile(
       const text = `${answer.url.host} names no address of the file`;
       throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status: answer.status });
     }
-    return await followTo(new URL(address), asked, options, signal);
+    return await followTo(new URL(address), answer.url, asked, options, signal);
   }
   const found = await askForFile(asked, options, signal);
-  return 'read' in found ? fileOf(found, 'the service') : await followTo(found.url, asked, options, signal);
+  return 'read' in found
+    ? fileOf(found, 'the service')
+    : await followTo(found.url, found.base, asked, options, signal);
 }
 
 async function followTo(
   start: URL,
+  base: URL,
   asked: Asked,
   options: AskOptions,
   signal: AbortSignal,
@@ -46,8 +50,10 @@ async function followTo(
     const { timeoutMs, maxBodyBytes } = asked.request;
     const headers = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'connector-sync' };
     try {
-      const request = { url, method: 'GET', headers, body: null, timeoutMs, maxBodyBytes } as const;
-      const answer = await options.transport.open(request, signal);
+      const answer = await options.transport.open(
+        { url, base, namedBy: 'answer', method: 'GET', headers, body: null, timeoutMs, maxBodyBytes },
+        signal,
+      );
       if ('read' in answer) return fileOf(answer, url.host);
       const location = isRedirect(answer.status) ? answer.header('location') : null;
       if (location === null || !URL.canParse(location, url.href)) {
@@ -60,11 +66,18 @@ async function followTo(
       url = new URL(location, url.href);
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof AddressRefusedError) throw notFollowed(error);
       throw failureOfError(error, url.host) ?? error;
     }
   }
   const text = `the address of the file redirects more than ${mostHops} times`;
   throw new UpstreamFailure('refused', text, { reason: 'redirect' });
+}
+
+/** Not `address`, which ends a run and advises to allow the host: one record's file must not be able to do either. */
+function notFollowed({ message }: AddressRefusedError): UpstreamFailure {
+  const text = `${message}; the address of a file must be public, or the service's own`;
+  return new UpstreamFailure('refused', text, { reason: 'otherOrigin' });
 }
 
 function fileOf(stream: WireStream, host: string): UpstreamFile {

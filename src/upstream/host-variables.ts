@@ -6,6 +6,7 @@ import type {
   PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { withoutNames } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';
 import { afterLast, credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { failureOfError } from './failure-of-error.ts';
@@ -96,7 +97,16 @@ async function lookUpHost(
   const headers = { accept: 'application/json', 'user-agent': 'connector-sync', ...signature.headers };
   try {
     const answer = await transport.send(
-      { url, method: 'GET', headers, body: null, timeoutMs, maxBodyBytes },
+      {
+        url,
+        base: withoutNames(upstream.baseUrl),
+        namedBy: 'definition',
+        method: 'GET',
+        headers,
+        body: null,
+        timeoutMs,
+        maxBodyBytes,
+      },
       signal,
     );
     const isOk = answer.status >= 200 && answer.status < 300;

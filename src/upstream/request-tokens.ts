@@ -3,6 +3,7 @@ import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { CredentialValue, RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
+import { withoutNames } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { failureOfError } from './failure-of-error.ts';
 import { readFailure } from './read-failure.ts';
@@ -47,6 +48,8 @@ export async function requestTokens(call: TokenCall): Promise<NewTokens> {
   };
   const request = {
     url,
+    base: withoutNames(call.upstream.baseUrl),
+    namedBy: 'definition',
     method: 'POST',
     headers: {
       accept: 'application/json',

@@ -1,17 +1,11 @@
-import { isIP } from 'node:net';
 import { Agent } from 'undici';
 import { startDeadline } from '../http/deadline.ts';
-import {
-  AddressRefusedError,
-  guardedLookup,
-  isPublicAddress,
-  type ResolveHost,
-} from '../http/guard-address.ts';
+import { guardedLookup, type ResolveHost } from '../http/guard-address.ts';
 import { readBody, readStart, UnreadableBodyError } from '../http/read-body.ts';
 import { watchPace, type PaceLimits } from '../http/stream-body.ts';
+import { isAllowed, judgePublic, judgeUrl, type NamedAddress } from './judge-url.ts';
 
-export interface WireRequest {
-  readonly url: URL;
+export interface WireRequest extends NamedAddress {
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
@@ -52,10 +46,7 @@ export interface UpstreamTransport extends AsyncDisposable {
 }
 
 export interface UpstreamTransportOptions {
-  /**
-   * Host names that may lead to any address, over plain http and on any port as well. All others must be reached by https, on its own port,
-   * at addresses of the public internet.
-   */
+  /** Hosts, and ports of hosts, that may lead to any address: see `isAllowed`. All others must be public, and are reached by https on its own port. */
   readonly allowHosts: readonly string[];
   /** How names are resolved; tests give another. */
   readonly resolve?: ResolveHost;
@@ -81,24 +72,22 @@ type Response = Awaited<ReturnType<Agent['request']>>;
 export function openUpstreamTransport(options: UpstreamTransportOptions): UpstreamTransport {
   const limits = { ...defaultLimits, ...options.limits };
   const allowed = new Set(options.allowHosts.map((name) => name.toLowerCase()));
-  const judge = (address: string, hostname: string): void => {
-    if (allowed.has(hostname.toLowerCase()) || isPublicAddress(address)) return;
-    throw new AddressRefusedError(
-      `the host ${hostname} leads to ${address}, which is no address of the public internet; allow the host by name if that is meant`,
-    );
-  };
-  const agent = new Agent({
-    // The gate of each credential bounds its calls. A limit here would let one account keep the others waiting.
-    connections: null,
-    pipelining: 1,
-    connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(judge, options.resolve) },
-    // The deadline of each request ends it first; only the body of a stream has none.
-    headersTimeout: 0,
-    bodyTimeout: limits.bodyTimeoutMs,
-    keepAliveTimeout: 4_000,
-    keepAliveMaxTimeout: 10_000,
-    maxHeaderSize: limits.maxHeaderBytes,
-  });
+  const agentWith = (judge: typeof judgePublic): Agent =>
+    new Agent({
+      // The gate of each credential bounds its calls. A limit here would let one account keep the others waiting.
+      connections: null,
+      pipelining: 1,
+      connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(judge, options.resolve) },
+      // The deadline of each request ends it first; only the body of a stream has none.
+      headersTimeout: 0,
+      bodyTimeout: limits.bodyTimeoutMs,
+      keepAliveTimeout: 4_000,
+      keepAliveMaxTimeout: 10_000,
+      maxHeaderSize: limits.maxHeaderBytes,
+    });
+  // A lookup knows only the host. Two agents: a host that is allowed at one port must not be reached at another one.
+  const publicAgent = agentWith(judgePublic);
+  const allowedAgent = agentWith(() => undefined);
 
   /** The request's head is there; the time limit holds until `read` calls `begun` or has ended. */
   const exchange = async <T>(
@@ -107,7 +96,8 @@ export function openUpstreamTransport(options: UpstreamTransportOptions): Upstre
     read: (response: Response, begun: () => void) => Promise<T>,
   ): Promise<T> => {
     signal.throwIfAborted();
-    judgeUrl(request.url, allowed, judge);
+    const agent = isAllowed(request, allowed) ? allowedAgent : publicAgent;
+    judgeUrl(request.url, agent === allowedAgent);
     const deadline = startDeadline(request.timeoutMs, signal);
     try {
       const response = await agent.request({
@@ -146,25 +136,9 @@ export function openUpstreamTransport(options: UpstreamTransportOptions): Upstre
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a pending call must not keep the process alive.
-      if (!agent.destroyed) await agent.destroy();
+      for (const agent of [publicAgent, allowedAgent]) if (!agent.destroyed) await agent.destroy();
     },
   };
-}
-
-/** A literal address is connected to without a lookup, so it is judged here. */
-function judgeUrl(
-  url: URL,
-  allowed: ReadonlySet<string>,
-  judge: (address: string, hostname: string) => void,
-): void {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (url.username !== '' || url.password !== '') {
-    throw new AddressRefusedError('an address must not hold a user name or password');
-  }
-  if (!allowed.has(host) && (url.protocol !== 'https:' || url.port !== '')) {
-    throw new AddressRefusedError(`the host ${host} may be reached by https on its own port only`);
-  }
-  if (isIP(host) !== 0) judge(host, host);
 }
 
 async function receiveWhole(response: Response, maxBytes: number): Promise<WireAnswer> {

@@ -125,6 +125,8 @@ it.each([
   ['--refresh', '0s', 'expected a duration such as'],
   ['--refresh', '100d', 'expected 1s to 24d'],
   ['--allow-host', 'api.example:80', 'expected a host name or an address without a port'],
+  ['--allow-upstream-host', 'http://tickets.internal', 'expected host or host:port'],
+  ['--allow-upstream-host', 'tickets.internal:70000', 'expected host or host:port'],
   ['--rate-limit', '0', 'expected a whole number from 1'],
   ['--rate-limit', '1e3', 'expected a whole number from 0 to 1000000'],
   ['--data', '', 'expected the path of a folder'],

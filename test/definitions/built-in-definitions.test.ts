@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition, Entity, Param } from '../../src/definitions/definition.ts';
+import { servedDefinition } from '../../src/definitions/served-definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import {
@@ -27,7 +28,8 @@ describe.each([
   it.each(Object.entries(specified))(
     'declares exactly the fields, actions and parameters of %s',
     (entity, spec) => {
-      expect(asSpecified(entityOf(name, entity))).toEqual(sorted(withSince(entity, spec)));
+      const offered = servedDefinition(definition(name));
+      expect(asSpecified(entityOf(offered, entity))).toEqual(sorted(withSince(entity, spec)));
     },
   );
 });
@@ -90,14 +92,14 @@ describe('the email-marketing definition', () => {
       'campaigns campaign_id<-id inject campaign_id<-campaign_id',
     ],
   ])('identifies %s by %j and finds it by its parent', (name, key, parent) => {
-    const entity = entityOf('email-marketing', name);
+    const entity = entityOf(definition('email-marketing'), name);
     expect(entity.key).toEqual(key);
     expect(entity.parents.map(describeParent).join('; ')).toBe(parent);
     expect(entity.ignored).toEqual(new Set(['_links']));
   });
 
   it('takes no change of the stats of a list for a change of the list', () => {
-    const { table, ignored, volatile } = entityOf('email-marketing', 'lists');
+    const { table, ignored, volatile } = entityOf(definition('email-marketing'), 'lists');
     const prepare = compilePrepare({ table, ignored, volatile, explodedField: null });
     const hashOf = (record: JsonObject): string => {
       const prepared = prepare({ id: 'l1', name: 'News', ...record }, {});
@@ -111,7 +113,7 @@ describe('the email-marketing definition', () => {
 
   it('asks only for campaigns that were sent', () => {
     for (const name of ['email_activity', 'unsubscribes']) {
-      expect(entityOf('email-marketing', name).parents[0]?.when).toEqual([
+      expect(entityOf(definition('email-marketing'), name).parents[0]?.when).toEqual([
         { kind: 'in', field: 'status', values: ['sent', 'sending'] },
         { kind: 'present', field: 'send_time' },
       ]);
@@ -119,7 +121,7 @@ describe('the email-marketing definition', () => {
   });
 
   it('gives activity events a table of their own and takes the array out of the parent row', () => {
-    const { table, explodedTable } = entityOf('email-marketing', 'email_activity');
+    const { table, explodedTable } = entityOf(definition('email-marketing'), 'email_activity');
     expect(table.columns.map(({ name }) => name)).not.toContain('activity');
     expect(explodedTable?.entity).toBe('email_activity_events');
     expect(explodedTable?.key).toEqual([
@@ -182,7 +184,7 @@ describe('the workspace-notes definition', () => {
       ['pages', 'page'],
       ['data_sources', 'data_source'],
     ] as const) {
-      const entity = entityOf('workspace-notes', name);
+      const entity = entityOf(definition('workspace-notes'), name);
       expect(entity.fixedParams).toEqual({ filter: { property: 'object', value } });
       expect(entity.only).toEqual({ field: 'object', value });
       expect(entity.order?.params).toEqual({
@@ -192,7 +194,7 @@ describe('the workspace-notes definition', () => {
   });
 
   it('walks the blocks of a page as a tree and fills in where a block stands', () => {
-    const blocks = entityOf('workspace-notes', 'blocks');
+    const blocks = entityOf(definition('workspace-notes'), 'blocks');
     expect(blocks.parents.map(describeParent)).toEqual(['pages block_id<-id inject page_id<-block_id']);
     expect(blocks.recursive).toMatchObject({
       param: 'block_id',
@@ -210,7 +212,10 @@ describe('the workspace-notes definition', () => {
 
   it('finds comments by pages, and by blocks only when asked to', () => {
     expect(
-      entityOf('workspace-notes', 'comments').parents.map(({ entity, byDefault }) => [entity, byDefault]),
+      entityOf(definition('workspace-notes'), 'comments').parents.map(({ entity, byDefault }) => [
+        entity,
+        byDefault,
+      ]),
     ).toEqual([
       ['pages', true],
       ['blocks', false],
@@ -242,8 +247,8 @@ function definition(name: string): Definition {
   return found;
 }
 
-function entityOf(name: string, entity: string): Entity {
-  for (const [key, found] of definition(name).entities) {
+function entityOf({ entities }: Definition, entity: string): Entity {
+  for (const [key, found] of entities) {
     if (key === entity) return found;
   }
   throw new Error(`no entity ${entity}`);
@@ -269,8 +274,8 @@ function asSpecified(entity: Entity): SpecifiedEntity {
   });
 }
 
-function withSince(entity: string, { fields, actions, ...rest }: SpecifiedEntity): SpecifiedEntity {
-  const since = sentSince[entity] ?? { fields: {}, actions: {} };
+function withSince(entity: string, { fields, ...rest }: SpecifiedEntity): SpecifiedEntity {
+  const since = sentSince[entity] ?? { fields: {} };
   const merged = Object.entries(since.fields).map(([type, names]) => [
     type,
     `${fields[type] ?? ''} ${names}`,
@@ -278,7 +283,6 @@ function withSince(entity: string, { fields, actions, ...rest }: SpecifiedEntity
   return {
     ...rest,
     fields: { ...fields, ...Object.fromEntries(merged) },
-    actions: { ...actions, ...since.actions },
   };
 }
 

@@ -190,7 +190,7 @@ describe('fetching files', () => {
     await sync({ files: null });
     const attachments = library.entities.get('attachments' as EntityName);
     if (attachments === undefined) throw new Error('expected attachments');
-    const download = { params: new Map(), key: new Map(), file: null };
+    const download = { params: new Map(), key: new Map(), file: null, isDirectOnly: false };
     const changed = { ...attachments, actions: new Map(attachments.actions).set('download', download) };
     const report = await sync({
       definition: { ...library, entities: new Map(library.entities).set(changed.name, changed) },

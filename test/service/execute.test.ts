@@ -103,6 +103,14 @@ describe('parameters', () => {
       {},
       "Action 'get' not supported for entity 'tags'. Supported actions: ['list']",
     ],
+    [
+      'an action that only the service itself has',
+      notes,
+      'comments',
+      'get',
+      { comment_id: 'c' },
+      "Action 'get' not supported for entity 'comments'. Supported actions: ['list']",
+    ],
     ['a name every object has', mailing, 'constructor', 'list', {}, "Entity 'constructor' not found"],
     [
       'a bad enum',

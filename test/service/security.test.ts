@@ -73,6 +73,23 @@ describe('which requests are answered at all', () => {
     }
   });
 
+  it('refuses a request with two Host headers with 400, whichever of them is right', async () => {
+    const api = await serve();
+    for (const names of [
+      ['127.0.0.1', 'evil.example'],
+      ['evil.example', '127.0.0.1'],
+      ['127.0.0.1', '127.0.0.1'],
+    ]) {
+      const socket = socketTo(api);
+      socket.write(
+        `GET / HTTP/1.1\r\n${names.map((name) => `Host: ${name}\r\n`).join('')}Connection: close\r\n\r\n`,
+      );
+      const answer = await text(socket);
+      expect([names, answer.slice(0, 12)]).toEqual([names, 'HTTP/1.1 400']);
+      expect(answer).toContain('Expected one Host header, got 2.');
+    }
+  });
+
   it('does not hand out tokens to a foreign host name either', async () => {
     const api = await serve();
     const { status } = await send(api, {

@@ -101,7 +101,7 @@ describe('every list', () => {
 });
 
 describe('get', () => {
-  const gettable = entities.filter(([, , { actions }]) => actions.has('get'));
+  const gettable = entities.filter(([, , { actions }]) => actions.get('get')?.isDirectOnly === false);
 
   it.each(gettable)('of %s %s brings the record that the list shows', async (type, name, entity) => {
     const records = someOf(type, name, 3);

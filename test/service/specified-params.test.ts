@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { emailMarketing, sentSince, workspaceNotes } from '../support/definitions/specification.ts';
+import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
 import {
   mailing,
   notes,
@@ -41,7 +41,7 @@ const operations: readonly Operation[] = [
   { connector: notes, entities: workspaceNotes },
 ].flatMap(({ connector, entities }) =>
   Object.entries(entities).flatMap(([entity, { actions }]) =>
-    Object.entries({ ...actions, ...sentSince[entity]?.actions }).map(([action, params]) => ({
+    Object.entries(actions).map(([action, params]) => ({
       connector,
       entity,
       action,
@@ -77,7 +77,6 @@ const known: Readonly<Record<string, JsonValue>> = {
   ...idOf('pages', 'page_id'),
   ...idOf('pages', 'block_id'),
   ...idOf('data_sources', 'data_source_id'),
-  ...idOf('comments', 'comment_id'),
   query: {},
 };
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { allowedHost } from '../../src/settings/build-direct.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { ProblemsError } from '../../src/core/problems.ts';
@@ -95,10 +96,17 @@ describe('credentials of a connector', () => {
     expect([...settings.connectors.values()].map(({ address }) => address.kind)).toEqual(['direct', 'id']);
   });
 
-  it('name hosts that may be reached anywhere', () => {
-    const more = 'allowUpstreamHosts: [https://tickets.internal]\n';
-    expect(problemsOf(mail('{ api_key: "${KEY}" }'), more)).toEqual([
-      'allowUpstreamHosts.0: expected the name of a host, without scheme, port and path',
+  it('name hosts that may be reached at private addresses, and ports of them', () => {
+    const text = mail('{ api_key: "${KEY}" }');
+    expect(problemsOf(text, 'allowUpstreamHosts: [https://tickets.internal, "a:0", "a:70000"]\n')).toEqual(
+      [0, 1, 2].map((at) => `allowUpstreamHosts.${at}: expected host or host:port, without scheme and path`),
+    );
+    expect(['Tickets.Internal', '[::0001]:080', '127.1:8080', '::1', 'a/b'].map(allowedHost)).toEqual([
+      'tickets.internal',
+      '[::1]:80',
+      '127.0.0.1:8080',
+      null,
+      null,
     ]);
   });
 });

@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
-import type { HostVariable } from '../../src/definitions/upstream/authentication.ts';
+import type { CredentialValue, HostVariable } from '../../src/definitions/upstream/authentication.ts';
 import { buildAddress, buildPath } from '../../src/upstream/call-address.ts';
 import {
   failureOf,
@@ -34,6 +34,41 @@ describe('the host', () => {
     expect((await account.list(list, never)).records).toEqual([]);
     expect(asked).toEqual(['fake.example']);
     expect(server.requests[0]?.headers.host).toBe(`fake.example:${server.port}`);
+  });
+
+  it.each([
+    ['its name, at the port of baseUrl', ['127.0.0.1', '127.0.0.1:{token}'], null],
+    ['that port of it alone', ['127.0.0.1:{base}', '127.0.0.1:{token}'], null],
+    ['its name alone, where another port is named too', ['127.0.0.1'], 'address'],
+    ['another port', ['127.0.0.1:1'], 'address'],
+  ])('is reached by what is allowed: %s', async (_what, allowed, reason) => {
+    const tokens = await startThirdParty(() => ({ body: { access_token: 'new' } }));
+    const server = await startThirdParty(() => empty);
+    const text = (value: string): CredentialValue => ({ kind: 'text', text: value });
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      allowHosts: allowed.map((one) =>
+        one.replace('{base}', String(server.port)).replace('{token}', String(tokens.port)),
+      ),
+      shape: shapeOf('access_token', 'refresh_token'),
+      credentials: { refresh_token: 'r' },
+      auth: {
+        kind: 'refresh',
+        scheme: 'Bearer',
+        accessToken: 'access_token',
+        refreshToken: 'refresh_token',
+        tokenUrl: template(`${tokens.origin}/token`),
+        clientId: text('id'),
+        clientSecret: text('secret'),
+        style: 'basic',
+        format: 'json',
+        rotates: false,
+      },
+    });
+    const answer = account.list(list, never);
+    if (reason === null) expect((await answer).records).toEqual([]);
+    else expect(await failureOf(answer)).toMatchObject({ class: 'refused', reason });
+    expect(tokens.connections()).toBe(reason === null ? 1 : 0);
   });
 
   it.each([

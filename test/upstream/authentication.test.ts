@@ -129,6 +129,7 @@ describe('the credentials', () => {
     const open = (key: string): ReturnType<typeof openTestAccount> =>
       openTestAccount({
         baseUrl: 'https://{dc}.service.example',
+        allowHosts: [new URL(metadata.origin).host],
         upstream: {
           host: new Map([
             [

@@ -46,24 +46,22 @@ describe('a download', () => {
   });
 
   it.each(['redirects', 'the address in the answer'])('follows %s without credentials', async (way) => {
-    const storage = await startThirdParty((request) =>
-      request.path === '/hop'
-        ? { status: 302, headers: { location: '/file?signature=s' } }
-        : { body: 'bytes' },
-    );
-    const server = await startThirdParty(() =>
-      way === 'redirects'
-        ? { status: 302, headers: { location: `${storage.origin}/hop` } }
-        : { body: { file: { url: `${storage.origin}/hop` } } },
-    );
+    const server = await startThirdParty(({ path: asked }) => {
+      if (asked === '/file') return { body: 'bytes' };
+      if (asked === '/hop') return { status: 302, headers: { location: '/file?signature=s' } };
+      return way === 'redirects'
+        ? { status: 302, headers: { location: '/hop' } }
+        : { body: { file: { url: `${server.origin}/hop` } } };
+    });
     const account = openTestAccount({
       baseUrl: server.origin,
       download: way === 'redirects' ? direct : told,
     });
     expect(await textOf(await download(account))).toBe('bytes');
-    expect(server.requests.map(({ headers }) => headers.authorization !== undefined)).toEqual([true]);
-    expect(storage.requests.map(({ path: one }) => one)).toEqual(['/hop', '/file']);
-    for (const { headers } of storage.requests) {
+    const [first, ...followed] = server.requests;
+    expect(first?.headers.authorization).toBeDefined();
+    expect(followed.map(({ path: one }) => one)).toEqual(['/hop', '/file']);
+    for (const { headers } of followed) {
       expect(Object.keys(headers).toSorted()).toEqual([
         'accept',
         'accept-encoding',
@@ -75,35 +73,80 @@ describe('a download', () => {
   });
 
   it('takes no credentials in the query along either', async () => {
-    const storage = await startThirdParty(() => ({ body: 'bytes' }));
-    const server = await startThirdParty(() => ({
-      status: 307,
-      headers: { location: `${storage.origin}/file` },
-    }));
+    const server = await startThirdParty(({ path: asked }) =>
+      asked === '/file' ? { body: 'bytes' } : { status: 307, headers: { location: '/file' } },
+    );
     const auth = { kind: 'query', name: 'key', value: { kind: 'field', field: 'token' } } as const;
     await textOf(await download(openTestAccount({ baseUrl: server.origin, download: direct, auth })));
     expect(server.requests[0]?.query.has('key')).toBe(true);
-    expect(storage.requests[0]?.query.size).toBe(0);
+    expect(server.requests[1]?.query.size).toBe(0);
   });
 
   it.each([
     ['an address of this machine', 'http://localhost:{port}/file'],
+    ['another port of the allowed host', 'http://127.0.0.1:{port}/file'],
+    ['another port of the allowed host by https', 'https://127.0.0.1:{port}/file'],
+    ['the allowed host by https', 'https://127.0.0.1/file'],
+    ['a port that is allowed to the definition', 'http://127.0.0.1:{listed}/file'],
     ['cloud credentials', 'http://169.254.169.254/latest/meta-data'],
     ['a private address', 'https://10.0.0.1/file'],
     ['a user name', 'http://me:secret@127.0.0.1:{port}/file'],
     ['another scheme', 'file:///etc/passwd'],
-  ])('does not follow to %s', async (_what, location) => {
+    ['another scheme of the allowed host', 'gopher://127.0.0.1:{own}/file'],
+    ['an address within another one', 'blob:http://127.0.0.1:{own}/file'],
+  ])('does not follow to %s, by a redirect or the address in an answer', async (_what, location) => {
     const storage = await startThirdParty(() => ({ body: 'bytes' }));
+    const listed = await startThirdParty(() => ({ body: 'bytes' }));
+    const server = await startThirdParty(({ path: asked }) => {
+      const address = location
+        .replace('{port}', String(storage.port))
+        .replace('{listed}', String(listed.port))
+        .replace('{own}', String(server.port));
+      return asked.endsWith('/file')
+        ? { status: 302, headers: { location: address } }
+        : { body: { file: { url: address } } };
+    });
+    const allowHosts = ['127.0.0.1', `127.0.0.1:${listed.port}`];
+    const link = { ...requestOf('/items/{note_id}/link', { note_id: { kind: 'path' } }), url: told.url };
+    for (const by of [direct, link]) {
+      const account = openTestAccount({ baseUrl: server.origin, download: by, allowHosts });
+      const failure = await failureOf(account.download(call, never));
+      expect(failure).toMatchObject({ class: 'refused', reason: 'otherOrigin' });
+      expect(failure.text).not.toContain('secret');
+    }
+    expect([storage.connections(), listed.connections(), server.requests.length]).toEqual([0, 0, 2]);
+  });
+
+  it('follows to a public address by https, whichever host it has', async () => {
     const server = await startThirdParty(() => ({
       status: 302,
-      headers: { location: location.replace('{port}', String(storage.port)) },
+      headers: { location: 'https://files.example/f' },
     }));
-    const failure = await failureOf(
-      openTestAccount({ baseUrl: server.origin, download: direct }).download(call, never),
-    );
-    expect(failure).toMatchObject({ class: 'refused', reason: 'address' });
-    expect(failure.text).not.toContain('secret');
-    expect(storage.requests).toHaveLength(0);
+    const asked: string[] = [];
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      download: direct,
+      resolve: (name, done) => {
+        asked.push(name);
+        done(Object.assign(new Error('no name server here'), { code: 'ENOTFOUND' }), []);
+      },
+    });
+    expect(await failureOf(account.download(call, never))).toMatchObject({ reason: 'network' });
+    expect(asked).toEqual(['files.example']);
+  });
+
+  it('does not follow to a name that leads to a private address', async () => {
+    const server = await startThirdParty(() => ({
+      status: 302,
+      headers: { location: 'https://files.example/f' },
+    }));
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      download: direct,
+      allowHosts: ['127.0.0.1', 'files.example'],
+      resolve: (_name, done) => done(null, [{ address: '127.0.0.1', family: 4 }]),
+    });
+    expect(await failureOf(account.download(call, never))).toMatchObject({ reason: 'otherOrigin' });
   });
 
   it('gives up a circle of redirects', async () => {
@@ -129,18 +172,15 @@ describe('a download', () => {
   });
 
   it('shows nothing that a storage says about a signed address', async () => {
-    const storage = await startThirdParty(() => ({
-      status: 403,
-      body: { message: 'signature=abc expired', detail: 'x' },
-    }));
-    const server = await startThirdParty(() => ({
-      status: 302,
-      headers: { location: `${storage.origin}/f?signature=abc` },
-    }));
+    const server = await startThirdParty(({ path: asked }) =>
+      asked === '/f'
+        ? { status: 403, body: { message: 'signature=abc expired', detail: 'x' } }
+        : { status: 302, headers: { location: '/f?signature=abc' } },
+    );
     const failure = await failureOf(
       openTestAccount({ baseUrl: server.origin, download: direct }).download(call, never),
     );
-    expect(failure.text).toBe(`${new URL(storage.origin).host} answered with HTTP 403`);
+    expect(failure.text).toBe(`${new URL(server.origin).host} answered with HTTP 403`);
   });
 
   it('is decompressed where it was compressed unasked', async () => {

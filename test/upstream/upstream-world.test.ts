@@ -112,7 +112,7 @@ describe('a world', () => {
   });
 
   it.each(['attachments', 'exports'])(
-    'brings the files of %s from another origin, without credentials',
+    'brings the files of %s from where the service says, without credentials',
     async (entity) => {
       await using world: UpstreamWorld<FakeDesk> = await deskWorld();
       await using account = openWorldAccount(world);
@@ -124,7 +124,7 @@ describe('a world', () => {
         for await (const chunk of file?.read(never) ?? []) chunks.push(chunk);
         expect(Buffer.concat(chunks)).toEqual(Buffer.from(world.fake.fileOf(id) ?? []));
       }
-      expect(new Set(world.fake.files.requests.map(({ credential }) => credential))).toEqual(
+      expect(new Set(world.fake.fileRequests().map(({ credential }) => credential))).toEqual(
         new Set(['none']),
       );
     },

@@ -161,6 +161,6 @@ it('brings each record of a mailing account by itself, and each file of a help d
       true,
     );
   }
-  expect(desk.fake.files.requests.map(({ credential }) => credential)).not.toContain('right');
-  expect(desk.fake.files.requests.length).toBeGreaterThan(0);
+  expect(desk.fake.fileRequests().map(({ credential }) => credential)).not.toContain('right');
+  expect(desk.fake.fileRequests().length).toBeGreaterThan(0);
 });

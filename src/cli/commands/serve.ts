@@ -34,7 +34,7 @@ export function addServe(command: Command, enter: Enter): void {
     )
     .option(
       '--allow-upstream-host <name...>',
-      'third parties that may be at private addresses, on any port and without TLS',
+      'hosts of third parties that may be at private addresses: by the scheme and port of the definition, with :port at that port too',
     )
     .option('--size <size>', 'size of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with this many members')

@@ -88,13 +88,13 @@ function refused({ reason }: UpstreamFailure, setAside: Recovery, fail: Fail): C
       return fail(
         'CONFIG_INVALID',
         'stop',
-        'allowUpstreamHosts in the config names hosts that may be reached all the same',
+        'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config',
       );
     case 'network':
       return fail('NETWORK', 'stop', "check this machine's certificates and network");
     case 'redirect':
     case 'otherOrigin':
-      return fail('REDIRECTED', setAside, 'other addresses get no credentials: check the definition');
+      return fail('REDIRECTED', setAside, 'no other address is called: check the definition');
     case 'credentials':
       return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
     case 'notJson':

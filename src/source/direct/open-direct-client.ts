@@ -19,7 +19,7 @@ export interface DirectClient extends AsyncDisposable {
 }
 
 export interface DirectClientOptions {
-  /** Hosts that may lead to any address, over plain http and on any port as well. */
+  /** As of `UpstreamTransportOptions`. */
   readonly allowHosts: readonly string[];
   readonly clock?: Clock;
   /** A longer pause, or queue, is not waited for. */

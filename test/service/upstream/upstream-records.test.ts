@@ -13,9 +13,11 @@ import { asTexts, expectedRecords } from '../../support/service/expected-search.
 import { object, objects, text } from '../../support/service/served-api.ts';
 import { syncOnce } from '../../support/sync-once.ts';
 import type { FakeServer } from '../../support/upstream/fake-server.ts';
+import { redirectTo } from '../../support/upstream/faults.ts';
 import {
   connectorsPath,
   opened,
+  refusalOf,
   serveWorlds,
   type ServedWorld,
 } from '../../support/upstream/served-world.ts';
@@ -80,7 +82,7 @@ describe.each<[string, () => Promise<World>, number]>([
       }
 
       const get = entity.actions.get('get');
-      if (get === undefined) continue;
+      if (get === undefined || get.isDirectOnly) continue;
       for (const { record, params } of truth.slice(0, 5)) {
         const asked = { entity: entity.name, action: 'get', params: valuesFor(get.key, record, params) };
         const { status, body } = await served.execute(id, asked);
@@ -98,7 +100,7 @@ function isOwn({ name }: Entity, record: JsonObject, params: Params): boolean {
   );
 }
 
-it('downloads files, whose origin never sees the credentials', async () => {
+it('downloads files, and follows to them without the credentials', async () => {
   const world = await opened(deskWorld());
   const served = await serveWorlds([world]);
   const id = await served.connect(world);
@@ -115,8 +117,28 @@ it('downloads files, whose origin never sees the credentials', async () => {
     const bytes = Buffer.from(await response.arrayBuffer());
     expect(bytes.equals(Buffer.from(world.fake.fileOf(textOf(record['id'])) ?? 'none'))).toBe(true);
   }
-  expect(world.fake.files.requests.length).toBeGreaterThan(0);
-  expect(world.fake.files.requests.map(({ credential }) => credential)).not.toContain('right');
+  expect(world.fake.fileRequests().length).toBeGreaterThan(0);
+  expect(world.fake.fileRequests().map(({ credential }) => credential)).not.toContain('right');
+});
+
+it('fetches no file from another port or by another scheme of an allowed host, and says so', async () => {
+  const world = await opened(deskWorld());
+  const other = await opened(deskWorld());
+  const served = await serveWorlds([world]);
+  const id = await served.connect(world);
+  const port = new URL(world.fake.origin).port;
+  for (const address of [`${other.fake.origin}/hop/a1`, `gopher://127.0.0.1:${port}/a1`]) {
+    world.fake.script({ effect: redirectTo(address), on: ({ path }) => path.endsWith('/content') });
+    const [attachment] = world.truth('attachments');
+    const params = { attachment_id: attachment?.record['id'] ?? null };
+    const answer = await served.execute(id, { entity: 'attachments', action: 'download', params });
+    expect(refusalOf(answer)).toMatchObject({
+      status: 502,
+      code: 'upstream_unusable',
+      text: expect.stringContaining("the address of a file must be public, or the service's own"),
+    });
+  }
+  expect([other.fake.requests, served.failures]).toEqual([[], []]);
 });
 
 describe.each<[string, () => Promise<World>]>([

@@ -234,28 +234,25 @@ export const workspaceNotes: Readonly<Record<string, SpecifiedEntity>> = {
   },
 };
 
-/** What the two services send since the specification was written, and the actions that they have since. */
-export const sentSince: Readonly<Record<string, SpecifiedEntity>> = {
-  lists: { fields: { array: 'modules' }, actions: {} },
+/** What the two services send since the specification was written. */
+export const sentSince: Readonly<Record<string, Pick<SpecifiedEntity, 'fields'>>> = {
+  lists: { fields: { array: 'modules' } },
   campaigns: {
     fields: { object: 'ab_split_opts rss_opts variate_settings social_card' },
-    actions: {},
   },
-  automations: { fields: { object: 'trigger_settings' }, actions: {} },
-  reports: { fields: { object: 'ab_split share_report', array: 'timewarp timeseries' }, actions: {} },
+  automations: { fields: { object: 'trigger_settings' } },
+  reports: { fields: { object: 'ab_split share_report', array: 'timewarp timeseries' } },
   list_members: {
     fields: {
       array: 'marketing_permissions',
       object: 'last_note',
       string: 'sms_phone_number sms_subscription_status sms_subscription_last_updated',
     },
-    actions: {},
   },
-  segment_members: { fields: { string: 'full_name', object: 'last_note' }, actions: {} },
-  blocks: { fields: { object: 'heading_4 audio tab transcription meeting_notes' }, actions: {} },
+  segment_members: { fields: { string: 'full_name', object: 'last_note' } },
+  blocks: { fields: { object: 'heading_4 audio tab transcription meeting_notes' } },
   comments: {
     // `request_id`: in the answer of get.
     fields: { object: 'display_name', array: 'attachments', string: 'request_id' },
-    actions: { get: 'comment_id!' },
   },
 };

@@ -83,7 +83,12 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
 }
 
 function action(names: string[], isRequired: boolean): Action {
-  return { params: new Map(names.map((name) => [name, param(isRequired)])), key: new Map(), file: null };
+  return {
+    params: new Map(names.map((name) => [name, param(isRequired)])),
+    key: new Map(),
+    file: null,
+    isDirectOnly: false,
+  };
 }
 
 function param(required: boolean): Param {

@@ -3,6 +3,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
+import { allowedHost } from '../../../settings/build-direct.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
 import { wholeNumber } from '../../whole-number.ts';
 import type { SampleServiceOptions } from './serve-samples.ts';
@@ -68,7 +69,7 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   return {
     host: flags.host,
     port: wholeNumber('--port', flags.port, 65_535),
-    allowedHosts: (flags.allowHost ?? []).map((name) => hostName('--allow-host', name)),
+    allowedHosts: (flags.allowHost ?? []).map(hostName),
     upstream: upstreamOf(flags),
     definitions: flags.definitions ?? [],
     trustedProxies: (flags.trustProxy ?? []).map(proxyAddress),
@@ -91,17 +92,23 @@ function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoic
 }
 
 /** As it stands in a Host header, without a port. */
-function hostName(flag: string, text: string): string {
+function hostName(text: string): string {
   if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
-  throw usage(`${flag}: expected a host name or an address without a port, got "${text}".`);
+  throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
 }
 
 function upstreamOf({ samples, allowUpstreamHost = [] }: ServeFlags): ServeChoices['upstream'] {
   if (samples !== true) {
-    return { allowHosts: allowUpstreamHost.map((name) => hostName('--allow-upstream-host', name)) };
+    return { allowHosts: allowUpstreamHost.map(upstreamHost) };
   }
   if (allowUpstreamHost.length === 0) return null;
   throw usage('--allow-upstream-host: expected no --samples beside it, which asks no third party.');
+}
+
+function upstreamHost(text: string): string {
+  const host = allowedHost(text);
+  if (host !== null) return host;
+  throw usage(`--allow-upstream-host: expected host or host:port, got "${text}".`);
 }
 
 function proxyAddress(text: string): string {

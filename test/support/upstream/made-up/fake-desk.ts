@@ -3,7 +3,13 @@ import { createSampleAccount } from '../../../../src/sample/create-sample-accoun
 import { textOf } from '../../../../src/sample/writing.ts';
 import { sampleTruth } from '../../sample-truth.ts';
 import { type Answer, jsonAnswer } from '../answer.ts';
-import { basicOf, type CredentialState, type FakeRequest, tokenOf } from '../fake-request.ts';
+import {
+  basicOf,
+  type CredentialState,
+  type FakeRequest,
+  type LoggedRequest,
+  tokenOf,
+} from '../fake-request.ts';
 import { type FakeServer, startFakeServer } from '../fake-server.ts';
 import { type Effect, instead } from '../faults.ts';
 import { matchPath } from '../match-path.ts';
@@ -25,8 +31,8 @@ export interface FakeDesk extends FakeServer {
   readonly user: string;
   readonly oauth: OAuthServer;
   readonly accountId: string;
-  /** Where files lie: another origin, which must never see a credential. */
-  readonly files: FakeServer;
+  /** Requests for files, which lie behind redirects and must never see a credential; any at all counts as `right`. */
+  fileRequests(): readonly LoggedRequest[];
   /** All records of a kind, as they are now. */
   rows(entity: string): readonly JsonObject[];
   /** The bytes of a file; null: there is none. */
@@ -53,10 +59,10 @@ export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<Fake
   const key = 'desk-key-7e21c9';
   const user = 'ada@example.test/token';
   const accountId = `desk-${accountName.length}`;
-  const files = await startFileServer(bytesById);
 
   const credentialOf = (request: FakeRequest): CredentialState => {
     if (request.path === '/oauth/token') return oauth.clientOf(request);
+    if (isOfFile(request)) return hasCredential(request) ? 'right' : 'none';
     const basic = basicOf(request);
     const token = tokenOf(request);
     const sent = [
@@ -74,6 +80,7 @@ export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<Fake
   const answer = (request: FakeRequest): Answer => {
     const { path, method } = request;
     if (path === '/oauth/token') return oauth.answer(request);
+    if (isOfFile(request)) return answerFile(path, bytesById);
     if (credentialOf(request) !== 'right') return deskError(401, 'invalid_auth', 'log in first');
     if (path === '/api/account') {
       return jsonAnswer(200, { ok: true, account: { id: accountId, name: accountName } });
@@ -104,7 +111,7 @@ export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<Fake
   };
 
   const fileAt = (id: string, answer: (address: string) => Answer): Answer =>
-    bytesById.has(id) ? answer(`${files.origin}/hop/${id}?signature=5f6e7d8c`) : notFound(id);
+    bytesById.has(id) ? answer(`${server.origin}/hop/${id}?signature=5f6e7d8c`) : notFound(id);
 
   const server = await startFakeServer({ answer, credentialOf });
   return Object.assign(server, {
@@ -113,10 +120,9 @@ export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<Fake
     user,
     oauth,
     accountId,
-    files,
+    fileRequests: () => server.requests.filter(isOfFile),
     rows: rowsOf,
     fileOf: (id: string) => bytesById.get(id) ?? null,
-    [Symbol.asyncDispose]: closing(server, files),
   });
 }
 
@@ -125,36 +131,28 @@ export function errorWithOk(error: string): Effect {
   return instead(jsonAnswer(200, { ok: false, error }));
 }
 
-function closing(...servers: readonly FakeServer[]): () => Promise<void> {
-  const ends = servers.map((server) => server[Symbol.asyncDispose].bind(server));
-  return async () => {
-    for (const end of ends) await end();
-  };
+function isOfFile({ path }: Pick<FakeRequest, 'path'>): boolean {
+  return /^\/(hop|blob)\//.test(path);
 }
 
-/** A request with any credential at all is told apart in its log. */
-function startFileServer(bytesById: ReadonlyMap<string, Uint8Array>): Promise<FakeServer> {
-  return startFakeServer({
-    credentialOf: ({ headers, query }) =>
-      ['authorization', 'x-desk-key', 'cookie'].some((name) => name in headers) || query.has('apikey')
-        ? 'right'
-        : 'none',
-    answer: ({ path }) => {
-      const hop = matchPath('/hop/{id}', path)?.['id'];
-      // A second hop, relative, as storage services have them.
-      if (hop !== undefined) return redirect(`/blob/${hop}`);
-      const id = matchPath('/blob/{id}', path)?.['id'];
-      const body = bytesById.get(id ?? '');
-      if (body === undefined) {
-        return { status: 404, headers: { 'content-type': 'text/plain' }, body: 'no such file' };
-      }
-      const headers = {
-        'content-type': 'application/octet-stream',
-        'content-disposition': `attachment; filename="${id}.bin"`,
-      };
-      return { status: 200, headers, body };
-    },
-  });
+function hasCredential({ headers, query }: FakeRequest): boolean {
+  return ['authorization', 'x-desk-key', 'cookie'].some((name) => name in headers) || query.has('apikey');
+}
+
+function answerFile(path: string, bytesById: ReadonlyMap<string, Uint8Array>): Answer {
+  const hop = matchPath('/hop/{id}', path)?.['id'];
+  // A second hop, relative, as storage services have them.
+  if (hop !== undefined) return redirect(`/blob/${hop}`);
+  const id = matchPath('/blob/{id}', path)?.['id'];
+  const body = bytesById.get(id ?? '');
+  if (body === undefined) {
+    return { status: 404, headers: { 'content-type': 'text/plain' }, body: 'no such file' };
+  }
+  const headers = {
+    'content-type': 'application/octet-stream',
+    'content-disposition': `attachment; filename="${id}.bin"`,
+  };
+  return { status: 200, headers, body };
 }
 
 function redirect(location: string): Answer {
