@@ -85,6 +85,15 @@ export function overtakenError({ connector, epoch }: Pick<Lease, 'connector' | '
   );
 }
 
+/** A server that did not wait for its disk was killed. */
+export function lostCommitsError(connector: ConnectorName): SyncError {
+  return new SyncError(
+    `The server was killed and has lost the last commits of connector "${connector}", which were not on its disk yet (durability: normal, or fsync = off). ` +
+      'This run ends here. Sync again: the next run resumes from what is stored, and reads the rest again.',
+    { code: 'FENCED', recovery: 'retry', context: { connector } },
+  );
+}
+
 /** The holder of a lease names a run that the lease is not in. */
 export function fencedError(
   { connector, epoch }: Pick<Lease, 'connector' | 'epoch'>,

@@ -141,16 +141,9 @@ async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<
     const name = found.fsync === 'off' ? 'fsync' : 'full_page_writes';
     return warning('commits', `${name} is off: a crash of the server's machine may destroy the sink`);
   }
-  if (durability === 'full' && found?.commits === 'off') {
-    return warning(
-      'commits',
-      'synchronous_commit is off: a crash of the server may lose the last commits, although the durability is full',
-    );
-  }
-  return ok(
-    'commits',
-    durability === 'full' ? `synchronous_commit is ${found?.commits}` : 'not waited for (durability: normal)',
-  );
+  if (durability === 'normal') return ok('commits', 'not waited for (durability: normal)');
+  const isSet = found?.commits === 'off' ? ', and set to on for the commits of this program' : '';
+  return ok('commits', `synchronous_commit is ${found?.commits}${isSet}`);
 }
 
 interface Free {

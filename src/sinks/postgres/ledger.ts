@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
+import type { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { RunInChain } from '../decisions/resume-run.ts';
 import type { RecordTable } from './records/record-table.ts';
@@ -6,6 +7,7 @@ import type { SeenRows } from './records/seen-rows.ts';
 import type { Server } from './server.ts';
 import type { Tx } from './session.ts';
 import type { Stamp } from './stamp.ts';
+import type { LastTokens } from './stored-token.ts';
 
 /** An open sink: its server and the schema that it lies in. */
 export interface Ledger {
@@ -29,6 +31,10 @@ export interface HeldConnector {
    * it is renewed first.
    */
   readonly checkLease: () => Promise<void>;
+  /** Of its commits; changed only in its turn. */
+  readonly tokens: LastTokens;
+  /** Why it has no right to write any more. */
+  readonly overtaken: () => SyncError;
   /** Gives the lease back; idempotent. */
   readonly release: () => Promise<void>;
 }

@@ -8,6 +8,7 @@ import { quoted } from './records/names.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from './server.ts';
 import type { Tx } from './session.ts';
+import { lostNumbers } from './stored-token.ts';
 
 /** What a schema says of the sink in it. */
 export interface FoundSink {
@@ -110,9 +111,6 @@ async function migrate(tx: WriteTx, at: string, version: number): Promise<void> 
   for (const { connector } of connectors) await renewCurrentViews(tx, at, connector);
   await tx.run(`UPDATE ${at}_sync_meta SET version = :schemaVersion`, { schemaVersion });
 }
-
-/** Numbers that a reader may have seen of commits which the new primary never got. */
-const lostNumbers = 2 ** 32;
 
 /**
  * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest commits: numbers of

@@ -1,11 +1,12 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
 import type { OpenHow } from '../sink-access.ts';
-import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
+import { openConnections, type ConnectionsOptions } from './connections.ts';
 import { watchOutage } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
-import { settingSql, txOn, type Tx } from './session.ts';
+import { durableSettings, normalSettings, readSettings } from './transaction-settings.ts';
+import { txOn, type Tx } from './session.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
@@ -23,8 +24,8 @@ export interface Server extends AsyncDisposable {
   /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
-   * From now on called in front of the first transaction after a lost connection: the server may be another one. `look` is given the server
-   * as it is then.
+   * From now on called in front of the first transaction after a lost connection, behind those that were given before: the server may be another one, or
+   * have lost commits. `look` is given the server as it is then.
    */
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
   /** A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the settings name a way. */
@@ -38,6 +39,8 @@ export interface TransactHow {
    * one is cancelled, and the transaction rejects with the signal's reason.
    */
   readonly isLong?: boolean;
+  /** Waits until the commit is on the server's disk, whatever the sink's durability. */
+  readonly isDurable?: boolean;
 }
 
 export interface WriteTx extends Tx {
@@ -54,32 +57,15 @@ export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
   readonly onAway?: OpenHow['onAway'];
 }
 
-/** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
- * workers side by side go through a whole index of which the first rows are asked for. */
-const textSettings = { search_path: '', TimeZone: 'UTC', DateStyle: 'ISO', jit: 'off' };
-const writeSettings = {
-  ...textSettings,
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  enable_seqscan: 'off',
-  max_parallel_workers_per_gather: '0',
-  lock_timeout: '10s',
-  statement_timeout: '120s',
-  idle_in_transaction_session_timeout: '30s',
-  ...keepalives,
-};
-export const readSettings = settingSql(textSettings, 'transaction');
 const mostConflicts = 5;
 
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
   const outage = watchOutage(place, options.onAway);
-  const mode = options.durability === 'full' ? {} : { synchronous_commit: 'off' };
-  const beginning = settingSql({ ...writeSettings, ...mode }, 'transaction');
   /** Since `look` was called last. */
   let isLost = false;
-  let look: Parameters<Server['afterLoss']>[0] | null = null;
+  const looks: Parameters<Server['afterLoss']>[0][] = [];
   let looking: Promise<void> | null = null;
   const onLoss = (): void => void (isLost = true);
   const { withClient, connect, end } = openConnections({ ...options, onLoss });
@@ -89,7 +75,9 @@ export function openServer(options: ServerOptions): Server {
       looking ??= (async () => {
         try {
           isLost = false;
-          await look?.({ place, read, transact: (work, how) => transact(work, how, true) });
+          for (const look of looks) {
+            await look({ place, read, transact: (work, how) => transact(work, how, true) });
+          }
         } catch (error) {
           isLost = true;
           throw error;
@@ -104,11 +92,11 @@ export function openServer(options: ServerOptions): Server {
   const attempt = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
     isLooking: boolean,
-    isLong = false,
+    { isLong = false, isDurable = options.durability === 'full' }: TransactHow = {},
   ): Promise<Outcome<Result>> =>
     await withClient(async (client, heard): Promise<Outcome<Result>> => {
       // Noticed only now: whoever answers must be looked at before it is written to.
-      if (!isLooking && look !== null && (isLost || looking !== null)) {
+      if (!isLooking && looks.length > 0 && (isLost || looking !== null)) {
         throw lostConnection('the connection was lost');
       }
       let proof: Proof | null = null;
@@ -122,7 +110,7 @@ export function openServer(options: ServerOptions): Server {
       let result: Result;
       try {
         session.put('BEGIN');
-        session.put(beginning);
+        session.put(isDurable ? durableSettings : normalSettings);
         result = isLong
           ? await withoutTimeout({ client, session, heard, connect, signal }, inTx)
           : await inTx();
@@ -158,14 +146,14 @@ export function openServer(options: ServerOptions): Server {
 
   const transact = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
-    { restart, isLong = false }: TransactHow = {},
+    how: TransactHow = {},
     isLooking = false,
   ): Promise<Result> => {
     const mayRetry = outage.begin();
     for (let conflicts = 0, pauseMs = 100; ;) {
       try {
         if (!isLooking) await lookFirst();
-        const outcome = await attempt(work, isLooking, isLong);
+        const outcome = await attempt(work, isLooking, how);
         if (outcome.kind === 'committed' || (await wasStored(outcome.proof, outcome.error))) {
           outage.answered('committed');
           return outcome.result;
@@ -178,7 +166,7 @@ export function openServer(options: ServerOptions): Server {
           throw toSinkError(error, place);
         }
       }
-      restart?.();
+      how.restart?.();
       await systemClock.sleep(pauseMs * (0.5 + Math.random()), signal);
       pauseMs = Math.min(2 * pauseMs, 2_000);
     }
@@ -220,7 +208,7 @@ export function openServer(options: ServerOptions): Server {
   return {
     place,
     transact: (work, how) => transact(work, how),
-    afterLoss: (given) => void (look = given),
+    afterLoss: (look) => void looks.push(look),
     read,
     whileAway: async (work) => {
       try {

@@ -1,6 +1,6 @@
 import { instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
-import { fencedError, overtakenError } from '../acquire-errors.ts';
+import { fencedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { TransactHow } from './server.ts';
@@ -8,7 +8,7 @@ import type { Tx } from './session.ts';
 import { lostConnection } from './postgres-error.ts';
 import { timelineSql } from './open-schema.ts';
 import type { Stamp } from './stamp.ts';
-import { newToken } from './stored-token.ts';
+import { keepNewest, newToken } from './stored-token.ts';
 
 /** `inRun` for what a lease holds. */
 export type InLease = <Result>(
@@ -63,18 +63,19 @@ export async function fencedTransaction<Result>(
 ): Promise<Result> {
   await held.checkLease();
   const { server, at, clock } = ledger;
-  const { connector, epoch } = held;
-  return await server.transact(async (tx) => {
-    const token = newToken(tx, at, connector);
+  const { connector, epoch, tokens } = held;
+  const done = await server.transact(async (tx) => {
+    const token = newToken(tx, at, connector, tokens);
     const lock = async (): Promise<number> => {
-      const found = await tx.first<{ seq: number; isSame: boolean }>(
-        `SELECT seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same
+      const found = await tx.first<{ seq: number; isSame: boolean; isWhole: boolean | null }>(
+        `SELECT seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same,
+           last_commit = ANY(:tokens::uuid[]) AS is_whole
          FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
-        { connector, epoch },
+        { connector, epoch, tokens: [...tokens] },
       );
-      if (found === undefined) throw overtakenError(held);
-      // Behind a pooler no connection breaks when its server gives way to a standby.
-      if (!found.isSame) throw lostConnection('the server is another one');
+      if (found === undefined) throw held.overtaken();
+      // Behind a pooler no connection breaks when its server gives way to a standby, or is killed.
+      if (!found.isSame || found.isWhole !== true) throw lostConnection('the server is another one');
       return found.seq;
     };
     let locked: Promise<number> | null = null;
@@ -94,6 +95,8 @@ export async function fencedTransaction<Result>(
     );
     return result;
   }, how);
+  keepNewest(tokens);
+  return done;
 }
 
 /** One snapshot of what the lease's holder may see: `SyncError` FENCED when another has overtaken it. `work` runs again as in `transact`. */
@@ -110,7 +113,7 @@ export async function readFenced<Result>(
         `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
         { connector, epoch },
       );
-      if (found === undefined) throw overtakenError(held);
+      if (found === undefined) throw held.overtaken();
       return await work(tx);
     });
   return await server.whileAway(readOnce);

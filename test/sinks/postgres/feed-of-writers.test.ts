@@ -48,6 +48,13 @@ async function read(
   await client.end();
 }
 
+/** Writers side by side know each other's commits. */
+class TokensOfAll extends Set<string> {
+  override clear(): void {
+    // One writer's commit says nothing of those that are under way.
+  }
+}
+
 /** How many of the changes that several writers of one connector store at a time a reader never sees. */
 async function missed(
   insert: (tx: Tx, stamp: Stamp, count: number, at: string) => Promise<unknown>,
@@ -58,11 +65,14 @@ async function missed(
   const table = `${quoted(place.schema)}.changes`;
   await bench.ledger('CREATE SEQUENCE plain');
   await bench.ledger('CREATE TABLE changes (seq bigint PRIMARY KEY)');
+  const [taken] = await bench.ledger('SELECT last_commit::text AS token FROM _sync_counters');
+  const tokens = new TokensOfAll([String(taken?.['token'])]);
   let stored = 0;
   let isOver = false;
   const write = async (writer: number): Promise<void> => {
     const ledger = await openLedger(place, { durability: 'full', clock: bench.clock });
-    const held = { connector: news, epoch, checkLease: async () => await Promise.resolve() } as HeldConnector;
+    const checkLease = async (): Promise<void> => await Promise.resolve();
+    const held = { connector: news, epoch, tokens, checkLease } as HeldConnector;
     const random = seededRandom(startSeed() + writer);
     while (stored < changes) {
       const count = Math.ceil(random() * (changes / 100));

@@ -54,6 +54,11 @@ export class PagedRun {
     this.#stored += 1;
   }
 
+  /** Gives the connector back in the middle of the run. */
+  async giveUp(): Promise<void> {
+    await this.#started.lease[Symbol.asyncDispose]();
+  }
+
   /** Seals the partition with a last page, ends the run, and expects every record once, with a number of its own, and no other holder. */
   async finish(): Promise<void> {
     await this.store(true);

@@ -3,7 +3,7 @@ import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
 import type { WriteTx } from '../server.ts';
 import type { Tx } from '../session.ts';
-import { newToken } from '../stored-token.ts';
+import { newToken, type LastTokens } from '../stored-token.ts';
 
 /** So long a lease lasts that nobody renews, by the server's clock. */
 const lasting = "interval '30 seconds'";
@@ -16,6 +16,7 @@ export interface TakenRow {
   readonly pid: number | null;
   /** Of the session that asked for it. */
   readonly sessionPid: number | null;
+  readonly tokens: LastTokens;
 }
 
 /**
@@ -23,7 +24,7 @@ export interface TakenRow {
  * while that one lives.
  */
 export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise<number> {
-  const { connector, holder, pid } = row;
+  const { connector, holder, pid, tokens } = row;
   // Asked first without a lock, which would wait for the holder's commits.
   await checkFree(tx, at, row);
   await endTransaction(tx, at, connector);
@@ -34,7 +35,7 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
   const raised = await tx.first<{ epoch: number }>(
     `UPDATE ${at}_sync_counters SET epoch = epoch + 1, last_commit = :token::uuid WHERE connector = :connector
      RETURNING epoch`,
-    { connector, token: newToken(tx, at, connector) },
+    { connector, token: newToken(tx, at, connector, tokens) },
   );
   await checkFree(tx, at, row);
   const epoch = raised?.epoch ?? 0;

@@ -1,17 +1,18 @@
 import { systemClock } from '../../../core/clock.ts';
 import type { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError, overtakenError, releasedError } from '../../acquire-errors.ts';
+import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { toSinkError } from '../postgres-error.ts';
 import type { WriteTx } from '../server.ts';
+import { keepNewest, overtakeIfLost, type LastTokens } from '../stored-token.ts';
 import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
 import { renewLeases, takeLease } from './lease-rows.ts';
 
 /** What a lease has of a held connector. */
-export type Taken = Pick<HeldConnector, 'connector' | 'epoch' | 'inTurn' | 'checkLease' | 'release'>;
+export type Taken = Omit<HeldConnector, 'definitionHash' | 'run'>;
 
 /**
  * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock of the session. The
@@ -45,7 +46,10 @@ interface OwnLease {
   lockedIn: LeaseSession | null;
   /** By the clock of this process: a moment at which the lease was as long as it can be. */
   renewedMs: number;
+  readonly tokens: LastTokens;
   isOvertaken: boolean;
+  /** The server has lost commits of this holder. */
+  hasLost: boolean;
   isReleased: boolean;
 }
 
@@ -146,6 +150,17 @@ export function openLeases(ledger: Ledger): Leases {
     drop(lease);
   };
   const releases = new Set<() => Promise<void>>();
+  server.afterLoss(async (found) => {
+    for (const lease of own.values()) {
+      const { connector, epoch, tokens } = lease;
+      if (epoch === null) continue;
+      const hasLost = await found.transact(
+        async (tx) => await overtakeIfLost(tx, at, { connector, epoch, tokens }),
+        { isDurable: true },
+      );
+      lease.hasLost ||= hasLost;
+    }
+  });
 
   return {
     take: async (connector, holder, work) => {
@@ -157,23 +172,35 @@ export function openLeases(ledger: Ledger): Leases {
         epoch: null,
         lockedIn: null,
         renewedMs: 0,
+        tokens: new Set(),
         isOvertaken: false,
+        hasLost: false,
         isReleased: false,
       };
       own.set(connector, lease);
       try {
         await server.whileAway(async () => await lock(lease, lockTries));
-        const epoch = await server.transact(async (tx) => {
-          const asked = await currentSession();
-          // A lock of a session that was lost since proves nothing to others.
-          if (lease.lockedIn !== asked) await lock(lease, 1);
-          lease.renewedMs = performance.now();
-          const pid = lease.lockedIn?.pid ?? null;
-          const row = { connector, holder: writeJson(holder), pid, sessionPid: asked.pid };
-          const taken = await takeLease(tx, at, row);
-          await work(tx, taken);
-          return taken;
-        });
+        const epoch = await server.transact(
+          async (tx) => {
+            const asked = await currentSession();
+            // A lock of a session that was lost since proves nothing to others.
+            if (lease.lockedIn !== asked) await lock(lease, 1);
+            lease.renewedMs = performance.now();
+            const pid = lease.lockedIn?.pid ?? null;
+            const row = {
+              connector,
+              holder: writeJson(holder),
+              pid,
+              sessionPid: asked.pid,
+              tokens: lease.tokens,
+            };
+            const taken = await takeLease(tx, at, row);
+            await work(tx, taken);
+            return taken;
+          },
+          { isDurable: true },
+        );
+        keepNewest(lease.tokens);
         lease.epoch = epoch;
         timer ??= setInterval(renewSoon, renewMs).unref();
         const inTurn = turns();
@@ -189,6 +216,8 @@ export function openLeases(ledger: Ledger): Leases {
           epoch,
           inTurn,
           checkLease: async () => await check(lease, epoch),
+          tokens: lease.tokens,
+          overtaken: () => overtakenOf(lease),
           release: giveBack,
         };
       } catch (error) {
@@ -206,8 +235,11 @@ export function openLeases(ledger: Ledger): Leases {
   };
 }
 
-function refusalOf({ connector, epoch, isReleased, isOvertaken }: OwnLease): SyncError | null {
-  const held = { connector, epoch: epoch ?? 0 };
-  if (isReleased) return releasedError(connector);
-  return isOvertaken ? overtakenError(held) : null;
+function refusalOf(lease: OwnLease): SyncError | null {
+  if (lease.isReleased) return releasedError(lease.connector);
+  return lease.isOvertaken || lease.hasLost ? overtakenOf(lease) : null;
+}
+
+function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
+  return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
 }

@@ -6,7 +6,7 @@ import type { KeyReader, RecordReader, StoredRecord } from '../../record-reader.
 import { ledgerReader } from '../history/history.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
 import { toSinkError } from '../postgres-error.ts';
-import { readSettings } from '../server.ts';
+import { readSettings } from '../transaction-settings.ts';
 import { txOn, type Tx, type Values } from '../session.ts';
 import { knownTables } from '../tables.ts';
 import { textHash } from '../text.ts';

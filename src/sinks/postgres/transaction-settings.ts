@@ -1,0 +1,25 @@
+import { keepalives } from './connections.ts';
+import { settingSql } from './session.ts';
+
+/* What each transaction sets first, for itself alone: a server, a database or a role may have any value, and a pooler keeps nothing of a session. */
+
+const textSettings = { search_path: '', TimeZone: 'UTC', DateStyle: 'ISO', jit: 'off' };
+/** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
+ * workers side by side go through a whole index of which the first rows are asked for. */
+const writeSettings = {
+  ...textSettings,
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_seqscan: 'off',
+  max_parallel_workers_per_gather: '0',
+  lock_timeout: '10s',
+  statement_timeout: '120s',
+  idle_in_transaction_session_timeout: '30s',
+  ...keepalives,
+};
+
+export const readSettings = settingSql(textSettings, 'transaction');
+/** A COMMIT does not wait for the server's disk. */
+export const normalSettings = settingSql({ ...writeSettings, synchronous_commit: 'off' }, 'transaction');
+/** It does, also where the server has `synchronous_commit` off; the values that wait for standbys too stay. */
+export const durableSettings = `${settingSql(writeSettings, 'transaction')}, set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`;
