@@ -1,5 +1,14 @@
-/** What a glob stands for: `*` is any text, everything else is itself. */
-export function globPattern(glob: string): RegExp {
-  const texts = glob.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${texts.join('.*')}$`);
+/** Whether a name is one of those that the glob stands for: `*` is any text, everything else is itself. In linear time, whatever the glob is. */
+export function isLikeGlob(name: string, glob: string): boolean {
+  const [first = '', ...rest] = glob.split('*');
+  const last = rest.pop();
+  if (last === undefined) return name === glob;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const text of rest) {
+    const found = name.indexOf(text, at);
+    if (found === -1) return false;
+    at = found + text.length;
+  }
+  return at + last.length <= name.length && name.endsWith(last);
 }

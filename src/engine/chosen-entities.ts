@@ -1,4 +1,4 @@
-import { globPattern } from '../core/glob.ts';
+import { isLikeGlob } from '../core/glob.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
@@ -58,15 +58,13 @@ export function selectEntities(
 ): Selection {
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
-    if (!names.some((name) => globPattern(glob).test(name))) {
+    if (!names.some((name) => isLikeGlob(name, glob))) {
       throw usage(`No entity matches "${glob}"; there are ${names.join(', ')}.`);
     }
   }
-  const excluded = new Set(
-    names.filter((name) => globs.exclude.some((glob) => globPattern(glob).test(name))),
-  );
+  const excluded = new Set(names.filter((name) => globs.exclude.some((glob) => isLikeGlob(name, glob))));
   const selected = names.filter(
-    (name) => globs.select.length === 0 || globs.select.some((glob) => globPattern(glob).test(name)),
+    (name) => globs.select.length === 0 || globs.select.some((glob) => isLikeGlob(name, glob)),
   );
   const kept = new Map<EntityName, ChosenEntity>();
   const addedParents: EntityName[] = [];

@@ -1,4 +1,4 @@
-import { globPattern } from '../core/glob.ts';
+import { isLikeGlob } from '../core/glob.ts';
 import { isConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
@@ -32,14 +32,11 @@ export function connectorsMatching(
 ): readonly ConnectorSettings[] {
   checkSome(settings);
   const all = [...settings.connectors.values()];
-  const patterns = globs.map((glob) => ({ glob, pattern: globPattern(glob) }));
-  for (const { glob, pattern } of patterns) {
-    if (all.some(({ name }) => pattern.test(name))) continue;
+  for (const glob of globs) {
+    if (all.some(({ name }) => isLikeGlob(name, glob))) continue;
     throw usage(`No connector matches "${glob}"; the config has ${someOf(settings)}.`);
   }
-  return globs.length === 0
-    ? all
-    : all.filter(({ name }) => patterns.some(({ pattern }) => pattern.test(name)));
+  return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => isLikeGlob(name, glob)));
 }
 
 /** Throws USAGE, naming those that exist. */

@@ -5,7 +5,7 @@ import { parseYaml, readYaml, type YamlFile, type YamlPath } from '../definition
 import { parseShape } from '../definitions/schema-problems.ts';
 import { interpolate, type Interpolated } from './interpolate.ts';
 import { connectorFiles, connectorsFile } from './settings-file.ts';
-import { globPattern } from '../core/glob.ts';
+import { isLikeGlob } from '../core/glob.ts';
 
 /** One file of the config, with what the environment and secret files put in. */
 interface WrittenFile extends Interpolated {
@@ -204,9 +204,8 @@ function matching(pattern: string): readonly string[] {
 
 function entriesLike(folder: string, pattern: string): readonly string[] {
   if (kindOf(folder) !== 'folder') return [];
-  const isLike = globPattern(pattern);
   return readdirSync(folder)
-    .filter((name) => isLike.test(name) && (pattern.startsWith('.') || !name.startsWith('.')))
+    .filter((name) => isLikeGlob(name, pattern) && (pattern.startsWith('.') || !name.startsWith('.')))
     .sort()
     .map((name) => path.join(folder, name));
 }
