@@ -5,10 +5,11 @@ import { addCounts, noCounts, type PageCounts, type Params } from '../core/recor
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { compileExplode } from '../engine/prepare/explode-record.ts';
+import { isOfKind, isPartial } from '../engine/prepare/partial-record.ts';
 import { compilePrepare, recordShape } from '../engine/prepare/prepare-record.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
-import { findGetParams } from '../engine/sweep/confirm-missing.ts';
+import { findGetParams } from '../engine/sweep/find-get-params.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
@@ -156,8 +157,11 @@ function readRefetched(
   answer: JsonValue,
 ): readonly EntityRows[] {
   const { only, explodedTable } = entity;
-  if (only !== null && !(isJsonObject(answer) && answer[only.field] === only.value)) {
+  if (only !== null && !isOfKind(entity, answer)) {
     throw unusable(entity, `a record whose ${only.field} is ${only.value}`, 'one of another kind');
+  }
+  if (isPartial(entity, answer)) {
+    throw unusable(entity, `a record with ${entity.whole.join(', ')}`, 'only a part of it');
   }
   const prepared = compilePrepare(recordShape(entity, policies.get(entity.name)))(answer, asked.inject);
   if (prepared.kind === 'refused') {

@@ -37,6 +37,8 @@ export interface PreparedRecord {
   readonly extra: string | null;
   /** Its file; null where it has none. Absent where the entity's records have no files. */
   readonly file?: RecordFile | null;
+  /** Only a part of the record came: a stored row stays as it is, and where there is none, this is kept in its place. Absent: all of it came. */
+  readonly partial?: Quarantined;
 }
 
 /** The text of a key's parts: what a store reads back gives the same text again. */
@@ -58,7 +60,7 @@ export interface RecordFile {
 
 /** Why a record cannot be stored as it is. */
 export type QuarantineReason =
-  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'schema-change';
+  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'schema-change' | 'partial';
 
 /** A record that cannot be stored as it is, kept whole. */
 export interface Quarantined {

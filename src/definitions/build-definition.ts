@@ -66,6 +66,7 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
     actions: buildActions(file),
     pagination: file.pagination,
     order: file.order,
+    whole: file.whole,
     growsOnly: file.growsOnly,
     incremental: file.incremental,
     deletes: file.deletes,
@@ -163,7 +164,8 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
- * a total only saves calls, and who offers an action says nothing about records: a change of these does not cause a new full read. Of `upstream` only the requests of the entities count.
+ * a total only saves calls, who offers an action says nothing about records, and what a whole record has says only what is not stored: a change of these does not cause
+ * a new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({
   entities,
@@ -175,7 +177,7 @@ function whatReadingDependsOn({
 }: DefinitionFile): object {
   const read = Object.entries(entities).map(([name, entity]) => {
     const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
-    const { addedLater: _addedLater, pagination, actions, ...written } = more;
+    const { addedLater: _addedLater, whole: _whole, pagination, actions, ...written } = more;
     const { direct: _direct, ...get } = { direct: false, ...actions.get };
     const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
     const { totalKeys: _totalKeys, ...paging } = { totalKeys: [], ...pagination };

@@ -6,6 +6,8 @@ import { pagingParams } from './paging-params.ts';
 import { noSuch } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
 
+const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'any'];
+
 /** What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of backfills. */
 export function checkReading(check: EntityCheck): void {
   const { entity, note } = check;
@@ -18,6 +20,7 @@ export function checkReading(check: EntityCheck): void {
     );
   }
   checkUnlisted(check);
+  checkWhole(check);
   checkWindow(check);
 }
 
@@ -162,6 +165,19 @@ function checkUnlisted(check: EntityCheck): void {
         check.note([...at, 'values', position], message, fieldAt(field));
       }
     });
+  });
+}
+
+/** What a record is known to be whole by must come with it. */
+function checkWhole({ entity, note, field }: EntityCheck): void {
+  const { recursive, parents } = entity;
+  const ofTree =
+    recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
+  const filledIn = new Set([...ofTree, ...parents.flatMap(({ inject }) => Object.keys(inject))]);
+  entity.whole.forEach((name, index) => {
+    field(['whole', index], name, fieldTypes);
+    if (!filledIn.has(name)) return;
+    note(['whole', index], `expected a field that the service sends, ${name} is filled in from the listing`);
   });
 }
 

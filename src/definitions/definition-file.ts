@@ -185,6 +185,7 @@ function makeSchema() {
     }),
     pagination,
     order: strictObject({ field: z.string(), params }).nullable().default(null),
+    whole: names.default([]),
     growsOnly: z.boolean().default(false),
     incremental: incremental.nullable().default(null),
     deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),

@@ -63,6 +63,8 @@ export interface Entity {
   readonly searchable: ReadonlyMap<string, SearchableField>;
   readonly actions: ReadonlyMap<ActionName, Action>;
   readonly pagination: Pagination;
+  /** Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it is. Empty: nothing is known. */
+  readonly whole: readonly string[];
   /** Parameters that sort by a field no record ever moves backwards in; null where no such sort exists. */
   readonly order: { readonly field: string; readonly params: Params } | null;
   /** Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a sort. */

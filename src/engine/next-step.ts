@@ -159,9 +159,11 @@ function watermarkOf(
   { incremental }: Entity,
   { clockDifferences }: Partition,
   proof: Proof,
-  { cap, high, behind }: WalkState,
+  { cap, high, behind, unanswered }: WalkState,
 ): Seal['watermark'] {
   if (incremental === null || !proof.isOrdered || cap === null || high === null) return null;
+  // What came in part, and could not be asked for, must come again.
+  if (unanswered > 0) return null;
   return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));
 }
 
@@ -169,9 +171,11 @@ function absenceOf(
   entity: Entity,
   partition: Partition,
   proof: Proof,
-  { state: { refused }, isFiltered }: Pick<Ended, 'state' | 'isFiltered'>,
+  { state: { refused, partial }, isFiltered }: Pick<Ended, 'state' | 'isFiltered'>,
 ): Absence {
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
+  // A record in a tree that came in part does not say whether it has a listing: what lies there was not looked for.
+  if (entity.recursive !== null && partial > 0) return null;
   // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
   if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
   // A record in quarantine may be one that is stored: it was there, and nobody could tell that it was.

@@ -11,8 +11,8 @@ import type { PreparedPage } from './prepare/prepare-page.ts';
 
 /** A report names no more. */
 export const reportedFailures = 100;
-/** More than this share of an entity's records in quarantine fails the entity. */
-const maxQuarantinedShare = 0.01;
+/** More than this share of an entity's records in quarantine, or of which only a part came, fails the entity. */
+const maxUnstoredShare = 0.01;
 
 /** The report of an entity of which nothing has been read, nor is missing. */
 export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
@@ -24,6 +24,7 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   extraFields: 0,
   depthLimited: 0,
   foreign: 0,
+  partial: 0,
   incremental: 0,
   deleted: 0,
   withheld: 0,
@@ -38,7 +39,7 @@ type EntityTally = {
 };
 
 /** What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each. */
-type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
+type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn' | 'partial'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
 export type MissingTally = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
@@ -68,11 +69,12 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   }
 
   function inChain(entity: EntityName): Wholeness {
-    const { setAside, depthLimited, withdrawn, counts } = of(entity);
+    const { setAside, depthLimited, withdrawn, partial, counts } = of(entity);
     const before = earlierByEntity.get(entity);
     return {
       setAside,
       withdrawn,
+      partial,
       depthLimited: depthLimited + (before?.depthLimited ?? 0),
       fetched: counts.fetched + (before?.fetched ?? 0),
       quarantined: counts.quarantined + (before?.quarantined ?? 0),
@@ -102,6 +104,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       own.pages += 1;
       own.depthLimited += page.depthLimited;
       own.foreign += page.foreign;
+      own.partial += committed.partial ?? 0;
       for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
       for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
       for (const { entity, counts } of committed.counts) {
@@ -149,11 +152,11 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     entities: (): readonly EntityReport[] =>
       [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
     failures: (): ReportedFailures => {
-      const overQuarantined = [...tallies.keys()]
+      const unstored = [...tallies.keys()]
         .map((entity) => [entity, inChain(entity)] as const)
-        .filter(([, sums]) => isOverQuarantined(sums))
-        .map(([entity, sums]) => quarantineFailure(entity, sums));
-      return { reported: [...overQuarantined, ...failures.values()], omitted };
+        .filter(([, sums]) => isTooMuchUnstored(sums))
+        .map(([entity, sums]) => unstoredFailure(entity, sums));
+      return { reported: [...unstored, ...failures.values()], omitted };
     },
     /** True when something that should have been read was not. */
     isDegraded: (): boolean => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
@@ -165,20 +168,28 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
 }
 
 function isWhole(sums: Wholeness): boolean {
-  return sums.setAside === 0 && sums.depthLimited === 0 && sums.withdrawn === 0 && !isOverQuarantined(sums);
+  return sums.setAside === 0 && sums.depthLimited === 0 && sums.withdrawn === 0 && !isTooMuchUnstored(sums);
 }
 
-function isOverQuarantined({ fetched, quarantined }: Pick<Wholeness, 'fetched' | 'quarantined'>): boolean {
-  return quarantined > fetched * maxQuarantinedShare;
+function isTooMuchUnstored({ fetched, quarantined, partial }: Wholeness): boolean {
+  return quarantined + partial > fetched * maxUnstoredShare;
 }
 
-function quarantineFailure(entity: EntityName, counts: Wholeness): FailureReport {
+function unstoredFailure(entity: EntityName, { fetched, quarantined, partial }: Wholeness): FailureReport {
+  const whatCame = [
+    ...(quarantined > 0
+      ? [`${quarantined} of ${fetched} records could not be stored and are in quarantine`]
+      : []),
+    ...(partial > 0
+      ? [`${partial} of ${fetched} records came in part, and their rows stay as they were stored`]
+      : []),
+  ].join('; ');
   return {
     entity,
     params: {},
     code: 'QUARANTINE_LIMIT',
     recovery: 'skip-entity',
-    message: `${counts.quarantined} of ${counts.fetched} records could not be stored and are in quarantine (at most ${maxQuarantinedShare * 100} % is accepted)`,
+    message: `${whatCame} (at most ${maxUnstoredShare * 100} % is accepted)`,
   };
 }
 

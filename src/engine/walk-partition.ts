@@ -3,6 +3,7 @@ import type { Partition, Position } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
+import type { CompletedPage } from './complete-page.ts';
 import { afterFailure, afterPage, type Next } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
@@ -115,11 +116,12 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
 }
 
 type Fetched =
-  { readonly kind: 'page'; readonly page: SourcePage } | { readonly kind: 'error'; readonly error: unknown };
+  | { readonly kind: 'page'; readonly completed: CompletedPage }
+  | { readonly kind: 'error'; readonly error: unknown };
 
 /** The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited. */
 async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
-  const { run, entity, pagination, partition } = walk;
+  const { run, entity, pagination, partition, completePage } = walk;
   const { source, clock, onEvent, signal } = run;
   const { params } = partition;
   try {
@@ -145,7 +147,7 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
       bytes: page.bytes,
       ms: clock.now() - startedMs,
     });
-    return { kind: 'page', page };
+    return { kind: 'page', completed: await completePage(partition, page) };
   } catch (error) {
     return { kind: 'error', error };
   }
@@ -171,14 +173,14 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
     if (fetched.kind === 'error') return { next: afterFailure(walk, point, fetched.error), page: null };
     let prepared: PreparedPage;
     try {
-      prepared = prepare(walk, point, fetched.page);
+      prepared = prepare(walk, point, fetched.completed.page);
     } catch (error) {
       // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a failed call.
       const next = afterFailure(walk, point, error);
       dropPage(walk, fetched);
       return { next, page: null };
     }
-    return makeReady(walk, point, fetched.page, prepared);
+    return makeReady(walk, point, fetched.completed, prepared);
   } catch (error) {
     dropPage(walk, fetched);
     throw error;
@@ -188,7 +190,7 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
 /** Accounts for a page that was fetched and will not be stored. */
 function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   if (fetched.kind === 'page') {
-    run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
+    run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.completed.page.bytes });
   }
 }
 
@@ -204,7 +206,8 @@ function prepare(
   });
 }
 
-function makeReady(walk: Walk, point: WalkPoint, page: SourcePage, prepared: PreparedPage): Taken {
+function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage): Taken {
+  const { page } = completed;
   const advance = walk.pagination.advance(point.position, {
     marks: prepared.marks,
     changes: prepared.changes,
@@ -215,7 +218,7 @@ function makeReady(walk: Walk, point: WalkPoint, page: SourcePage, prepared: Pre
     nowMs: walk.run.clock.now(),
   });
   const isFurther = advance.kind === 'continue' && advance.isFurther;
-  const state = afterRecords(point.state, page, prepared, isFurther);
+  const state = afterRecords(point.state, completed, prepared, isFurther);
   const next = afterPage(walk, { ...point, state }, advance);
   const commit: PageCommit = {
     walk: { partition: walk.partition.id, run: walk.run.id },

@@ -2,6 +2,7 @@ import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Partition, WalkFailure } from '../sinks/partition.ts';
 import { isFiltered } from './chosen-entities.ts';
+import { compileCompletePage } from './complete-page.ts';
 import { groupCommits } from './group-commits.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
@@ -44,6 +45,7 @@ export async function walkPhase(run: Run): Promise<void> {
       isBackfill,
       isFiltered: isFiltered(entities.get(name)),
       pageLengths: new Map(),
+      completePage: compileCompletePage(entity, run),
       preparePage: compilePreparePage(
         definition,
         entities,

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition, Position, Proof, WalkFailure } from '../sinks/partition.ts';
-import type { SourcePage } from '../source/source.ts';
 import { smaller } from './clock-difference.ts';
+import type { CompletePage, CompletedPage } from './complete-page.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { PageLengths } from '../pagination/page-lengths.ts';
 import type { Pagination } from '../pagination/pagination.ts';
@@ -21,6 +21,7 @@ export interface WalkContext {
   /** The settings say which of the entity's records are read. */
   readonly isFiltered: boolean;
   readonly pageLengths: PageLengths;
+  readonly completePage: CompletePage;
   readonly preparePage: PreparePage;
   /** Called with each page that was stored, and the partitions that became due by it. */
   readonly onStored: (newlyDue: number) => void;
@@ -58,6 +59,10 @@ export interface WalkState {
   /** How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known. */
   readonly behind: number | null;
   readonly refused: number;
+  /** Records that came in part and stayed so. */
+  readonly partial: number;
+  /** Of these, those that `get` could not be asked for just then. */
+  readonly unanswered: number;
   /** Nothing has contradicted the order that was asked for. */
   readonly isSorted: boolean;
   readonly progress: WalkProgress;
@@ -100,13 +105,25 @@ const storedState = z.object({
   behind: z.number().nullable().default(null),
   // Not noted is not none.
   refused: z.number().default(1),
+  partial: z.number().default(0),
+  unanswered: z.number().default(0),
   isSorted: z.boolean().default(true),
   progress: walkProgress.default(noProgress),
 });
 
 /** Of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
-  return { read: 0, cap: capMs, high: null, behind: null, refused: 0, isSorted: true, progress: noProgress };
+  return {
+    read: 0,
+    cap: capMs,
+    high: null,
+    behind: null,
+    refused: 0,
+    partial: 0,
+    unanswered: 0,
+    isSorted: true,
+    progress: noProgress,
+  };
 }
 
 /** Of a walk that goes on where a position was stored. */
@@ -117,7 +134,7 @@ export function readState(position: Position | null, capMs: number): WalkState {
 /** `isFurther`: as the pagination says of the page. */
 export function afterRecords(
   state: WalkState,
-  page: SourcePage,
+  { page, unanswered }: CompletedPage,
   prepared: PreparedPage,
   isFurther: boolean,
 ): WalkState {
@@ -135,6 +152,8 @@ export function afterRecords(
     high,
     behind: smaller(state.behind, prepared.differenceMs),
     refused: state.refused + prepared.refused.length,
+    partial: state.partial + prepared.partial,
+    unanswered: state.unanswered + unanswered,
     isSorted: state.isSorted && prepared.isSorted,
     progress: afterKeys(state.progress, prepared.keys, isFurther && page.records.length > 0),
   };

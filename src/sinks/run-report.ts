@@ -70,6 +70,8 @@ export interface EntityReport {
   readonly depthLimited: number;
   /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
   readonly foreign: number;
+  /** Records of which only a part came and whose rows stay as they were stored; counted among the unchanged ones and duplicates. */
+  readonly partial: number;
   /** Sealed walks that read from a watermark instead of from the start. */
   readonly incremental: number;
   /** Rows tombstoned by this run, those below vanished parents included. */

@@ -136,6 +136,7 @@ export interface PageCommit {
   /** Records that belong to another listing (synced copies): counted as duplicates, not stored. */
   readonly foreign: number;
   readonly refused: readonly Quarantined[];
+  /** Beside those that are known below records of which only a part came, which the sink adds. */
   readonly children: readonly FoundPartition[];
   readonly position: Position;
   /** The walk's own entity first, then exploded ones. */
@@ -170,4 +171,6 @@ export interface CommittedPage {
   readonly newlyDue: number;
   /** Of those walks the ones that this run had sealed. */
   readonly unsealed?: readonly UnsealedWalk[];
+  /** Records of which only a part came and whose rows stay as they are; they count as unchanged or duplicate. Absent: none. */
+  readonly partial?: number;
 }

@@ -33,6 +33,7 @@ export function parseReport(text: string): RunReport {
 }
 
 const nothingDeleted = {
+  partial: 0,
   incremental: 0,
   deleted: 0,
   withheld: 0,

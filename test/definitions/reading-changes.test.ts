@@ -74,6 +74,16 @@ describe('the built-in definitions', () => {
     });
   });
 
+  it('know what a whole record has where the service may show a part of it', () => {
+    expect(said(({ whole }) => (whole.length === 0 ? null : whole.join(' ')))).toEqual({
+      users: 'type',
+      pages: 'created_time last_edited_time parent properties',
+      data_sources: 'created_time last_edited_time parent properties',
+      blocks: 'type created_time has_children parent',
+      comments: 'created_time discussion_id parent',
+    });
+  });
+
   it('take the bounds of a backfill where the service has both', () => {
     expect(said(({ window }) => window?.since)).toEqual({
       lists: 'since_date_created',
@@ -212,6 +222,18 @@ describe('what full walks and backfills rest on is refused', () => {
       'values: [archived]',
       'values: [archived, true]',
       'list_members.unlisted.0.values.1: expected a string, the type of status, got true',
+    ],
+    [
+      'where records are known to be whole by a field that does not exist',
+      'unlisted: [{ field: status,',
+      'whole: [email_adress]\n    unlisted: [{ field: status,',
+      'list_members.whole.0: no such field: "email_adress"; did you mean "email_address"?',
+    ],
+    [
+      'where they are by what their listing fills in',
+      'unlisted: [{ field: status,',
+      'whole: [list_id]\n    unlisted: [{ field: status,',
+      'list_members.whole.0: expected a field that the service sends, list_id is filled in from the listing',
     ],
     [
       'where a bound of the window is not declared',

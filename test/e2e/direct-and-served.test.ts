@@ -5,7 +5,7 @@ import { testCredentials as application } from '../support/sync-once.ts';
 import { serveSamples } from '../support/serve-samples.ts';
 import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { openDirectWorld, worldRows, type DirectWorld } from '../support/upstream/direct-world.ts';
-import { serveWorlds } from '../support/upstream/served-world.ts';
+import { serveWorlds, throughApi } from '../support/upstream/served-world.ts';
 import { mailchimpWorld, notionWorld } from '../support/upstream/upstream-world.ts';
 
 it('takes an account over from direct to served and back, and from and to an API that tells no account, without a row rewritten', async () => {
@@ -92,11 +92,6 @@ it("refuses another account's key before anything is read, and keeps what is sto
   expect(other.fake.requests.length - asked).toBe(1);
   expect(allRows(direct)).toEqual(before);
 });
-
-function throughApi(own: string, url: string, id: string): string {
-  const api = `api: { baseUrl: "${url}", clientId: ${application.clientId}, clientSecret: ${application.clientSecret} }\n`;
-  return api + own.replace(/ {4}credentials: .*\n/, `    id: ${id}\n`);
-}
 
 async function fullSync(direct: DirectWorld): Promise<void> {
   const { code, stdout, stderr } = await direct.cli('sync', '--full');

@@ -72,6 +72,9 @@ describe('the end of a full walk', () => {
     ['unsubscribes', {}, null],
     ['users', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
     ['comments', { proof: { kind: 'token', isOrdered: true } as const }, 'nothing'],
+    ['comments', { state: { ...walked, partial: 1 } }, 'nothing'],
+    ['blocks', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
+    ['blocks', { state: { ...walked, partial: 1 } }, null],
   ])('concludes of %s after %j that missing records are deleted if %j agrees', (name, more, absence) => {
     expect(seal(name, more)(false).absence).toBe(absence);
   });
@@ -84,6 +87,12 @@ describe('the end of a full walk', () => {
       watermark: null,
     });
     expect(seal('lists')(false).watermark).toBeNull();
+  });
+
+  it('leaves the watermark where records came in part and could not be asked for', () => {
+    expect(seal('list_members', { state: { ...walked, partial: 2 } })(false).watermark).not.toBeNull();
+    const state = { ...walked, partial: 2, unanswered: 1 };
+    expect(seal('list_members', { state })(false).watermark).toBeNull();
   });
 
   it('keeps the watermark before the walk began by as much as the clock of the records may be behind', () => {

@@ -106,8 +106,9 @@ describe('the plan of a backfill', () => {
 });
 
 describe('a child partition', () => {
+  const page = { id: 'p1', object: 'page', created_time: '2026-01-01', parent: 'top', properties: 'none' };
   const edited = (time: string, more = {}) =>
-    childrenOf('pages', { id: 'p1', object: 'page', last_edited_time: time, ...more }, false);
+    childrenOf('pages', { ...page, last_edited_time: time, ...more }, false);
 
   it('carries the change value of its parent, settled once its clock must have moved on', () => {
     expect(edited('2026-05-07T23:58:00.000Z')[0]?.marker).toEqual({
@@ -119,7 +120,7 @@ describe('a child partition', () => {
   });
 
   it('is always read where the parent has no change value that can be read', () => {
-    expect(edited('').map(({ marker }) => marker)).toEqual([null, null]);
+    expect(edited('some day').map(({ marker }) => marker)).toEqual([null, null]);
   });
 
   it('is not found below what listings leave out', () => {

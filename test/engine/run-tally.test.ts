@@ -34,6 +34,7 @@ const page: PreparedPage = {
   extraFields: new Map(),
   explodedFetched: 0,
   depthLimited: 0,
+  partial: 0,
   drift: [],
 };
 

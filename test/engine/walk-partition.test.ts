@@ -57,6 +57,7 @@ async function walkMembers(
     commits,
     entity: members,
     pageLengths: new Map(),
+    completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
     preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
       capMs,
       isBackfill: false,

@@ -23,6 +23,7 @@ function wholeWithout(leftOut: readonly string[], chosen: ChosenEntities = allEn
     extraFields: 0,
     depthLimited: 0,
     foreign: 0,
+    partial: 0,
     incremental: 0,
     deleted: 0,
     withheld: 0,

@@ -142,6 +142,7 @@ function notes({ counts, ...entity }: EntityReport): string {
     [entity.unordered, 'without a stable order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
+    [entity.partial, 'received in part, stored rows kept'],
     // Of each record each field that has no column: not how many fields there are, which `schema diff` shows.
     [extraFields, `${extraFields === 1 ? 'value' : 'values'} kept in _extra`],
     [entity.depthLimited, 'below the depth limit'],

@@ -13,6 +13,7 @@ import { compileChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
+import { asPartial, isOfKind, isPartial } from './partial-record.ts';
 import { compilePrepare, recordShape } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 
@@ -39,6 +40,8 @@ export interface PreparedPage {
   /** Elements found in exploded arrays. */
   readonly explodedFetched: number;
   readonly depthLimited: number;
+  /** Records of `rows` of which only a part came. */
+  readonly partial: number;
 }
 
 export type PreparePage = (
@@ -86,7 +89,9 @@ export function compilePreparePage(
     const marks: string[] = [];
     const keys: string[] = [];
     const drift = new Set<FieldDrift>();
-    let [filtered, foreign, extraFields, explodedExtra, explodedFetched, depthLimited] = [0, 0, 0, 0, 0, 0];
+    let [filtered, foreign, partial, extraFields, explodedExtra, explodedFetched, depthLimited] = [
+      0, 0, 0, 0, 0, 0, 0,
+    ];
 
     const see = (mark: string, isKey: boolean): void => {
       marks.push(mark);
@@ -94,7 +99,7 @@ export function compilePreparePage(
     };
 
     records.forEach((raw, index) => {
-      if (entity.only !== null && isJsonObject(raw) && raw[entity.only.field] !== entity.only.value) {
+      if (isJsonObject(raw) && !isOfKind(entity, raw)) {
         see(`filtered:${idOf(raw)}`, raw['id'] !== undefined);
         filtered += 1;
         return;
@@ -121,6 +126,11 @@ export function compilePreparePage(
       }
       marks.push(markOf(entity, prepared.record, raw));
       keys.push(prepared.record.keyText);
+      if (isPartial(entity, raw)) {
+        rows.push(asPartial(entity, prepared.record, raw));
+        partial += 1;
+        return;
+      }
       rows.push(prepared.record);
       extraFields += prepared.extraFields;
       if (!isJsonObject(raw)) return;
@@ -158,6 +168,7 @@ export function compilePreparePage(
       ]),
       explodedFetched,
       depthLimited,
+      partial,
     };
   };
 }

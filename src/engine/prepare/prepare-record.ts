@@ -224,7 +224,7 @@ function withoutPrototype(extra: ReadonlyMap<string, JsonValue>): JsonObject {
 const maxQuarantinedChars = 1024 * 1024;
 
 /** The record for the quarantine: whole, except where its size is what it is refused for. */
-function refuseRecord(
+export function refuseRecord(
   entity: EntityName,
   reason: QuarantineReason,
   detail: string,

@@ -4,14 +4,13 @@ import type { Candidate, Judgement } from '../../sinks/deletes.ts';
 import type { Run } from '../run.ts';
 import { wholeJson } from '../prepare/canonical-json.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { keyPartsOf } from '../../core/json-text.ts';
-import type { ColumnValue, Params, PreparedRecord } from '../../core/records.ts';
-import { missingParams } from '../../definitions/check-params.ts';
-import { convertValue } from '../../definitions/convert-value.ts';
+import type { PreparedRecord } from '../../core/records.ts';
 import { isUnlisted } from '../prepare/find-children.ts';
 import { whereInTree } from '../prepare/listing-tree.ts';
+import { isOfKind, isPartial } from '../prepare/partial-record.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
+import { findGetParams } from './find-get-params.ts';
 
 /** Calls that one run spends on asking for rows that seem to be gone; the rest waits for the next. */
 export const mostGetsPerRun = 200;
@@ -113,36 +112,6 @@ async function askBatch(
   return { gets, endings };
 }
 
-/** Parameters of the `get` for a stored row: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
-export function findGetParams(
-  entity: Entity,
-  { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,
-): Params | null {
-  const get = entity.actions.get('get');
-  if (get === undefined) return null;
-  const parts = keyPartsOf(keyText, entity.key.length);
-  if (parts === null) return null;
-  const fields = new Map<string, JsonValue>([
-    ...Object.entries(inject),
-    ...entity.key.map((name, index) => [name, wholeDigits(parts[index] ?? null)] as const),
-  ]);
-  const found: Record<string, JsonValue> = {};
-  for (const [name, param] of get.params) {
-    const field = get.key.get(name);
-    const own = field === undefined ? null : (fields.get(field) ?? null);
-    const value = convertValue(param.type, own ?? params[name] ?? null);
-    if (value !== null && (field !== undefined || param.required)) found[name] = value;
-    else if (field !== undefined) return null;
-  }
-  return missingParams(get, found).length === 0 ? found : null;
-}
-
-/** An integer beyond what doubles hold exactly, as a bigint: `convertValue` trusts no such number. */
-function wholeDigits(part: ColumnValue): ColumnValue {
-  const isLong = typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part);
-  return isLong ? BigInt(part) : part;
-}
-
 function noteUnanswered({ onEvent }: Run, asking: Asking): void {
   asking.unansweredInARow += 1;
   onEvent({ kind: 'record-confirmed', entity: asking.entity.name, verdict: 'unanswered' });
@@ -184,8 +153,8 @@ async function storeAnswers(
 }
 
 /**
- * Reads what a `get` answered for a row that no listing showed. A record that is another one, that its listing alone can place, or that a policy refuses,
- * says only that something is there. `filters`: parameters by which the settings choose records.
+ * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that its listing alone can place, or
+ * that a policy refuses, says only that something is there. `filters`: parameters by which the settings choose records.
  */
 function compileReadConfirmed(
   entity: Entity,
@@ -204,7 +173,7 @@ function compileReadConfirmed(
 
   return (candidate, answer) => {
     const { row } = candidate;
-    if (!isJsonObject(answer)) {
+    if (!isJsonObject(answer) || isPartial(entity, answer)) {
       return answer === null
         ? { row, verdict: 'gone' }
         : { row, verdict: 'there', record: null, isUnlisted: false };
@@ -237,8 +206,4 @@ function isHidden(filters: ReadonlySet<string>, { params }: Candidate, answer: J
   return Object.entries(params).some(
     ([name, value]) => filters.has(name) && (!Object.hasOwn(answer, name) || answer[name] !== value),
   );
-}
-
-function isOfKind({ only }: Entity, answer: JsonValue): boolean {
-  return only === null || (isJsonObject(answer) && answer[only.field] === only.value);
 }

@@ -7,7 +7,11 @@ import type { CommittedPage, PageCommit } from '../sink.ts';
 
 export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
 
-export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
+/** `quarantined`: of which only a part came, and nothing is stored. */
+export type StoredCounts = Pick<
+  PageCounts,
+  'quarantined' | 'inserted' | 'updated' | 'duplicate' | 'unchanged'
+>;
 
 /** What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError` ACCOUNTING unless all are accounted for. */
 export function countPage(
@@ -25,6 +29,16 @@ export function countPage(
   }
   for (const [entity, counts] of tally) checkCounts(entity, counts);
   return [...tally].map(([entity, counts]) => ({ entity, counts }));
+}
+
+/** Of a page's records that came in part those whose rows stay as they are; nothing where there are none. */
+export function countPartial(
+  { rows }: Pick<PageCommit, 'rows'>,
+  stored: readonly StoredCounts[],
+): Pick<CommittedPage, 'partial'> {
+  const came = rows.flatMap(({ records }) => records).filter((record) => record.partial !== undefined).length;
+  const partial = stored.reduce((left, { quarantined }) => left - quarantined, came);
+  return partial === 0 ? {} : { partial };
 }
 
 /** Throws `SyncError` ACCOUNTING unless every fetched record is accounted for. */

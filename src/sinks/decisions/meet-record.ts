@@ -43,19 +43,28 @@ export interface MetRecord {
   readonly isWritten: boolean;
 }
 
+/** Only a part of the record came, and no row holds the rest: it cannot be stored. */
+export function isNothingStored(
+  { partial }: Pick<PreparedRecord, 'partial'>,
+  stored: Pick<StoredRow, 'deletedAt'> | undefined,
+): boolean {
+  return partial !== undefined && (stored === undefined || stored.deletedAt !== null);
+}
+
 /**
  * A record with a stored key is updated (another hash, or tombstoned), duplicate (`wasSeen` by this chain) or unchanged, in this order. The last two are
- * written only for stale volatile fields. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
+ * written only for stale volatile fields; one that came in part is one of them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
  */
 export function classifyMet(
   { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'home'>,
-  record: Pick<PreparedRecord, 'hash' | 'volatileHash'>,
+  record: Pick<PreparedRecord, 'hash' | 'volatileHash' | 'partial'>,
   {
     isInsertOnly,
     wasSeen,
     staleBefore,
   }: { readonly isInsertOnly: boolean; readonly wasSeen: boolean; readonly staleBefore: Instant },
 ): MetRecord {
+  if (record.partial !== undefined) return { kind: wasSeen ? 'duplicate' : 'unchanged', isWritten: false };
   const isDifferent = hash !== record.hash && !(isInsertOnly && isHash(hash));
   if (isDifferent || deletedAt !== null) return { kind: 'updated', isWritten: true };
   const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;

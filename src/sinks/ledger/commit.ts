@@ -1,4 +1,4 @@
-import { countPage } from '../decisions/add-up.ts';
+import { countPage, countPartial } from '../decisions/add-up.ts';
 import { learnPageLength } from '../decisions/becoming-due.ts';
 import { concludeWalk, weakestAbsence, type EndedWalk } from '../decisions/missing-rows.ts';
 import { writePosition, parseProof } from '../stored-json.ts';
@@ -10,8 +10,8 @@ import { findPartition } from './partitions/find-partition.ts';
 import type { PartitionRow } from './partitions/read-partitions.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
-import type { EntityName } from '../../core/names.ts';
-import type { Absence, PageLength, Seal, WalkFailure, WalkMode } from '../partition.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Absence, FoundPartition, PageLength, Seal, WalkFailure, WalkMode } from '../partition.ts';
 import { writeJson } from '../../core/json-text.ts';
 
 /** Stores whole pages in one transaction. A page committed again after a crash finds its rows and children known, and changes nothing. */
@@ -45,7 +45,12 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   moveOn(commit, page, partition);
   const length = learnPageLength(current.followed, entity, page);
   const { due, ofRun } = length === null ? noWalks : unsealEarlyEnds(commit, entity, length);
-  return { counts, newlyDue: newlyDue + due, ...(ofRun.length === 0 ? {} : { unsealed: ofRun }) };
+  return {
+    counts,
+    newlyDue: newlyDue + due,
+    ...(ofRun.length === 0 ? {} : { unsealed: ofRun }),
+    ...countPartial(page, stored),
+  };
 }
 
 const noWalks = { due: 0, ofRun: [] } as const;
@@ -53,12 +58,27 @@ const noWalks = { due: 0, ofRun: [] } as const;
 function makeChildrenDue({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
   const { window, origin } = current;
   let newlyDue = 0;
-  for (const child of page.children) {
+  for (const child of [...page.children, ...knownBelowPartial(ledger, held.connector, page, window)]) {
     const reading = current.reading.get(child.entity);
     const finding = { connector: held.connector, window, origin, now: stamp.now, reading };
     newlyDue += findPartition(ledger, child, finding) ? 1 : 0;
   }
   return newlyDue;
+}
+
+/** What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its own. */
+function knownBelowPartial(
+  { partitions }: Ledger,
+  connector: ConnectorName,
+  { rows }: PageCommit,
+  window: string,
+): readonly FoundPartition[] {
+  if (window !== '') return [];
+  return rows.flatMap(({ entity, records }) =>
+    records
+      .filter(({ partial }) => partial !== undefined)
+      .flatMap(({ keyText }) => partitions.below(connector, { entity, keyText })),
+  );
 }
 
 /** A listing that this chain has already read to its end stays as it is, whatever page of it comes again. */

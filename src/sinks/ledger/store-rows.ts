@@ -3,6 +3,7 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import {
   classifyMet,
+  isNothingStored,
   meetingPlace,
   misfitError,
   staleBefore,
@@ -32,14 +33,17 @@ export function storeRows(commit: Commit, { entity, records }: EntityRows, showi
   const { table, width } = planned;
   const markSeen = showing.countsAsSeen ? seenMarker(commit, entity) : () => false;
   const stale = staleBefore(ledger.clock.now());
-  const counts = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
+  const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   let revived = 0;
   for (const record of records) {
     if (record.values.length !== width) {
       throw misfitError(entity, `a record has ${record.values.length} values for ${width} columns`);
     }
     const stored = table.find(record);
-    if (stored === undefined) {
+    if (record.partial !== undefined && isNothingStored(record, stored)) {
+      ledger.quarantine.keep(connector, record.partial, stamp);
+      counts.quarantined += 1;
+    } else if (stored === undefined) {
       markSeen(table.insert(record, showing.home, stamp), true);
       counts.inserted += 1;
     } else {

@@ -1,13 +1,13 @@
 import type { EntityName } from '../../core/names.ts';
 import { addCounts as sumOf, noCounts, type PageCounts } from '../../core/records.ts';
-import { countPage } from '../decisions/add-up.ts';
+import { countPage, countPartial } from '../decisions/add-up.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { findPartitions, meetFound, type Finding } from './partitions/find-partitions.ts';
 import { moveOn } from './partitions/move-on.ts';
-import { partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
+import { partitionsBelow, partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
@@ -39,8 +39,9 @@ interface PlacedPage {
   readonly partition: PartitionRow;
 }
 
-async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
+async function storePages(commit: Commit, given: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
   const { ledger, held, current, tx, stamp } = commit;
+  const pages = await withKnownBelowPartial(commit, given);
   const { at } = ledger;
   const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
@@ -58,7 +59,8 @@ async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise
     const partition = partitions.get(page.walk.partition);
     return partition === undefined ? [] : [{ page, partition }];
   });
-  const counts = await countPages(commit, placed, known);
+  const counted = await countPages(commit, placed, known);
+  const counts = counted.map((one) => one.counts);
   addCounts(tx, at, current.run, totals(counts.flat()));
   keepQuarantined(
     tx,
@@ -75,10 +77,10 @@ async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise
   const newlyDue = pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
   const learned = await moveOn(commit, placed);
   current.seen.save(tx);
-  return counts.map((one, index) => {
+  return counted.map((one, index) => {
     const { due, ofRun } = learned[index] ?? { due: 0, ofRun: [] };
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
-    return { counts: one, newlyDue: (newlyDue[index] ?? 0) + due, ...unsealed };
+    return { ...one, newlyDue: (newlyDue[index] ?? 0) + due, ...unsealed };
   });
 }
 
@@ -87,7 +89,7 @@ async function countPages(
   commit: Commit,
   placed: readonly PlacedPage[],
   known: KnownRows,
-): Promise<readonly CommittedPage['counts'][]> {
+): Promise<readonly Pick<CommittedPage, 'counts' | 'partial'>[]> {
   const shown = placed.flatMap(({ page, partition: { entity, home } }) =>
     page.rows.map((rows) => ({ ...rows, home, isInsertOnly: rows.entity !== entity })),
   );
@@ -96,7 +98,28 @@ async function countPages(
   return placed.map(({ page, partition: { entity } }) => {
     const ofPage = stored.slice(next, next + page.rows.length);
     next += page.rows.length;
-    return countPage(page, entity, ofPage);
+    return { counts: countPage(page, entity, ofPage), ...countPartial(page, ofPage) };
+  });
+}
+
+/** What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its own. */
+async function withKnownBelowPartial(
+  { ledger, held, current, tx }: Commit,
+  pages: readonly PageCommit[],
+): Promise<readonly PageCommit[]> {
+  const partialOf = ({ rows }: PageCommit): readonly { entity: EntityName; keyText: string }[] =>
+    rows.flatMap(({ entity, records }) =>
+      records.flatMap(({ keyText, partial }) => (partial === undefined ? [] : [{ entity, keyText }])),
+    );
+  const parents = current.window === '' ? pages.flatMap(partialOf) : [];
+  if (parents.length === 0) return pages;
+  const below = await partitionsBelow(tx, ledger.at, held.connector, parents);
+  return pages.map((page) => {
+    const keys = new Set(partialOf(page).map(({ keyText }) => keyText));
+    const found = below.filter(
+      ({ parent }) => page.rows[0]?.entity === parent?.entity && keys.has(parent?.keyText ?? ''),
+    );
+    return found.length === 0 ? page : { ...page, children: [...page.children, ...found] };
   });
 }
 

@@ -1,8 +1,9 @@
 import type { EntityName } from '../../core/names.ts';
-import type { PreparedRecord } from '../../core/records.ts';
+import type { PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import {
   classifyMet,
+  isNothingStored,
   meetingPlace,
   type MeetingPlace,
   type MetRecord,
@@ -36,6 +37,8 @@ export interface Batch {
   /** Stored rows that this chain has met for the first time. */
   readonly firstMet: Set<number>;
   readonly files: FileNote[];
+  /** Of which only a part came, and nothing is stored. */
+  readonly partial: Quarantined[];
   inserted: number;
   revived: number;
 }
@@ -51,10 +54,13 @@ export interface Meeting {
 
 /** Decides what each record is, in their order, and notes in the batch what is to be written. */
 export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
-  const counts = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
+  const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of shown.records) {
     const stored = batch.rows.get(record.keyText);
-    if (stored === undefined) {
+    if (record.partial !== undefined && isNothingStored(record, stored)) {
+      batch.partial.push(record.partial);
+      counts.quarantined += 1;
+    } else if (stored === undefined) {
       insertRow(meeting, batch, record, shown.home);
       counts.inserted += 1;
     } else {

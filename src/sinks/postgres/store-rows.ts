@@ -2,6 +2,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import { misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
+import { keepQuarantined } from './counts.ts';
 import { endMissing } from './deletes/note-missing.ts';
 import { meetElsewhere } from './deletes/places.ts';
 import { noteFiles } from './downloads/note-files.ts';
@@ -28,11 +29,17 @@ export async function readStored(
 ): Promise<KnownRows> {
   const { ledger, held, current, tx } = commit;
   const keysOf = new Map<EntityName, Set<string>>();
+  const wholeOf = new Map<EntityName, Set<string>>();
   for (const rows of shown) {
     checkWidth(commit, rows);
     const keys = keysOf.get(rows.entity) ?? new Set();
-    for (const { keyText } of rows.records) keys.add(keyText);
+    const whole = wholeOf.get(rows.entity) ?? new Set();
+    for (const { keyText, partial } of rows.records) {
+      keys.add(keyText);
+      if (partial === undefined) whole.add(keyText);
+    }
     keysOf.set(rows.entity, keys);
+    wholeOf.set(rows.entity, whole);
   }
   const entities = [...keysOf.keys()];
   const asked = entities.filter((entity) => (keysOf.get(entity)?.size ?? 0) > 0);
@@ -48,7 +55,8 @@ export async function readStored(
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
-    const isNew = keys.filter((key) => !rows.has(key));
+    // Each gets a number, and is stored: not what came in part alone.
+    const isNew = keys.filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
     const lastRow = numbers.get(entity)?.lastRow;
     if (lastRow === undefined && isNew.length > 0) {
       throw new TypeError(`No table was declared for ${held.connector}/${entity}`);
@@ -117,6 +125,7 @@ function emptyBatch(
     elsewhere: [],
     firstMet: new Set(),
     files: [],
+    partial: [],
     inserted: 0,
     revived: 0,
   };
@@ -169,7 +178,7 @@ async function writeBatch(
   batch: Batch,
   isAnyMissing: boolean,
 ): Promise<void> {
-  const { entity, table, written, homes, elsewhere, firstMet, files } = batch;
+  const { entity, table, written, homes, elsewhere, firstMet, files, partial } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);
   table.setHomes(
@@ -179,4 +188,5 @@ async function writeBatch(
   meetElsewhere(tx, at, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, at, of, [...firstMet]);
   await noteFiles(tx, at, of, files);
+  keepQuarantined(tx, at, held.connector, partial, stamp);
 }

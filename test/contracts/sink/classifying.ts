@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import {
   counts,
+  liveIds,
   dayMs,
   hourMs,
   member,
@@ -47,6 +48,17 @@ async function runOf(bench: Bench, run: string, pages: readonly (readonly Prepar
   );
   await sink[Symbol.asyncDispose]();
   return seen;
+}
+
+/** Nothing but its key came. */
+function inPart(id: string): PreparedRecord {
+  const partial = {
+    entity: members,
+    reason: 'partial',
+    detail: 'without name',
+    record: `{"id":"${id}"}`,
+  } as const;
+  return record(membersTable, { list_id: 'a', id }, { partial });
 }
 
 export function classifying(kind: SinkKind): void {
@@ -132,6 +144,43 @@ export function classifying(kind: SinkKind): void {
     bench().clock.advance(dayMs - 1);
     await runOf(bench(), 'r4', [[withScore(4, 'four')]]);
     expect(await bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
+  });
+
+  it('keeps a row of which only a part came as it is, and counts it as met', async () => {
+    await runOf(bench(), 'r1', [[member('1', 'Ada'), member('2', 'Grace')]]);
+    const before = await bench().rows();
+    const [again] = await runOf(bench(), 'r2', [[inPart('1'), inPart('1'), member('2', 'Grace')]]);
+    expect(again).toEqual(counts({ fetched: 3, unchanged: 2, duplicate: 1 }));
+    expect(await bench().rows()).toEqual(before);
+    expect(await bench().count('_sync_quarantine')).toBe(0);
+  });
+
+  it('stores nothing of a new record that came in part, and of a deleted one, but keeps them in quarantine', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    await sink.repair.tombstoneRecord(started.lease, started.run, members, member('1').keyText);
+    const [first] = await sink.commit(started.lease, [
+      page(started, id, [inPart('1'), inPart('2'), member('3')]),
+    ]);
+    expect(first).toMatchObject({
+      newlyDue: 0,
+      counts: [{ counts: counts({ fetched: 3, quarantined: 2, inserted: 1 }) }],
+    });
+    const [second] = await sink.commit(started.lease, [
+      page(started, id, [inPart('3'), member('2'), member('4')]),
+    ]);
+    expect(second).toMatchObject({
+      partial: 1,
+      counts: [{ counts: counts({ fetched: 3, duplicate: 1, inserted: 2 }) }],
+    });
+    await sink[Symbol.asyncDispose]();
+    expect(liveIds(await bench().rows())).toEqual(['2', '3', '4']);
+    expect(await bench().ledger('SELECT reason, record FROM _sync_quarantine ORDER BY record')).toEqual([
+      { reason: 'partial', record: '{"id":"1"}' },
+      { reason: 'partial', record: '{"id":"2"}' },
+    ]);
   });
 
   it('inserts exploded rows once, counts them on their own and never replaces them', async () => {

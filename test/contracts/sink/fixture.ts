@@ -170,6 +170,14 @@ export function member(id: string, name = 'Ada', change: Partial<PreparedRecord>
   return record(membersTable, { list_id: 'a', id, name }, change);
 }
 
+/** Of the rows without a tombstone, in order. */
+export function liveIds(rows: readonly JsonObject[]): readonly string[] {
+  return rows
+    .filter((row) => (row['_deleted_at'] ?? null) === null)
+    .map(({ id }) => id as string)
+    .toSorted();
+}
+
 export const proof: Proof = { kind: 'seam', isOrdered: true };
 
 /** The end of a walk that says nothing of what it did not meet. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
-import { dayMs, lists, member, members, news, start, type SinkKind } from './fixture.ts';
+import { dayMs, lists, liveIds, member, members, news, start, type SinkKind } from './fixture.ts';
 import { held, list, membersOf, readingOf, RunOfLists, settled, whole } from './lists-and-members.ts';
 import { useBench } from './use-bench.ts';
 
@@ -43,6 +43,26 @@ export function leftovers(kind: SinkKind): void {
     await second.setAside(bench(), 'a');
     await second.finish('degraded');
   }
+
+  it('reads again what is known below a record that came in part, also through later chains', async () => {
+    await readAll();
+    const partial = { entity: lists, reason: 'partial', detail: 'without name', record: '{}' } as const;
+    for (const run of ['r2', 'r3']) {
+      const later = await begin(run);
+      const newlyDue = await later.read(null, {
+        records: [{ ...list('a'), partial }, list('b')],
+        children: [membersOf('b', settled('m1'))],
+        seal: all,
+      });
+      expect([newlyDue, await later.modes()]).toEqual([1, ['a incremental']]);
+      await later.read('a');
+      expect(await later.leftovers()).toBe(0);
+      await later.sweep();
+      await later.finish();
+    }
+    expect(liveIds(await bench().rows())).toEqual(['a', 'b']);
+    expect(await dueMembers()).toBe(0);
+  });
 
   it('brings a child whose walk failed when its parent is not met again, once, from where it had stopped', async () => {
     await readAll();

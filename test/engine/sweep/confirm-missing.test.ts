@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { findGetParams } from '../../../src/engine/sweep/confirm-missing.ts';
+import type { EntityName } from '../../../src/core/names.ts';
+import { findGetParams } from '../../../src/engine/sweep/find-get-params.ts';
 import { builtInDefinition } from '../../support/sample-service.ts';
 import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
 import { entityNamed } from '../../support/sync-once.ts';
@@ -14,6 +15,7 @@ const member = (id: string, more: Readonly<Record<string, JsonValue>> = {}): Jso
   ...more,
 });
 const large = { list_members: 10_000, campaigns: 10_000, lists: 10_000 };
+const blocks = 'blocks' as EntityName;
 const needsGet = { needs: 'get' as const };
 
 describe('a row that looks deleted', () => {
@@ -75,6 +77,17 @@ describe('a row that looks deleted', () => {
       { verdict: 'there', record: null },
     ]);
     expect(report(members).counts.fetched).toBe(0);
+  });
+
+  it('stays unchanged if get returns only a part of a block, which does not say that it has left its page', async () => {
+    const keyText = '["b1"]';
+    const deletes = fakeDeletes(missingRows(blocks, 1, { ...needsGet, keyText }), { blocks: 10_000 });
+    const { report } = await sweep(deletes, {
+      definition: builtInDefinition('workspace-notes'),
+      answers: (id) => ({ object: 'block', id }),
+    });
+    expect(deletes.judged).toMatchObject([{ verdict: 'there', record: null, isUnlisted: false }]);
+    expect(report(blocks)).toMatchObject({ deleted: 0 });
   });
 
   it('is asked about at most 200 times in a run, entities taking turns', async () => {

@@ -25,7 +25,13 @@ it('counts what became of a page, with exploded rows and refused records', () =>
   const [one, two] = [
     { ...noCounts, inserted: 1 },
     { ...noCounts, updated: 1, unchanged: 1 },
-  ].map(({ inserted, updated, duplicate, unchanged }) => ({ inserted, updated, duplicate, unchanged }));
+  ].map(({ quarantined, inserted, updated, duplicate, unchanged }) => ({
+    quarantined,
+    inserted,
+    updated,
+    duplicate,
+    unchanged,
+  }));
   expect(countPage(page, members, [one ?? noCounts, two ?? noCounts])).toEqual([
     {
       entity: members,

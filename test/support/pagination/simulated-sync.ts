@@ -152,6 +152,7 @@ export function simulatedSync(
       commits: simulatedCommits(stop.signal, onCommit),
       entity: walked,
       pageLengths: new Map(),
+      completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
       preparePage: compilePreparePage(simulated, new Map(), walked, { capMs, isBackfill: false }),
       inFlight: { bytes: 0, maxBytes: 1e9 },
       isBackfill: false,

@@ -67,6 +67,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     actions,
     pagination,
     order: null,
+    whole: [],
     growsOnly: false,
     incremental: null,
     deletes: 'sweep',

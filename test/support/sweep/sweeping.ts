@@ -2,6 +2,7 @@ import { SyncError, type Recovery } from '../../../src/core/errors.ts';
 import type { RunEvent } from '../../../src/core/events.ts';
 import type { JsonValue } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
+import type { Definition } from '../../../src/definitions/definition.ts';
 import { ordinaryRun, type RunOptions } from '../../../src/engine/run-options.ts';
 import type { Run } from '../../../src/engine/run.ts';
 import { runTally, type RunTally } from '../../../src/engine/run-tally.ts';
@@ -49,15 +50,24 @@ let runs = 0;
 /** The sweep of one run; each call is a run of its own. */
 export async function sweep(
   deletes: FakeDeletes,
-  more: Partial<RunOptions> & { readonly answers?: Answers; readonly signal?: AbortSignal } = {},
+  more: Partial<RunOptions> & {
+    readonly answers?: Answers;
+    readonly signal?: AbortSignal;
+    readonly definition?: Definition;
+  } = {},
 ): Promise<Swept> {
-  const { answers = () => null, signal = new AbortController().signal, ...options } = more;
+  const {
+    answers = () => null,
+    signal = new AbortController().signal,
+    definition = mailing,
+    ...options
+  } = more;
   const asked: string[] = [];
   const events: RunEvent[] = [];
-  const tally = runTally([...mailing.entities.keys()]);
+  const tally = runTally([...definition.entities.keys()]);
   const get: Source['get'] = ({ params }) => {
-    const { subscriber_hash: member, campaign_id: campaign, list_id: list } = params;
-    const id = [member, campaign, list].find((part) => typeof part === 'string') ?? '';
+    const { subscriber_hash: member, campaign_id: campaign, list_id: list, block_id: block } = params;
+    const id = [member, campaign, list, block].find((part) => typeof part === 'string') ?? '';
     asked.push(id);
     return new Promise((resolve) => resolve(answers(id)));
   };
@@ -66,7 +76,7 @@ export async function sweep(
     lease: { connector: 'test', epoch: 1 } as unknown as Lease,
     id: `r${(runs += 1)}` as RunId,
     source: { get },
-    definition: mailing,
+    definition,
     policies: new Map(),
     entities: new Map(),
     asked: { ...ordinaryRun, ...options },

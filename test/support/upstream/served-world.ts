@@ -67,6 +67,13 @@ export function firstCredentials(world: UpstreamWorld<FakeServer>): JsonObject {
   return object([...world.credentials.values()][0]);
 }
 
+/** The config of a connector that is read directly, with an API in between. */
+export function throughApi(own: string, url: string, id: string): string {
+  const { clientId, clientSecret } = testCredentials;
+  const api = `api: { baseUrl: "${url}", clientId: ${clientId}, clientSecret: ${clientSecret} }\n`;
+  return api + own.replace(/ {4}credentials: .*\n/, `    id: ${id}\n`);
+}
+
 /** Opened for one test. */
 export async function opened<World extends AsyncDisposable>(opening: Promise<World>): Promise<World> {
   const world = await opening;

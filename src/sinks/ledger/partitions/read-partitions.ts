@@ -3,7 +3,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import type { Partition } from '../../partition.ts';
+import type { FoundPartition, Partition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
@@ -76,7 +76,18 @@ export function preparePartitionReads(db: Database.Database) {
   const stalest = db.prepare<[string, string, number], ReadyRow>(
     `SELECT ${ready} INDEXED BY _sync_partitions_overdue WHERE ${isReady} ORDER BY sealed_at, rank DESC, id LIMIT ?`,
   );
+  const below = db.prepare<[connector: string, entity: string, keyText: string], BelowRow>(
+    `SELECT entity, params, inject, rank, tree_depth AS treeDepth FROM _sync_partitions
+     WHERE connector = ? AND parent_entity = ? AND parent_key = ? AND backfill = '' AND tree IS NULL AND gone = ${standing.live}
+     ORDER BY id`,
+  );
   return {
+    /** What the record has led to, as if it were found again; whether anything has changed there is not known. */
+    below: (
+      connector: ConnectorName,
+      parent: { readonly entity: EntityName; readonly keyText: string },
+    ): readonly FoundPartition[] =>
+      below.all(connector, parent.entity, parent.keyText).map((row) => foundBelow(row, parent)),
     /** Throws `SyncError` FENCED when the connector has no such partition (any more). */
     get: (connector: ConnectorName, id: number): PartitionRow => {
       const row = get.get(id, connector);
@@ -122,6 +133,17 @@ export function preparePartitionReads(db: Database.Database) {
       .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
       .pluck(),
   };
+}
+
+type BelowRow = Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> &
+  Readonly<Record<'params' | 'inject', string>>;
+
+function foundBelow(
+  { params, inject, ...row }: BelowRow,
+  parent: NonNullable<FoundPartition['parent']>,
+): FoundPartition {
+  const rest = { tree: null, parent, marker: null, base: null };
+  return { ...row, ...rest, params: parseParams(params), inject: parseParams(inject) };
 }
 
 export type ReadyPartition = Omit<Partition, 'storedRows'>;

@@ -2,7 +2,9 @@ import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import { standing } from '../../decisions/standing.ts';
+import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
+import { parseParams } from '../../stored-json.ts';
 import type { Tx } from '../session.ts';
 import { textHash } from '../text.ts';
 import { inScope, type Scope } from './scope.ts';
@@ -85,6 +87,44 @@ export async function knownPartitions(
 
 export function knownName(entity: string, paramsHash: Buffer): string {
   return `${entity} ${paramsHash.toString('hex')}`;
+}
+
+/** What these records have led to, as if it were found again; whether anything has changed there is not known. */
+export async function partitionsBelow(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  parents: readonly NonNullable<FoundPartition['parent']>[],
+): Promise<readonly FoundPartition[]> {
+  if (parents.length === 0) return [];
+  const found = await tx.rows<BelowRow>(
+    `SELECT one.entity, one.params, one.inject, one.rank, one.tree_depth, one.parent_entity, one.parent_key
+     FROM unnest(:entities::text[], :hashes::bytea[]) AS parent(entity, hash)
+     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.parent_entity = parent.entity
+       AND one.parent_hash = parent.hash AND one.backfill = '' AND one.tree IS NULL AND one.gone = ${standing.live}
+     ORDER BY one.id`,
+    {
+      connector,
+      entities: parents.map(({ entity }) => entity),
+      hashes: parents.map(({ keyText }) => textHash(keyText)),
+    },
+  );
+  return found.map(({ params, inject, parentEntity, parentKey, ...row }) => ({
+    ...row,
+    params: parseParams(params),
+    inject: parseParams(inject),
+    tree: null,
+    parent: { entity: parentEntity, keyText: parentKey },
+    marker: null,
+    base: null,
+  }));
+}
+
+interface BelowRow extends Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> {
+  readonly params: string;
+  readonly inject: string;
+  readonly parentEntity: EntityName;
+  readonly parentKey: string;
 }
 
 /** Whether the chain left partitions due, or a sweep unfinished. */

@@ -1,0 +1,122 @@
+import { SyncError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
+import type { Partition } from '../sinks/partition.ts';
+import type { SourcePage } from '../source/source.ts';
+import { isOfKind, isPartial } from './prepare/partial-record.ts';
+import { compilePrepare, recordShape } from './prepare/prepare-record.ts';
+import type { SyncOptions } from './run.ts';
+import { findGetParams } from './sweep/find-get-params.ts';
+
+/** Calls of one entity in a row without an answer: its others would get none either. */
+const mostSilent = 5;
+/** Records of one entity in a row that `get` does not give whole either: its others are not asked for in this run. */
+const mostRefused = 100;
+
+export interface CompletedPage {
+  readonly page: SourcePage;
+  /** Records that came in part and might have been got whole, had there been an answer: a later walk must ask again. */
+  readonly unanswered: number;
+}
+
+export type CompletePage = (
+  partition: Pick<Partition, 'inject' | 'params'>,
+  page: SourcePage,
+) => Promise<CompletedPage>;
+
+/**
+ * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their places; what `get` does not bring
+ * whole stays as it came. Where the calls are used up, or the service asks for a pause, no more are asked for: the next call of the walk says so.
+ * Throws what else must end the run.
+ */
+export function compileCompletePage(
+  entity: Entity,
+  { source, concurrency, signal }: Pick<SyncOptions, 'source' | 'concurrency' | 'signal'>,
+): CompletePage {
+  const prepare = compilePrepare(recordShape(entity, undefined));
+  const isAskable = entity.whole.length > 0 && entity.actions.has('get');
+  let silentInARow = 0;
+  let refusedInARow = 0;
+
+  function keyOf(raw: JsonValue, { inject }: Pick<Partition, 'inject'>): string | null {
+    const prepared = prepare(raw, inject);
+    return prepared.kind === 'record' ? prepared.record.keyText : null;
+  }
+
+  return async (partition, page) => {
+    const partial = isAskable
+      ? page.records.flatMap((raw, index): Asked[] => {
+          const isAsked = isPartial(entity, raw) && isOfKind(entity, raw);
+          const keyText = isAsked ? keyOf(raw, partition) : null;
+          const params = keyText === null ? null : findGetParams(entity, { ...partition, keyText });
+          return keyText === null || params === null ? [] : [{ index, keyText, params }];
+        })
+      : [];
+    if (partial.length === 0 || refusedInARow >= mostRefused) return { page, unanswered: 0 };
+    const records = [...page.records];
+    const waiting = partial.values();
+    let answered = 0;
+    let isOver = false;
+    const endings: unknown[] = [];
+
+    async function ask({ index, keyText, params }: Asked): Promise<void> {
+      let isWhole = false;
+      try {
+        const answer = await source.get({ entity: entity.name, params }, signal);
+        isWhole =
+          !isPartial(entity, answer) && isOfKind(entity, answer) && keyOf(answer, partition) === keyText;
+        if (isWhole) records[index] = answer;
+      } catch (error) {
+        const meaning = meaningOf(error);
+        if (meaning === 'ends-run') endings.push(error);
+        isOver ||= meaning === 'ends-run' || meaning === 'later';
+        if (meaning === 'entity-refused') refusedInARow = mostRefused;
+        if (meaning === 'unanswered') silentInARow += 1;
+        if (meaning !== 'refused') return;
+      }
+      answered += 1;
+      silentInARow = 0;
+      refusedInARow = isWhole ? 0 : refusedInARow + 1;
+    }
+
+    async function askOneAfterAnother(): Promise<void> {
+      for (const one of waiting) {
+        await ask(one);
+        if (isOver || silentInARow >= mostSilent || refusedInARow >= mostRefused) return;
+      }
+    }
+
+    await Promise.all(Array.from({ length: Math.min(concurrency, partial.length) }, askOneAfterAnother));
+    if (endings.length > 0) throw endings[0];
+    const isNoUse = refusedInARow >= mostRefused;
+    return { page: { ...page, records }, unanswered: isNoUse ? 0 : partial.length - answered };
+  };
+}
+
+interface Asked {
+  readonly index: number;
+  readonly keyText: string;
+  readonly params: Params;
+}
+
+type Meaning = 'ends-run' | 'later' | 'unanswered' | 'refused' | 'entity-refused';
+
+/** `later`: the calls are used up, or the service asks for a pause. `refused`: this record is not given to this caller. */
+function meaningOf(error: unknown): Meaning {
+  if (!(error instanceof SyncError)) return 'ends-run';
+  switch (error.recovery) {
+    case 'stop':
+      return error.code === 'BUDGET_SPENT' ? 'later' : 'ends-run';
+    case 'throttle':
+      return 'later';
+    case 'retry':
+    case 'smaller-page':
+    case 'restart-walk':
+      return 'unanswered';
+    case 'skip-partition':
+      return 'refused';
+    case 'skip-entity':
+      return 'entity-refused';
+  }
+}

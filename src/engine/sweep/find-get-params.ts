@@ -1,0 +1,37 @@
+import type { JsonValue } from '../../core/json.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { ColumnValue, Params } from '../../core/records.ts';
+import { missingParams } from '../../definitions/check-params.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import type { Candidate } from '../../sinks/deletes.ts';
+
+/** Parameters of the `get` for a record: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
+export function findGetParams(
+  entity: Entity,
+  { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,
+): Params | null {
+  const get = entity.actions.get('get');
+  if (get === undefined) return null;
+  const parts = keyPartsOf(keyText, entity.key.length);
+  if (parts === null) return null;
+  const fields = new Map<string, JsonValue>([
+    ...Object.entries(inject),
+    ...entity.key.map((name, index) => [name, wholeDigits(parts[index] ?? null)] as const),
+  ]);
+  const found: Record<string, JsonValue> = {};
+  for (const [name, param] of get.params) {
+    const field = get.key.get(name);
+    const own = field === undefined ? null : (fields.get(field) ?? null);
+    const value = convertValue(param.type, own ?? params[name] ?? null);
+    if (value !== null && (field !== undefined || param.required)) found[name] = value;
+    else if (field !== undefined) return null;
+  }
+  return missingParams(get, found).length === 0 ? found : null;
+}
+
+/** An integer beyond what doubles hold exactly, as a bigint: `convertValue` trusts no such number. */
+function wholeDigits(part: ColumnValue): ColumnValue {
+  const isLong = typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part);
+  return isLong ? BigInt(part) : part;
+}
