@@ -155,7 +155,7 @@ export interface EntityStatus {
   readonly quarantined: number;
   /** When a listing of the entity was last read to its end, in full or for changes only. */
   readonly lastSealedAt: Instant | null;
-  /** Since when each listing that was ever read in full has been read in full; null where none was. */
+  /** Since when all of it has been read completely, each listing in full and without a doubt; null: it never was. */
   readonly lastCompleteReadAt: Instant | null;
   /** Null where no record of the entity has had a file. */
   readonly files: FileStatus | null;

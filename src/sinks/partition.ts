@@ -98,6 +98,18 @@ export interface Seal {
   readonly absence: Absence;
 }
 
+/** `runs`: chains of runs in a row whose walk ended with the same doubt. */
+export type StoredDoubt = Doubt & { readonly runs: number };
+
+/** What is stored of how a partition's last walk ended. */
+export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'lastPage'> {
+  readonly doubt?: StoredDoubt;
+  /** Of the walk before, until the whole tree is read. */
+  readonly doubtBefore?: StoredDoubt;
+  /** When it was last read in full to an end without a doubt; null: never. Absent: an earlier version wrote this. */
+  readonly readAt?: Instant | null;
+}
+
 export interface WalkFailure {
   readonly code: ErrorCode;
   readonly recovery: Recovery;

@@ -12,8 +12,8 @@ import type {
   PageLength,
   Partition,
   Position,
-  Proof,
   Seal,
+  StoredProof,
   WalkFailure,
   WalkMode,
   WalkRef,
@@ -161,7 +161,7 @@ interface LostRows {
 
 export interface UnsealedWalk {
   readonly mode: WalkMode;
-  readonly proof: Proof;
+  readonly proof: StoredProof;
 }
 
 /** Counts per entity of the page: the walk's own first, exploded ones after it. */

@@ -4,7 +4,13 @@ import type { DescribedTable } from '../core/described-table.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
 import type { FileFailure } from './files.ts';
-import { proofKinds, type Position, type Proof, type WalkFailure } from './partition.ts';
+import {
+  proofKinds,
+  type Position,
+  type StoredDoubt,
+  type StoredProof,
+  type WalkFailure,
+} from './partition.ts';
 import type { RunReport } from './run-report.ts';
 import type { CopiedAway } from './copies.ts';
 import type { Holder } from './lease.ts';
@@ -76,8 +82,12 @@ export function writePosition(position: Position): string {
   return text;
 }
 
-export function parseProof(text: string): Proof {
+export function parseProof(text: string): StoredProof {
   return check(proof, text, 'the proof of a walk');
+}
+
+export function parseDoubt(text: string): StoredDoubt {
+  return check(doubt, text, 'why a walk proved nothing');
 }
 
 export function parseDifferences(text: string): readonly number[] {
@@ -116,7 +126,21 @@ const described = z.object({
   joins: z.array(z.object({ columns: names, parent: z.string(), parentColumns: names })).default([]),
 });
 
-const proof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
+const runs = z.number();
+const doubt = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('total'), total: z.number(), shown: z.number(), runs }),
+  z.object({ kind: z.literal('repeats'), runs }),
+]);
+const pageLength = z.object({ size: z.number(), records: z.number() });
+const proof = z.object({
+  kind: z.enum(proofKinds),
+  isOrdered: z.boolean(),
+  clockDifferences: z.array(z.number()).exactOptional(),
+  lastPage: pageLength.exactOptional(),
+  doubt: doubt.exactOptional(),
+  doubtBefore: doubt.exactOptional(),
+  readAt: z.string().nullable().exactOptional(),
+});
 const columnList = z.array(
   z.object({
     name: z.string(),

@@ -2,6 +2,7 @@ import { describe } from 'vitest';
 import { becomingDue } from './sink/becoming-due.ts';
 import { classifying } from './sink/classifying.ts';
 import { committing } from './sink/committing.ts';
+import { completeReads } from './sink/complete-reads.ts';
 import { continuing } from './sink/continuing.ts';
 import { copying } from './sink/copying.ts';
 import { deleting } from './sink/deleting.ts';
@@ -44,6 +45,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('drift', () => drifting(kind));
     describe('files', () => files(kind));
     describe('finishing', () => finishing(kind));
+    describe('complete reads', () => completeReads(kind));
     describe('operating', () => operating(kind));
     describe('copying', () => copying(kind));
   });

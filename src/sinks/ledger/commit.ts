@@ -1,8 +1,9 @@
 import { countPage, countPartial } from '../decisions/add-up.ts';
 import { learnPageLength } from '../decisions/becoming-due.ts';
-import { concludeWalk, weakestAbsence, type EndedWalk } from '../decisions/missing-rows.ts';
-import { writePosition, parseProof } from '../stored-json.ts';
-import { columnOf, statement, type Flagged } from './statement.ts';
+import { concludeWalk, weakestAbsence, type EndedWalk } from '../decisions/conclude-walk.ts';
+import { writePosition, parseDoubt, parseProof } from '../stored-json.ts';
+import { columnOf, readFlags, statement, type Flagged } from './statement.ts';
+import { endProof, sealProof } from '../decisions/seal-proof.ts';
 import { standing } from '../decisions/standing.ts';
 import type { CommittedPage, PageCommit, UnsealedWalk } from '../sink.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
@@ -97,20 +98,29 @@ function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, s
   const { db, transitions } = ledger;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
-  const { proof, absence, watermark, ...shown } = seal;
-  transitions.endListing.run({ id: partition.id, proof: writeJson({ ...proof, ...shown }), absence });
+  const { absence, watermark } = seal;
+  const before = { ...partition, proof: partition.proof === null ? null : parseProof(partition.proof) };
+  transitions.endListing.run({ id: partition.id, proof: writeJson(endProof(seal, before)), absence });
   if (partition.tree !== null) transitions.sealInner.run({ id: partition.id, now, run });
   const id = partition.tree ?? partition.id;
   if (isAnyInnerDue(db).get(id) !== undefined) return;
   const ended = endedWalk(db).get(id);
   if (ended === undefined) return;
   const weakest = weakestAbsence([ended.absence, ...innerAbsences(db).all(id)]);
-  const conclusion = concludeWalk(
-    { ...ended, isMidway: ended.isMidway === 1 },
-    { absence: weakest, watermark: partition.tree === null ? watermark : null, chainStartedAt },
-  );
+  const doubted = innerDoubt(db).get(id);
+  const proof = sealProof(parseProof(ended.proof), {
+    mode: ended.mode,
+    now,
+    ...(doubted === undefined ? {} : { innerDoubt: parseDoubt(doubted) }),
+  });
+  const conclusion = concludeWalk(readFlags<EndedWalk>(ended, 'isMidway', 'isBelowRecord'), {
+    isDoubted: proof.doubt !== undefined,
+    absence: weakest,
+    watermark: partition.tree === null ? watermark : null,
+    chainStartedAt,
+  });
   const scope = current.reading.get(partition.entity)?.scope ?? null;
-  transitions.seal.run({ ...conclusion, id, run, now, scope, absence: weakest });
+  transitions.seal.run({ ...conclusion, id, run, now, scope, proof: writeJson(proof), absence: weakest });
   transitions.dropInner.run({ tree: id });
 }
 
@@ -120,8 +130,16 @@ const isAnyInnerDue = columnOf<[tree: number], number>(
 const innerAbsences = columnOf<[tree: number], Absence>(
   'SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?',
 );
-const endedWalk = statement<[id: number], Flagged<EndedWalk> & { readonly absence: Absence }>(
-  `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
+/** Of several the same one in each run: their listings are found again, under other ids. */
+const innerDoubt = columnOf<[tree: number], string>(
+  `SELECT json_extract(proof, '$.doubt') FROM _sync_partitions WHERE tree = ? AND proof LIKE '%"doubt":%' ORDER BY params LIMIT 1`,
+);
+const endedWalk = statement<
+  [id: number],
+  Flagged<EndedWalk> & { readonly absence: Absence; readonly proof: string }
+>(
+  `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin,
+     parent_key IS NOT NULL AS isBelowRecord, absence, proof
    FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
 );
 

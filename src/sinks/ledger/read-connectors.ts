@@ -1,10 +1,11 @@
 import type Database from 'better-sqlite3';
-import type { ConnectorName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { entityStatuses, type EntityFacts } from '../decisions/complete-reads.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/note-downloads.ts';
-import { parseHolder } from '../stored-json.ts';
+import { parseHolder, parseNames } from '../stored-json.ts';
 import { standing } from '../decisions/standing.ts';
-import { has, readRuns } from './read-runs.ts';
+import { asOfSql, has, readRuns } from './read-runs.ts';
 
 /** With so many, a pass over all partitions is faster than the index is for those of one. */
 const fewConnectors = 10;
@@ -25,15 +26,19 @@ export function readConnectors(
   const isOne = first !== undefined && asked.length === 1 && known.length > fewConnectors;
   const one = isOne ? first.connector : null;
   const files = new Map(readFileStatus(db, one).map((found) => [entityKey(found), found]));
-  const entities = new Map<ConnectorName, EntityStatus[]>(asked.map(({ connector }) => [connector, []]));
-  for (const row of readEntities(db, one)) {
-    entities.get(row.connector)?.push(toStatus(row, files.get(entityKey(row))));
+  const entities = new Map<ConnectorName, EntityFacts[]>(asked.map(({ connector }) => [connector, []]));
+  for (const { connector, parents, ...row } of readEntities(db, one)) {
+    entities.get(connector)?.push({
+      ...row,
+      parents: parseNames(parents ?? '[]') as EntityName[],
+      files: filesOf(files.get(entityKey({ connector, entity: row.entity }))),
+    });
   }
   return asked.map(({ holder, ...row }): ConnectorStatus => ({
     ...row,
     lastHolder: parseHolder(holder),
     lastRun: readRuns(db, { connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
-    entities: entities.get(row.connector) ?? [],
+    entities: entityStatuses(entities.get(row.connector) ?? []),
   }));
 }
 
@@ -41,24 +46,22 @@ interface ConnectorRow extends Pick<ConnectorStatus, 'connector' | 'definition' 
   readonly holder: string;
 }
 
-interface EntityRow extends Omit<EntityStatus, 'files'> {
+interface EntityRow extends Omit<EntityFacts, 'files' | 'parents'> {
   readonly connector: ConnectorName;
+  readonly parents: string | null;
 }
 
 function readEntities(db: Database.Database, connector: ConnectorName | null): readonly EntityRow[] {
-  const sql = entityStatusSql(has(db, 'deletes'), connector !== null);
+  const sql = entityStatusSql(db, connector !== null);
   return connector === null
     ? db.prepare<[], EntityRow>(sql).all()
     : db.prepare<Pick<EntityRow, 'connector'>, EntityRow>(sql).all({ connector });
 }
 
-function toStatus(
-  { connector: _connector, ...status }: EntityRow,
-  found: EntityFiles | undefined,
-): EntityStatus {
-  if (found === undefined) return { ...status, files: null };
+function filesOf(found: EntityFiles | undefined): EntityStatus['files'] {
+  if (found === undefined) return null;
   const { stored, bytes, wanted, failed } = found;
-  return { ...status, files: { stored, bytes, wanted, failed } };
+  return { stored, bytes, wanted, failed };
 }
 
 function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entity'>): string {
@@ -66,14 +69,17 @@ function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entit
 }
 
 /** What `status` shows of each entity, without listings in trees, windows and what is below deleted records. All connectors in one pass: an index would cost ten times as much. `isOne`: of `:connector` alone, by the index. */
-function entityStatusSql(knowsDeletes: boolean, isOne: boolean): string {
+function entityStatusSql(db: Database.Database, isOne: boolean): string {
+  const knowsDeletes = has(db, 'deletes');
   const where = isOne ? 'WHERE connector = :connector' : '';
   const how = isOne ? `${where} AND` : 'NOT INDEXED WHERE';
   return `
 WITH walked AS (
   SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
-    ${knowsDeletes ? lastFullRead : 'min(sealed_at)'} AS last_complete_read_at
-  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? `AND backfill = '' AND gone = ${standing.live}` : ''}
+    count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at,
+    json_group_array(DISTINCT parent_entity) FILTER (WHERE parent_entity IS NOT NULL) AS parents
+  FROM (SELECT connector, entity, due_since, sealed_at, ${knowsDeletes ? `parent_entity, ${readAt}` : 'NULL AS parent_entity, sealed_at'} AS read_at
+  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? `AND backfill = '' AND gone = ${standing.live}` : ''})
   GROUP BY connector, entity
 ), refused AS (
   SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine ${where} GROUP BY connector, entity
@@ -87,14 +93,16 @@ SELECT connector, entity, coalesce(rows${knowsDeletes ? ' - deleted' : ''}, 0) A
   ${knowsDeletes ? 'coalesce(deleted, 0)' : '0'} AS deleted, coalesce(missing, 0) AS missing,
   coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
   coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt,
-  last_complete_read_at AS lastCompleteReadAt
+  coalesce(begun, 0) AS begun, coalesce(complete, 0) AS complete, oldest_read_at AS oldestReadAt, parents,
+  ${asOfSql(db)} AS asOf
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN _sync_tables USING (connector, entity)
 ORDER BY connector, entity`;
 }
 
-/** `full_at` is of the run's start, and null while deletes are withheld: the read itself is what counts here. */
-const lastFullRead = "min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE full_at END)";
+/** Versions before did not note it: `full_at` is of the run's start, and null while a full walk is due or deletes are withheld. */
+const readAt = `CASE WHEN proof LIKE '%"readAt":%' THEN json_extract(proof, '$.readAt') WHEN proof IS NULL THEN NULL
+    WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END`;
 
 /** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
 function missedRows(isOne: boolean): string {

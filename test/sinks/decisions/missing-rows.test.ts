@@ -4,20 +4,16 @@ import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.t
 import type { TombstoneChoice } from '../../../src/sinks/deletes.ts';
 import { weighRows } from '../../../src/sinks/decisions/add-up.ts';
 import {
-  concludeWalk,
   countMissing,
   isLedTo,
   isMissing,
   isOrphan,
   isVouchedFor,
   lookForRow,
-  weakestAbsence,
   type AlikeRows,
-  type EndedWalk,
   type LookedForRow,
   type NotedMissing,
   type OtherPlace,
-  type WalkProof,
 } from '../../../src/sinks/decisions/missing-rows.ts';
 import { orphansGone, rowsToDelete } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
 import {
@@ -173,70 +169,6 @@ it('weighs rows against those of 24 hours ago', () => {
   const account = { stored: 100, judged: 10, addedInDay: 30, deletedInDay: 5 };
   expect(weighRows(account)).toEqual({ live: 90, dayAgo: 65, deletedInDay: 5 });
   expect(weighRows({ ...account, addedInDay: 200 }).dayAgo).toBe(0);
-});
-
-const [before, start, later] = [
-  '2026-03-01T08:00:00.000Z',
-  '2026-03-01T10:00:00.000Z',
-  '2026-03-01T12:00:00.000Z',
-];
-const known: EndedWalk = {
-  mode: 'full',
-  isMidway: false,
-  origin: 7,
-  watermark: before,
-  foundMarker: null,
-  fullAt: before,
-  fullOrigin: 3,
-};
-const proof: WalkProof = { absence: 'nothing', watermark: start, chainStartedAt: start };
-
-describe('what a walk proves', () => {
-  it('has a full walk swept that says something of what it did not meet', () => {
-    expect(concludeWalk(known, proof)).toEqual({
-      watermark: start,
-      fullAt: before,
-      fullOrigin: 7,
-      sweepOrigin: 7,
-    });
-  });
-
-  it('counts a full walk that says nothing of absences without a sweep', () => {
-    const concluded = concludeWalk(known, { ...proof, absence: null });
-    expect(concluded).toMatchObject({ fullAt: start, fullOrigin: 3, sweepOrigin: null });
-  });
-
-  it('leaves the newest full walk as it is after an incremental one', () => {
-    const concluded = concludeWalk({ ...known, mode: 'incremental' }, { ...proof, absence: null });
-    expect(concluded).toMatchObject({ fullAt: before, fullOrigin: 3, sweepOrigin: null });
-  });
-
-  it.each<[string, Partial<EndedWalk>, string | null, string | null]>([
-    ['goes on', {}, later, later],
-    ['goes back to what a full walk says', { watermark: later }, start, start],
-    ['never goes back for an incremental walk', { mode: 'incremental', watermark: later }, start, later],
-    ['goes on for an incremental walk', { mode: 'incremental' }, later, later],
-    ['begins with the first walk', { mode: 'incremental', watermark: null }, start, start],
-    ['stays where the walk says nothing', {}, null, before],
-  ])('has a watermark that %s', (_what, walk, watermark, expected) => {
-    expect(concludeWalk({ ...known, ...walk }, { ...proof, watermark }).watermark).toBe(expected);
-  });
-
-  it.each<[Partial<EndedWalk>, string | null]>([
-    [{ mode: 'full' }, null],
-    [{ mode: 'incremental', foundMarker: 'm1' }, null],
-    [{ mode: 'incremental' }, before],
-  ])('makes the next walk full after one that began midway, but for changes: %o', (walk, fullAt) => {
-    const concluded = concludeWalk({ ...known, ...walk, isMidway: true }, proof);
-    expect(concluded).toMatchObject({ fullAt, fullOrigin: 3, sweepOrigin: null });
-  });
-
-  it('believes of a tree what its least certain listing says', () => {
-    expect(weakestAbsence(['nothing', 'get'])).toBe('get');
-    expect(weakestAbsence(['get', 'walk', 'nothing'])).toBe('walk');
-    expect(weakestAbsence(['nothing', null])).toBe(null);
-    expect(weakestAbsence(['nothing'])).toBe('nothing');
-  });
 });
 
 const chain = {

@@ -35,6 +35,10 @@ export interface PartitionRow {
   readonly tree: number | null;
   readonly dueSince: Instant | null;
   readonly listed: number;
+  /** How its walk before ended, as it is stored. */
+  readonly proof: string | null;
+  readonly fullAt: Instant | null;
+  readonly sealedAt: Instant | null;
   /** The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living one. */
   readonly home: number;
 }
@@ -66,7 +70,7 @@ export function preparePartitionReads(db: Database.Database) {
   const ready = `id, entity, params, inject, rank, tree, tree_depth AS treeDepth, position, mode, watermark,
       json_extract(proof, '$.clockDifferences') AS clockDifferences FROM _sync_partitions`;
   const get = db.prepare<[number, string], PartitionRow>(
-    `SELECT id, entity, tree, due_since AS dueSince, listed, coalesce(base,
+    `SELECT id, entity, tree, due_since AS dueSince, listed, proof, full_at AS fullAt, sealed_at AS sealedAt, coalesce(base,
        (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), id) AS home
      FROM _sync_partitions AS one WHERE id = ? AND connector = ?`,
   );

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
-import type { Conclusion } from '../../decisions/missing-rows.ts';
+import type { Conclusion } from '../../decisions/conclude-walk.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { Absence } from '../../partition.ts';
 import { keeping } from './keeping.ts';
@@ -36,7 +36,7 @@ const sealingAndDeleting = {
     to: ['idle', 'unswept'],
     by: ['commit'],
     sql: `UPDATE _sync_partitions SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run, sealed_scope = :scope,
-        absence = :absence, watermark = :watermark, marker = found_marker, full_at = :fullAt, full_origin = :fullOrigin,
+        proof = :proof, absence = :absence, watermark = :watermark, marker = :marker, full_at = :fullAt, full_origin = :fullOrigin,
         sweep_origin = :sweepOrigin, swept_to = 0
       WHERE id = :id`,
   }),
@@ -140,5 +140,6 @@ interface Sealed extends Conclusion {
   readonly run: string;
   readonly now: Instant;
   readonly scope: string | null;
+  readonly proof: string;
   readonly absence: Absence;
 }

@@ -1,7 +1,8 @@
 import type { ConnectorName } from '../../../core/names.ts';
+import { entityStatuses, type EntityFacts } from '../../decisions/complete-reads.ts';
 import { parseHolder, parseReport } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { ConnectorStatus, EntityStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
+import type { ConnectorStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
 import type { Tx, Values } from '../session.ts';
 
 /** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
@@ -17,9 +18,11 @@ export async function readConnectors(
      WHERE ${which('connector')} ORDER BY connector`,
     named,
   );
-  const entities = new Map<ConnectorName, EntityStatus[]>(known.map(({ connector }) => [connector, []]));
+  const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
   for (const row of await tx.rows<EntityRow>(entityStatusSql(at, which), named)) {
-    entities.get(row.connector)?.push(toStatus(row));
+    const { stored, bytes, wanted, failed } = row;
+    const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
+    entities.get(row.connector)?.push({ ...row, files });
   }
   const lastRuns = new Map(
     (await tx.rows<LastRun>(lastRunsSql(at, which), named)).map((run) => [run.connector, run]),
@@ -28,7 +31,7 @@ export async function readConnectors(
     ...row,
     lastHolder: parseHolder(holder),
     lastRun: toSummary(lastRuns.get(row.connector)),
-    entities: entities.get(row.connector) ?? [],
+    entities: entityStatuses(entities.get(row.connector) ?? []),
   }));
 }
 
@@ -55,36 +58,30 @@ function lastRunsSql(at: string, which: (column: string) => string): string {
     WHERE ${which('known.connector')}`;
 }
 
-interface EntityRow extends Omit<EntityStatus, 'files'>, FileStatus {
+interface EntityRow extends Omit<EntityFacts, 'files'>, FileStatus {
   readonly connector: ConnectorName;
   readonly hasFiles: boolean;
-}
-
-function toStatus({
-  connector: _connector,
-  hasFiles,
-  stored,
-  bytes,
-  wanted,
-  failed,
-  ...status
-}: EntityRow): EntityStatus {
-  return { ...status, files: hasFiles ? { stored, bytes, wanted, failed } : null };
 }
 
 /**
  * What `status` shows of each entity. Listings inside a tree are passing work, not partitions of their own, and so are windows of backfills:
  * they are not counted, nor is what lies below records that are gone. Missing rows are counted without those that `get` has vouched for since they
- * were missed, and those that go with their parent. The read itself is what counts as complete, not `full_at`, which is of the run's start and null
- * while deletes are withheld.
+ * were missed, and those that go with their parent. Versions before did not note when a listing was read completely: `full_at` is of the run's start, and null
+ * while a full walk is due or deletes are withheld.
  */
 function entityStatusSql(at: string, which: (column: string) => string): string {
   return `
 WITH walked AS (
   SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
-    min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE full_at END) AS last_complete_read_at
-  FROM ${at}_sync_partitions
-  WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
+    count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at,
+    array_agg(DISTINCT parent_entity) FILTER (WHERE parent_entity IS NOT NULL) AS parents
+  FROM (
+    SELECT connector, entity, due_since, sealed_at, parent_entity, CASE
+      WHEN proof LIKE '%"readAt":%' THEN proof::json ->> 'readAt' WHEN proof IS NULL THEN NULL
+      WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END AS read_at
+    FROM ${at}_sync_partitions
+    WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
+  ) AS one
   GROUP BY connector, entity
 ), refused AS (
   SELECT connector, entity, count(*) AS quarantined FROM ${at}_sync_quarantine
@@ -104,7 +101,8 @@ WITH walked AS (
 )
 SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
   coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
-  coalesce(quarantined, 0) AS quarantined, last_sealed_at, last_complete_read_at,
+  coalesce(quarantined, 0) AS quarantined, last_sealed_at,
+  coalesce(begun, 0) AS begun, coalesce(complete, 0) AS complete, oldest_read_at, coalesce(parents, '{}') AS parents, t.as_of,
   kept.stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN kept USING (connector, entity)

@@ -1,4 +1,3 @@
-import * as z from 'zod';
 import { SyncError } from '../../../core/errors.ts';
 import type { EntityName } from '../../../core/names.ts';
 import {
@@ -6,18 +5,12 @@ import {
   weakestAbsence,
   type Conclusion,
   type EndedWalk,
-} from '../../decisions/missing-rows.ts';
-import { readJson, writeJson } from '../../../core/json-text.ts';
+} from '../../decisions/conclude-walk.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import { endProof, sealProof } from '../../decisions/seal-proof.ts';
 import { standing } from '../../decisions/standing.ts';
-import {
-  proofKinds,
-  type Absence,
-  type PageLength,
-  type Position,
-  type Seal,
-  type WalkFailure,
-  type WalkMode,
-} from '../../partition.ts';
+import { parseDoubt, parseProof } from '../../stored-json.ts';
+import type { Absence, PageLength, Position, Seal, WalkFailure, WalkMode } from '../../partition.ts';
 import type { UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
 import { partitionsById, type PartitionRow } from './read-partitions.ts';
@@ -64,7 +57,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const { now } = stamp;
   transitions.endListing(tx, at, {
     ids: ended.map(({ partition }) => partition.id),
-    proofs: ended.map(({ seal }) => proofText(seal)),
+    proofs: ended.map(proofText),
     absences: ended.map(({ seal }) => seal.absence),
     sizes: ended.map(({ seal }) => seal.lastPage?.size ?? null),
     lengths: ended.map(({ seal }) => seal.lastPage?.records ?? null),
@@ -75,15 +68,18 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
   const read = await readWholeTrees(tx, at, { ids: [...byTree.keys()] });
   if (read.length === 0) return;
-  const sealed = read.flatMap(({ id, innerAbsences, ...tree }) => {
+  const sealed = read.flatMap(({ id, innerAbsences, innerDoubt, ...tree }) => {
     const last = byTree.get(id);
     if (last === undefined) return [];
     const weakest = weakestAbsence([tree.absence, ...innerAbsences]);
     const watermark = last.partition.tree === null ? last.seal.watermark : null;
-    const proof = { absence: weakest, watermark, chainStartedAt };
-    const conclusion = concludeWalk({ ...tree, isMidway: tree.midway === 1 }, proof);
+    const doubted = innerDoubt === null ? {} : { innerDoubt: parseDoubt(innerDoubt) };
+    const proof = sealProof(parseProof(tree.proof), { mode: tree.mode, now, ...doubted });
+    const isDoubted = proof.doubt !== undefined;
+    const proven = { isDoubted, absence: weakest, watermark, chainStartedAt };
+    const conclusion = concludeWalk({ ...tree, isMidway: tree.midway === 1 }, proven);
     const scope = current.reading.get(last.partition.entity)?.scope ?? null;
-    return [{ id, scope, absence: weakest, conclusion }];
+    return [{ id, scope, proof: writeJson(proof), absence: weakest, conclusion }];
   });
   const each = <Name extends keyof Conclusion>(name: Name): readonly Conclusion[Name][] =>
     sealed.map(({ conclusion }) => conclusion[name]);
@@ -93,8 +89,10 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
     run,
     now,
     scopes: sealed.map(({ scope }) => scope),
+    proofs: sealed.map(({ proof }) => proof),
     absences: sealed.map(({ absence }) => absence),
     watermarks: each('watermark'),
+    markers: each('marker'),
     fullAts: each('fullAt'),
     fullOrigins: each('fullOrigin'),
     sweepOrigins: each('sweepOrigin'),
@@ -102,23 +100,30 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   transitions.dropInner(tx, at, { trees: ids });
 }
 
-function proofText({ proof, absence: _absence, watermark: _watermark, ...shown }: Seal): string {
-  return writeJson({ ...proof, ...shown });
+function proofText({ partition, seal }: EndedListing): string {
+  const proof = partition.proof === null ? null : parseProof(partition.proof);
+  return writeJson(endProof(seal, { ...partition, proof }));
 }
 
 interface WholeTree extends Omit<EndedWalk, 'isMidway'> {
   readonly id: number;
   readonly midway: number;
+  readonly proof: string;
   readonly absence: Absence;
   readonly innerAbsences: readonly Absence[];
+  /** Of several the same one in each run: their listings are found again, under other ids. */
+  readonly innerDoubt: string | null;
 }
 
 /** Those of the partitions whose own listing is read, and every listing inside their trees. */
 const readWholeTrees = ask<{ ids: readonly number[] }, WholeTree>(
   (
     at,
-  ) => `SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin, one.absence,
-       ARRAY(SELECT DISTINCT inside.absence FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences
+  ) => `SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
+       one.parent_key IS NOT NULL AS is_below_record, one.absence, one.proof,
+       ARRAY(SELECT DISTINCT inside.absence FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences,
+       (SELECT inside.proof::json ->> 'doubt' FROM ${at}_sync_partitions AS inside
+        WHERE inside.tree = one.id AND inside.proof LIKE '%"doubt":%' ORDER BY inside.params LIMIT 1) AS inner_doubt
      FROM ${at}_sync_partitions AS one
      WHERE one.id = ANY(:ids::bigint[]) AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`,
@@ -166,11 +171,9 @@ export async function unsealEarlyEnds(
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return {
     ids,
-    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: storedProof.parse(readJson(proof)) })),
+    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })),
   };
 }
-
-const storedProof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
 
 /** Walks of the chain that ended with a page of this size and at least so many records. */
 const readEarlyEnds = ask<

@@ -1,3 +1,4 @@
+import type { Instant } from '../../../core/clock.ts';
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
@@ -17,6 +18,10 @@ export interface PartitionRow {
   readonly tree: number | null;
   readonly isDue: boolean;
   readonly isListed: boolean;
+  /** How its walk before ended, as it is stored. */
+  readonly proof: string | null;
+  readonly fullAt: Instant | null;
+  readonly sealedAt: Instant | null;
   /** The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living one. */
   readonly home: number;
 }
@@ -51,6 +56,7 @@ export async function partitionsById(
   // Not asked for by the connector too: without statistics the server may look at all of its partitions then.
   const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
+       one.proof, one.full_at, one.sealed_at,
        coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM ${at}_sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
      FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
     { ids: [...new Set(ids)].toSorted((left, right) => left - right) },

@@ -116,10 +116,11 @@ export const walking = {
     (
       at,
     ) => `UPDATE ${at}_sync_partitions AS one SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run,
-        sealed_scope = sealed.scope, absence = sealed.absence, watermark = sealed.watermark, marker = one.found_marker,
-        full_at = sealed.full_at, full_origin = sealed.full_origin, sweep_origin = sealed.sweep_origin, swept_to = 0
-      FROM unnest(:ids::bigint[], :scopes::text[], :absences::text[], :watermarks::text[], :fullAts::text[], :fullOrigins::bigint[],
-        :sweepOrigins::bigint[]) AS sealed(id, scope, absence, watermark, full_at, full_origin, sweep_origin)
+        sealed_scope = sealed.scope, proof = sealed.proof, absence = sealed.absence, watermark = sealed.watermark,
+        marker = sealed.marker, full_at = sealed.full_at, full_origin = sealed.full_origin, sweep_origin = sealed.sweep_origin, swept_to = 0
+      FROM unnest(:ids::bigint[], :scopes::text[], :proofs::text[], :absences::text[], :watermarks::text[], :markers::text[],
+        :fullAts::text[], :fullOrigins::bigint[], :sweepOrigins::bigint[])
+        AS sealed(id, scope, proof, absence, watermark, marker, full_at, full_origin, sweep_origin)
       WHERE one.id = sealed.id`,
   ),
   dropInner: put<{ trees: readonly number[] }>(
@@ -160,8 +161,10 @@ type Sealed = Ids & {
   readonly run: string;
   readonly now: Instant;
   readonly scopes: readonly (string | null)[];
+  readonly proofs: readonly string[];
   readonly absences: readonly (string | null)[];
   readonly watermarks: readonly (Instant | null)[];
+  readonly markers: readonly (string | null)[];
   readonly fullAts: readonly (Instant | null)[];
   readonly fullOrigins: readonly (number | null)[];
   readonly sweepOrigins: readonly (number | null)[];

@@ -1,0 +1,71 @@
+import type { Instant } from '../../core/clock.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { EntityStatus } from '../ledger-reader.ts';
+
+/** What is stored of an entity, and of how its listings were read. */
+export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
+  /** Listings that were read to their end, or are to be read. */
+  readonly begun: number;
+  /** Of those: read completely, once at least. */
+  readonly complete: number;
+  /** When the one of those was that was read completely longest ago; null where there is none. */
+  readonly oldestReadAt: Instant | null;
+  /** The entities whose records led to them. */
+  readonly parents: readonly EntityName[];
+  /** When the newest chain began that read the entity whole. */
+  readonly asOf: Instant | null;
+}
+
+/** What `status` shows of all entities of a connector. */
+export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
+  const byName = new Map(facts.map((one) => [one.entity, one]));
+  return facts.map(
+    ({
+      entity,
+      rows,
+      deleted,
+      missing,
+      partitions,
+      due,
+      quarantined,
+      lastSealedAt,
+      files,
+    }): EntityStatus => ({
+      entity,
+      rows,
+      deleted,
+      missing,
+      partitions,
+      due,
+      quarantined,
+      lastSealedAt,
+      lastCompleteReadAt: lastCompleteRead(entity, byName),
+      files,
+    }),
+  );
+}
+
+/**
+ * Since when an entity has been read completely; null: it never was. A listing that was never read completely, or that may still be found through an unread
+ * parent, is new where a chain has read the entity whole before: then what that chain read counts.
+ */
+function lastCompleteRead(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+): Instant | null {
+  const { oldestReadAt = null, asOf = null } = ofConnector.get(entity) ?? {};
+  if (oldestReadAt === null || isComplete(entity, ofConnector, [])) return oldestReadAt;
+  if (asOf === null) return null;
+  return asOf < oldestReadAt ? asOf : oldestReadAt;
+}
+
+/** `below`: entities that it leads to, which are asked already. */
+function isComplete(
+  entity: EntityName,
+  ofConnector: ReadonlyMap<EntityName, EntityFacts>,
+  below: readonly EntityName[],
+): boolean {
+  const { begun = 0, complete = 0, parents = [] } = ofConnector.get(entity) ?? {};
+  const others = parents.filter((parent) => parent !== entity && !below.includes(parent));
+  return complete >= begun && others.every((parent) => isComplete(parent, ofConnector, [...below, entity]));
+}
