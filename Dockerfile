@@ -6,8 +6,9 @@ RUN npm ci --ignore-scripts
 COPY src ./src
 COPY config/definitions ./config/definitions
 # No install script is needed: better-sqlite3 13, which the lockfile names, brings its binaries.
+# Without the development dependencies in package.json nothing of them stays: with `--omit=dev` TypeScript would, because a dependency can use it.
 RUN npm run build && chmod +x dist/main.js \
-  && npm prune --omit=dev --ignore-scripts
+  && npm pkg delete devDependencies && npm prune --ignore-scripts
 
 FROM node:24-slim
 LABEL org.opencontainers.image.title="connector-sync" \

@@ -199,6 +199,24 @@ describe('long rows in a DuckDB file', () => {
   });
 });
 
+describe('a failure of DuckDB', () => {
+  it('is passed on with its reason, without values of rows', () => {
+    const saidOf = (error: unknown): string => toDuckdbError(error, '/desk.duckdb').message;
+    expect(saidOf(new Error('number of values must equal chunk row count'))).toMatch(
+      /^DuckDB(?: v[\d.]+)? failed on \/desk\.duckdb: number of values must equal chunk row count\. Check .*npm install @duckdb\/node-api@latest\)\.$/,
+    );
+    for (const error of [
+      new Error('Conversion Error: Could not convert string "secret 77" to INT64\nLINE 1: secret'),
+      new Error("Invalid Input Error: Malformed JSON at byte 77 of input: 'secret'"),
+      new SyntaxError('Cannot convert secret to a BigInt'),
+      'secret',
+    ]) {
+      expect(saidOf(error)).toMatch(/failed on/);
+      expect(saidOf(error)).not.toMatch(/secret|77/);
+    }
+  });
+});
+
 describe('a DuckDB file that others use too', () => {
   it('is written whole where tables of others cannot be copied one by one', async ({ folder }) => {
     await using target = open(fileOf(folder));

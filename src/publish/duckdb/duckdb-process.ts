@@ -22,7 +22,12 @@ async function answer(request: DuckdbRequest): Promise<void> {
   try {
     send(await answerOf(request));
   } catch (error) {
-    const { message, code, recovery, context }: SyncError = toDuckdbError(error, path, build?.file.longest());
+    const named = path.replace(/\.new-[0-9a-f]{8}$/, '');
+    const { message, code, recovery, context }: SyncError = toDuckdbError(
+      error,
+      named,
+      build?.file.longest(),
+    );
     send({ kind: 'failed', error: { message, code, recovery, context } });
   }
 }

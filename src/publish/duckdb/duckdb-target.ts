@@ -7,6 +7,7 @@ import { readManifest, type StoredManifest } from '../manifest.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { filePublication } from './file-publication.ts';
+import type { BuiltEntity, BuiltRow } from './messages.ts';
 import { openBuild } from './open-build.ts';
 import { incompatible } from './open-duckdb.ts';
 import { startDuckdbProcess, type DuckdbProcess } from './start-duckdb-process.ts';
@@ -74,7 +75,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
         });
       }
       const folder = await existingFolder(path.dirname(at));
-      // An empty file, which is removed: DuckDB is there, and can write here.
+      // A file that is removed: DuckDB is there, takes rows in batches of any length, and can write here.
       await using build = await openBuild({
         file: path.join(folder, `${path.basename(at)}.probe`),
         duckdb: duckdb(),
@@ -82,6 +83,10 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
         clock,
         signal,
       });
+      await build.ask({ kind: 'entity', entity: probeEntity });
+      await build.ask({ kind: 'rows', rows: [probeRow(1), probeRow(2)] });
+      await build.ask({ kind: 'rows', rows: [probeRow(3)] });
+      await build.ask({ kind: 'merge' });
       await build.ask({ kind: 'finish', publication: null, keepFrom: null });
     },
     check: async (until) => {
@@ -117,6 +122,19 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     [Symbol.asyncDispose]: end,
   };
   return target;
+}
+
+const probeEntity: BuiltEntity = {
+  connector: 'probe',
+  entity: 'probe',
+  generation: 1,
+  key: ['id'],
+  columns: [{ name: 'id', type: 'integer' }],
+  isNewGeneration: true,
+};
+
+function probeRow(id: number): BuiltRow {
+  return [id, null, id, '2026-01-01T00:00:00.000Z', 'probe', 0];
 }
 
 async function isThere(file: string): Promise<boolean> {

@@ -70,13 +70,18 @@ export async function allowMoreMemory(db: Duckdb): Promise<void> {
   await db.run(`SET memory_limit = '${largerLimit}'`);
 }
 
+/** Of the DuckDB in this process; none before it is loaded. */
+let version = '';
+
 async function loadLibrary(): Promise<Library> {
   try {
-    return await import('@duckdb/node-api');
+    const library = await import('@duckdb/node-api');
+    version = ` ${library.version()}`;
+    return library;
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
     throw new SyncError(
-      `A target of type duckdb needs the package @duckdb/node-api, which cannot be loaded (${why.slice(0, 200)}). Add it: npm install @duckdb/node-api`,
+      `A target of type duckdb needs the package @duckdb/node-api, which cannot be loaded (${why.slice(0, 200)}). Install it beside this program: npm install @duckdb/node-api`,
       { code: 'PACKAGE_MISSING', recovery: 'stop' },
     );
   }
@@ -97,9 +102,8 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
   if (error instanceof SyncError) return error;
   const whole = error instanceof Error ? error.message : String(error);
   const kind = /^(\w[\w ]*) Error:/.exec(whole)?.[1] ?? 'unknown';
-  const said = /^(IO|Catalog|Binder|Out of Memory|Serialization)$/.test(kind)
-    ? (whole.split('\n')[0] ?? '').slice(0, 300)
-    : `${kind} error`;
+  const isSafe = /^(IO|Catalog|Binder|Out of Memory|Serialization)$/.test(kind);
+  const said = isSafe ? (whole.split('\n')[0] ?? '').slice(0, 300) : withoutValues(error);
   const context = { path, cause: kind };
   if (/lock is held|could not set lock/i.test(whole)) {
     return new SyncError(
@@ -125,9 +129,19 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
     );
   }
   return new SyncError(
-    `DuckDB could not do its work on ${path} (${said}). Check the file, its folder and the disk, and publish again.`,
+    `DuckDB${version} failed on ${path}: ${said}. Check the file, its folder and the disk, and that @duckdb/node-api is a recent version (npm install @duckdb/node-api@latest).`,
     { code: 'TARGET_FAILED', recovery: 'stop', context },
   );
+}
+
+/** A value of a row may stand behind the first quote or digit, and anywhere in what JavaScript says of a value that it cannot convert. */
+function withoutValues(error: unknown): string {
+  if (!(error instanceof Error) || error.name !== 'Error') {
+    return error instanceof Error ? error.name : 'unknown error';
+  }
+  const [said = ''] = error.message.split(/["'`\d\n]/);
+  const text = said.slice(0, 300).trim();
+  return text.length < error.message.length ? `${text} …` : text;
 }
 
 function tooLittleMemory(
