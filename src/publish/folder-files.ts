@@ -45,6 +45,14 @@ export async function* streamFile(root: string, path: string): AsyncGenerator<Ui
   }
 }
 
+/** Of a file below the root; null where there is none. */
+export async function sizeOf(root: string, path: string): Promise<number | null> {
+  return await explained(path, async () => {
+    const stats = await nullWithout(checkFolders(root, dirname(path)).then(async () => await lstat(path)));
+    return stats?.isFile() === true ? stats.size : null;
+  });
+}
+
 /** Null where it is not there. Refuses links on the way below the root, and what is no file. */
 async function openExisting(root: string, path: string): Promise<FileHandle | null> {
   try {

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { hasCode } from '../core/errors.ts';
 import { createPrivateDirectory } from '../sinks/ledger/private-file.ts';
 import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
-import { listFiles, readFile, removeFile, removePartials, streamFile } from './folder-files.ts';
+import { listFiles, readFile, removeFile, removePartials, sizeOf, streamFile } from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
@@ -40,6 +40,14 @@ export function openFolderStore(directory: string): ObjectStore {
 
   return {
     list: (prefix, after = '') => listFiles(directory, prefix, after),
+    sizes: async (names) => {
+      const sizes = new Map<string, number>();
+      for (const name of names) {
+        const bytes = await sizeOf(directory, pathOf(name));
+        if (bytes !== null) sizes.set(name, bytes);
+      }
+      return sizes;
+    },
     read: async (name) => await readFile(directory, pathOf(name)),
     stream: (name) => streamFile(directory, pathOf(name)),
     stage: async (name) => {

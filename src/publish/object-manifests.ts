@@ -15,7 +15,7 @@ export function latestText(publication: number): string {
 }
 
 /** Numbers of the publications behind `after`, rising. What else lies beside their manifests is left alone. */
-async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
+export async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
   for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
     const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
     const number = Number(digits);
@@ -67,7 +67,7 @@ export async function notedNumber(store: ObjectStore): Promise<number | null> {
   return digits === undefined ? null : Math.max(1, Number(digits));
 }
 
-async function readStored(store: ObjectStore, publication: number): Promise<StoredManifest | null> {
+export async function readStored(store: ObjectStore, publication: number): Promise<StoredManifest | null> {
   const name = manifestName(publication);
   const bytes = await store.read(name);
   if (bytes === null) return null;

@@ -5,6 +5,8 @@ export interface ObjectStore extends AsyncDisposable {
     prefix: string,
     after?: string,
   ): AsyncIterable<{ readonly name: string; readonly bytes: number; readonly modifiedAtMs: number }>;
+  /** Bytes of those that are there, by their names. */
+  sizes(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Null where there is none. */
   read(name: string): Promise<Buffer | null>;
   /** A part of it after the other; none where there is none. */

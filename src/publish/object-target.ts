@@ -6,6 +6,7 @@ import type { StoredRecord } from '../sinks/record-reader.ts';
 import { checkObjects, probeObjects } from './check-objects.ts';
 import { partName, type PartName } from './file-names.ts';
 import { manifestText, type PublishedFile } from './manifest.ts';
+import { lostObjects } from './lost-objects.ts';
 import { latestName, latestText, manifestName, readManifests, readNewest } from './object-manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { pruneObjects } from './prune-objects.ts';
@@ -33,6 +34,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
     layout: `${layout}.${options.format}`,
     newest: async () => await readNewest(store),
     manifests: (first) => readManifests(store, first),
+    lost: async (newest, entities) => await lostObjects(store, newest, entities),
     begin: (number) => Promise.resolve(beginPublication(options, number)),
     probe: async () => {
       await probeObjects(store);

@@ -128,7 +128,35 @@ async function planOf(
     (await ageOf(target, oldestBase(manifest, stored), clock.now())) >= snapshotEveryMs;
   const snapshot = !target.hasFiles ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
   const wishes = { target: name, layout: target.layout, isNewGenerationAsked, snapshot } as const;
-  return planPublication(manifest, stored, wishes);
+  const plan = planPublication(manifest, stored, wishes);
+  if (newest !== null) await refuseBroken(target, newest, plan, { name, isNewGenerationAsked });
+  return plan;
+}
+
+/** What continues entities of which something is lost could not be read by anybody. */
+async function refuseBroken(
+  target: Target,
+  newest: StoredManifest,
+  { publication, entities, unchanged, heldBack }: PublicationPlan,
+  { name, isNewGenerationAsked }: { readonly name: string; readonly isNewGenerationAsked: boolean },
+): Promise<void> {
+  const continued = entities.flatMap(({ planned }) => (planned.base < publication ? [planned] : []));
+  // Tables of entities that left the config may be dropped.
+  const left = target.hasFiles ? unchanged : heldBack;
+  const names = new Set([...continued, ...left].map(({ connector, entity }) => `${connector}/${entity}`));
+  const rest = newest.manifest.entities.filter((one) => names.has(`${one.connector}/${one.entity}`));
+  const lost = rest.length === 0 ? [] : await target.lost(newest, rest);
+  if (lost.length === 0) return;
+  const more = lost.length > 1 ? `, and ${lost.length - 1} more (publish check ${name} lists them)` : '';
+  const waiting = heldBack.map(({ connector, entity }) => `${connector}/${entity}`).join(', ');
+  const first = isNewGenerationAsked
+    ? `Sync ${waiting} first, or exclude it in the config. Then publish`
+    : 'publish';
+  throw new SyncError(
+    `Target ${name} has lost part of what a publication continues: ${lost[0]}${more}. Nothing was published, because readers could not read it. ` +
+      `Restore what is lost from a backup; without one, ${first} all rows again: connector-sync publish ${name} --new-generation`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target: name, lost: lost.length } },
+  );
 }
 
 /** Milliseconds since a publication was made. */

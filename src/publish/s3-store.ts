@@ -107,6 +107,7 @@ export async function openS3Store(
 
   return {
     list,
+    sizes: async (names) => await sizesFrom(list, names),
     read,
     stream: (name) => streamObject(s3, at(name)),
     stage: async () => await staging.newPath(),
@@ -140,6 +141,37 @@ export async function openS3Store(
       await staging[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Objects that a list passes before it begins again where the next wanted one should be: as many as a page has. */
+const mostPassed = 1_000;
+
+/** Lists what lies around these names, which has many of them in one answer. */
+async function sizesFrom(
+  list: ObjectStore['list'],
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const wanted = names.toSorted((left, right) => Buffer.compare(Buffer.from(left), Buffer.from(right)));
+  const sizes = new Map<string, number>();
+  for (let at = 0; at < wanted.length;) {
+    let passed = 0;
+    const before = at;
+    for await (const { name, bytes } of list('', wanted[at]?.slice(0, -1))) {
+      while (isBehind(name, wanted[at] ?? name)) at += 1;
+      passed += 1;
+      if (name === wanted[at]) {
+        sizes.set(name, bytes);
+        at += 1;
+        passed = 0;
+      }
+      if (at === wanted.length || passed === mostPassed) break;
+    }
+    // None of the rest is there.
+    if (passed < mostPassed && at < wanted.length) break;
+    // Names that begin with the wanted one's are before it, and it is behind all of them.
+    if (at === before) at += 1;
+  }
+  return sizes;
 }
 
 /** S3 sorts names by their bytes in UTF-8, which is not how texts compare here. */

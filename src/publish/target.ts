@@ -14,6 +14,11 @@ export interface Target extends AsyncDisposable {
   newest(): Promise<StoredManifest | null>;
   /** In the order of their numbers, from `first` on. */
   manifests(first: number): AsyncIterable<StoredManifest>;
+  /**
+   * What readers of these entities of the newest publication need and do not find, in words: without it a publication that continues them could not be
+   * read. It is cheap, and finds less than `check`: no file is read, and of large tables not every row is counted.
+   */
+  lost(newest: StoredManifest, entities: readonly PublishedEntity[]): Promise<readonly string[]>;
   /** Prepares publication `number`; no reader sees anything of it before `commit`. */
   begin(number: number): Promise<OpenPublication>;
   /** Rejects where no publication could be made: the place cannot be reached or written. Leaves nothing behind. */

@@ -2,6 +2,7 @@ import { expect, describe } from 'vitest';
 import { openPostgresTarget } from '../../src/publish/postgres/postgres-target.ts';
 import { untilEnd } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
+import { openPublishWorld } from '../support/publish/publish-world.ts';
 import { people, useMart } from '../support/publish/mart.ts';
 import {
   addColumns,
@@ -76,6 +77,42 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     expect((await target.check(untilEnd)).problems).toEqual([
       '_publications is empty, and there are tables of publications',
     ]);
+  });
+
+  it('says what it has lost of what was published, and refuses a publication that continues it', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using world = openPublishWorld();
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const again = async (): Promise<void> => {
+      await world.publish({ isNewGenerationAsked: true }, target);
+    };
+    await world.run({
+      upserts: [
+        ['1', 'Ada'],
+        ['2', 'Bob'],
+      ],
+    });
+    await world.publish({}, target);
+    // Nothing has changed: no row comes into any table.
+    for (const [damage, says] of [
+      [`DELETE FROM ${schema}.news__members WHERE id = '2'`, 'news__members should have 2 rows, and has 1'],
+      [
+        `ALTER TABLE ${schema}.news__members DROP COLUMN name CASCADE`,
+        'news__members has lost its column name',
+      ],
+      [`DROP TABLE ${schema}.news__members CASCADE`, 'news__members is gone'],
+    ] as const) {
+      await ask(damage);
+      await expect(world.publish({}, target)).rejects.toMatchObject({
+        code: 'TARGET_INCOMPATIBLE',
+        message: expect.stringMatching(`${says}.* connector-sync publish lake --new-generation$`),
+      });
+      await again();
+      expect((await target.check(untilEnd)).problems).toEqual([]);
+      expect(await world.publish({}, target)).toMatchObject({ kind: 'unchanged' });
+    }
   });
 
   it('is not taken for one that was never published where its list of tables has lost one', async ({

@@ -242,6 +242,26 @@ describe('a DuckDB file that others use too', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
   });
 
+  it('says what it has lost of what was published', async ({ folder }) => {
+    await using target = open(fileOf(folder));
+    const model = emptyModel();
+    storeLong(model, addEntity(model, 'pages', columns), 3, 10);
+    await publishModel(target, model);
+    const newest = await target.newest();
+    if (newest === null) throw new Error('Nothing was published');
+    const lost = async (): Promise<readonly string[]> => await target.lost(newest, newest.manifest.entities);
+    expect(await lost()).toEqual([]);
+    for (const [damage, says] of [
+      [`DELETE FROM news.pages WHERE id = 'p1'`, 'table news.pages should have 3 rows, and has 2'],
+      ['ALTER TABLE news.pages DROP COLUMN body', 'table news.pages has lost its column body'],
+      ['DROP TABLE news.pages', 'table news.pages is gone'],
+      ['DELETE FROM _published_tables', '_published_tables does not list news.pages, which was published'],
+    ] as const) {
+      await change(fileOf(folder), damage);
+      expect(await lost()).toEqual([says]);
+    }
+  });
+
   it('is not changed where rows would be lost, until a new generation replaces its table', async ({
     folder,
   }) => {

@@ -39,6 +39,13 @@ describe.each([
     expect(await namesOf(store, '')).toEqual(['a', 'b/1', 'b/10', 'b/2', 'c/1']);
     expect(await namesOf(store, 'b/')).toEqual(['b/1', 'b/10', 'b/2']);
     expect(await namesOf(store, 'b/', 'b/1')).toEqual(['b/10', 'b/2']);
+    expect(await store.sizes(['c/1', 'b/10', 'b', 'a'])).toEqual(
+      new Map([
+        ['a', 7],
+        ['b/10', 12],
+        ['c/1', 11],
+      ]),
+    );
     expect(String(await store.read('a'))).toBe('another');
     expect(await store.read('b')).toBeNull();
     await store.remove(['a', 'b/1', 'b/1', 'missing', 'b/10', 'b/2', 'c/1']);
@@ -73,6 +80,29 @@ describe('a bucket', () => {
     for (const name of names) await store.replace(name, '');
     expect(await namesOf(store, 'n/')).toEqual(names);
     expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
+  });
+
+  it('tells the sizes of many files by a few lists, however many others there are', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.pageSize = 1_000;
+    const nameOf = (entity: string, number: number): string =>
+      `${entity}/${String(number).padStart(8, '0')}.csv`;
+    const modifiedAtMs = Date.now();
+    for (const entity of ['a', 'b', 'c']) {
+      for (let number = 1; number <= 4_000; number += 1) {
+        fake.objects.set(`raw/sync/${nameOf(entity, number)}`, { body: Buffer.alloc(number), modifiedAtMs });
+      }
+    }
+    const wanted = ['a', 'c'].flatMap((entity) =>
+      Array.from({ length: 50 }, (_none, index) => nameOf(entity, 2_000 + index)),
+    );
+    fake.objects.delete(`raw/sync/${nameOf('a', 2_010)}`);
+    const sizes = await store.sizes([...wanted, 'd/1']);
+    expect(sizes.size).toBe(99);
+    expect(sizes.get(nameOf('c', 2_049))).toBe(2_049);
+    expect(sizes.has(nameOf('a', 2_010))).toBe(false);
+    expect(fake.requests.map(({ operation }) => operation)).toEqual(Array(fake.requests.length).fill('list'));
+    expect(fake.requests.length).toBeLessThanOrEqual(5);
   });
 
   it('takes lists in the order of the bytes of their names, whatever others put there', async () => {

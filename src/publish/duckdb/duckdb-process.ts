@@ -2,7 +2,7 @@ import type { SyncError } from '../../core/errors.ts';
 import { buildFile, type FileBuild } from './build-file.ts';
 import type { DuckdbAnswer, DuckdbRequest } from './messages.ts';
 import { toDuckdbError } from './open-duckdb.ts';
-import { checkFile, readPublications } from './read-file.ts';
+import { checkFile, lostTables, readPublications } from './read-file.ts';
 
 /** The entry point of the process that uses DuckDB: answers one request after the other until its parent is gone. */
 process.umask(0o077);
@@ -38,6 +38,8 @@ async function answerOf(request: DuckdbRequest): Promise<DuckdbAnswer> {
       return { kind: 'publications', publications: await readPublications(request) };
     case 'check':
       return { kind: 'checked', check: await checkFile(request.path) };
+    case 'lost':
+      return { kind: 'lost', lost: await lostTables(request) };
     case 'build':
       build = { path: request.to, file: await buildFile(request) };
       return { kind: 'done' };

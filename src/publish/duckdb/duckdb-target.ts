@@ -62,6 +62,11 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
       return newest === undefined ? null : manifestOf(newest, given);
     },
     manifests: publicationsFrom,
+    lost: async (_newest, entities) => {
+      const names = entities.map(({ connector, entity }) => ({ connector, entity }));
+      const answer = await duckdb().ask({ kind: 'lost', path: await file(), entities: names });
+      return answer.kind === 'lost' ? answer.lost : [];
+    },
     begin: async () => {
       const build = await openBuild({ file: await file(), duckdb: duckdb(), end, clock, signal });
       return filePublication(build, keepMs === null ? null : instant(clock.now() - keepMs));

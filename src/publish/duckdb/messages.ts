@@ -14,6 +14,12 @@ export type DuckdbRequest =
       readonly limit: number;
     }
   | { readonly kind: 'check'; readonly path: string }
+  /** Of these entities, what a publication that continues them would miss. Opens the file for reading. */
+  | {
+      readonly kind: 'lost';
+      readonly path: string;
+      readonly entities: readonly Pick<BuiltEntity, 'connector' | 'entity'>[];
+    }
   /** Makes the file `to`, with all that `from` holds, and keeps it open. Null: an empty one. */
   | { readonly kind: 'build'; readonly from: string | null; readonly to: string }
   /** Prepares the table of an entity in the file that is being built. */
@@ -32,6 +38,7 @@ export type DuckdbRequest =
 export type DuckdbAnswer =
   | { readonly kind: 'publications'; readonly publications: readonly PublicationText[] }
   | { readonly kind: 'checked'; readonly check: TargetCheck }
+  | { readonly kind: 'lost'; readonly lost: readonly string[] }
   | { readonly kind: 'done' }
   /** The file does not hold what the publication follows. */
   | { readonly kind: 'taken' }

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { chainProblems, lostTables, type PublicationText } from '../chain-problems.ts';
+import { chainProblems, lostTables as unlistedTables, type PublicationText } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
 import { ownNames } from './fields.ts';
 import { catalogOf, incompatible, openDuckdb, quoted, type Duckdb } from './open-duckdb.ts';
@@ -81,20 +81,11 @@ export async function checkFile(path: string): Promise<TargetCheck> {
   const tables = await db.rows<KnownTable>(
     'SELECT connector, entity, columns::VARCHAR AS columns, live_rows AS rows FROM main._published_tables ORDER BY ALL',
   );
-  problems.push(...lostTables(newest, new Set(tables.map((one) => `${one.connector}/${one.entity}`))));
-  for (const { connector, entity, columns, rows: expected } of tables) {
-    const there = await db.rows<{ readonly name: string }>(
-      'SELECT column_name AS name FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = $connector AND table_name = $entity',
-      { connector, entity },
-    );
-    if (there.length === 0) {
-      problems.push(`table ${connector}.${entity} is gone`);
-      continue;
-    }
-    const names = new Set(there.map(({ name }) => name));
-    const needed = [...(JSON.parse(columns) as readonly string[]), ...ownNames];
-    const lost = needed.find((name) => !names.has(name));
-    if (lost !== undefined) problems.push(`table ${connector}.${entity} has lost its column ${lost}`);
+  problems.push(...unlistedTables(newest, new Set(tables.map((one) => `${one.connector}/${one.entity}`))));
+  for (const known of tables) {
+    const { connector, entity, rows: expected } = known;
+    const { problem, names } = await shapeOf(db, known);
+    if (problem !== null) problems.push(problem);
     if (!names.has('_seq')) continue;
     // With a sum of a column its blocks are read, and their checksums compared.
     const [found] = await db.rows<{ readonly count: bigint; readonly sum: bigint | null }>(
@@ -108,4 +99,56 @@ export async function checkFile(path: string): Promise<TargetCheck> {
     }
   }
   return { publications, files: 1, rows, bytes, problems };
+}
+
+async function shapeOf(
+  db: Duckdb,
+  { connector, entity, columns }: Pick<KnownTable, 'connector' | 'entity' | 'columns'>,
+): Promise<{ readonly problem: string | null; readonly names: ReadonlySet<string> }> {
+  const there = await db.rows<{ readonly name: string }>(
+    'SELECT column_name AS name FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = $connector AND table_name = $entity',
+    { connector, entity },
+  );
+  const names = new Set(there.map(({ name }) => name));
+  if (there.length === 0) return { problem: `table ${connector}.${entity} is gone`, names };
+  const needed = [...(JSON.parse(columns) as readonly string[]), ...ownNames];
+  const lost = needed.find((name) => !names.has(name));
+  return {
+    problem: lost === undefined ? null : `table ${connector}.${entity} has lost its column ${lost}`,
+    names,
+  };
+}
+
+/** Tables of these entities that are gone, have lost a column, or have fewer rows than were published. DuckDB counts without reading them. */
+export async function lostTables({
+  path,
+  entities,
+}: {
+  readonly path: string;
+  readonly entities: readonly Pick<KnownTable, 'connector' | 'entity'>[];
+}): Promise<readonly string[]> {
+  using db = await openDuckdb(path, 'read');
+  const catalog = await catalogOf(db);
+  const lost: string[] = [];
+  for (const { connector, entity } of entities) {
+    const [known] = await db.rows<Pick<KnownTable, 'columns' | 'rows'>>(
+      'SELECT columns::VARCHAR AS columns, live_rows AS rows FROM main._published_tables WHERE connector = $connector AND entity = $entity',
+      { connector, entity },
+    );
+    if (known === undefined) {
+      lost.push(`_published_tables does not list ${connector}.${entity}, which was published`);
+      continue;
+    }
+    const { problem } = await shapeOf(db, { connector, entity, columns: known.columns });
+    if (problem !== null) {
+      lost.push(problem);
+      continue;
+    }
+    const table = [catalog, connector, entity].map(quoted).join('.');
+    const [found] = await db.rows<{ readonly count: bigint }>(`SELECT count(*) AS count FROM ${table}`);
+    if ((found?.count ?? 0n) < known.rows) {
+      lost.push(`table ${connector}.${entity} should have ${known.rows} rows, and has ${found?.count ?? 0}`);
+    }
+  }
+  return lost;
 }

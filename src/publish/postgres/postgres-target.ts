@@ -5,6 +5,7 @@ import type { Tx } from '../../sinks/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { checkTables } from './check-tables.ts';
+import { lostTables } from './lost-tables.ts';
 import { openTransaction } from './one-transaction.ts';
 import { openTablePublication } from './open-table-publication.ts';
 import { toTargetError } from './target-error.ts';
@@ -62,6 +63,7 @@ export function openPostgresTarget(
         from = last.number + 1;
       }
     },
+    lost: async (_newest, entities) => await read([], async (tx) => await lostTables(tx, at, entities)),
     begin: async (number) =>
       await asked(async () => {
         await makeTarget(server, schema);
