@@ -1,16 +1,14 @@
 import { keepalives } from '../../sinks/postgres/connections.ts';
 import type { Server } from '../../sinks/postgres/server.ts';
 import { settingSql, txOn, type Session } from '../../sinks/postgres/session.ts';
+import { valueSettings } from '../../sinks/postgres/transaction-settings.ts';
 
 /**
  * Statements go through whole tables, so they have no time limit; a lock on a table keeps everybody from it, so it is waited for a moment only. What the
  * other side hears nothing of any more ends: its settings notice a dead client, and an idle one after an hour.
  */
 const settings = {
-  search_path: '',
-  TimeZone: 'UTC',
-  DateStyle: 'ISO',
-  jit: 'off',
+  ...valueSettings,
   statement_timeout: '0',
   lock_timeout: '5s',
   idle_in_transaction_session_timeout: '1h',

@@ -109,7 +109,7 @@ export function openServer(options: ServerOptions): Server {
         await work({ ...session, proveBy: (given) => void (proof = given) });
       let result: Result;
       try {
-        session.put('BEGIN');
+        session.put('BEGIN ISOLATION LEVEL READ COMMITTED');
         session.put(isDurable ? durableSettings : normalSettings);
         result = isLong
           ? await withoutTimeout({ client, session, heard, connect, signal }, inTx)

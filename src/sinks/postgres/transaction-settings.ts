@@ -1,13 +1,36 @@
 import { keepalives } from './connections.ts';
-import { settingSql } from './session.ts';
+import { settingSql, type Settings } from './session.ts';
 
 /* What each transaction sets first, for itself alone: a server, a database or a role may have any value, and a pooler keeps nothing of a session. */
 
-const textSettings = { search_path: '', TimeZone: 'UTC', DateStyle: 'ISO', jit: 'off' };
+/**
+ * What statements mean, and what values look like on their way, depends on these: with another `extra_float_digits` numbers come back rounded, without
+ * `array_nulls` a NULL is a text, without `standard_conforming_strings` a backslash ends no literal.
+ */
+export const valueSettings: Settings = {
+  search_path: '',
+  client_encoding: 'UTF8',
+  standard_conforming_strings: 'on',
+  array_nulls: 'on',
+  transform_null_equals: 'off',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  xmloption: 'content',
+  quote_all_identifiers: 'off',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO',
+  IntervalStyle: 'postgres',
+  lc_monetary: 'C',
+  lc_numeric: 'C',
+  lc_time: 'C',
+  jit: 'off',
+};
 /** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
  * workers side by side go through a whole index of which the first rows are asked for. */
 const writeSettings = {
-  ...textSettings,
+  ...valueSettings,
+  enable_indexscan: 'on',
+  enable_nestloop: 'on',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_seqscan: 'off',
@@ -18,7 +41,7 @@ const writeSettings = {
   ...keepalives,
 };
 
-export const readSettings = settingSql(textSettings, 'transaction');
+export const readSettings = settingSql(valueSettings, 'transaction');
 /** A COMMIT does not wait for the server's disk. */
 export const normalSettings = settingSql({ ...writeSettings, synchronous_commit: 'off' }, 'transaction');
 /** It does, also where the server has `synchronous_commit` off; the values that wait for standbys too stay. */

@@ -3,6 +3,7 @@ import type { HeldConnector } from '../ledger.ts';
 import { failingOf } from '../postgres-error.ts';
 import { settingSql, txOn, type Tx } from '../session.ts';
 import type { Server } from '../server.ts';
+import { readSettings } from '../transaction-settings.ts';
 
 /**
  * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at once, long before the
@@ -19,6 +20,7 @@ export interface LeaseSession {
   end(): Promise<void>;
 }
 
+const ofSession = { ...keepalives, idle_session_timeout: '0' };
 const deadlineMs = 10_000;
 const keyOf = 'hashtextextended(:name, 0)';
 
@@ -41,6 +43,8 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
   const ask: Tx['rows'] = async (sql, values) => {
     const timer = setTimeout(lose, deadlineMs);
     try {
+      // A packet is a transaction, also without BEGIN.
+      tx.put(readSettings);
       return await tx.rows(sql, values);
     } catch (error) {
       // Also where its server has become a standby: the next session is with another one.
@@ -58,7 +62,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     // A pooler gives its clients numbers of its own.
     const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
     // The lock of a host that is gone is free again as soon as that is noticed.
-    if (pid !== null) await client.query(settingSql(keepalives, 'session'));
+    if (pid !== null) await client.query(settingSql(ofSession, 'session'));
     return {
       rows,
       pid,
