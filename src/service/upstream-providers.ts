@@ -1,7 +1,8 @@
-import type { Clock } from '../core/clock.ts';
+import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { openCallGate } from '../upstream/call-gate.ts';
+import { openMachineSlots } from '../upstream/machine-slots.ts';
 import { openUpstream } from '../upstream/open-upstream.ts';
 import type { UpstreamAccount } from '../upstream/upstream-account.ts';
 import { UpstreamFailure, type FailureReason } from '../upstream/upstream-failure.ts';
@@ -19,9 +20,9 @@ export interface UpstreamProvidersOptions {
  * The third parties themselves, called as each definition's `upstream` says. All calls with one credential share its limits. `open` and
  * `check` throw `TypeError` for a definition without `upstream`.
  */
-export function upstreamProviders({ allowHosts, clock }: UpstreamProvidersOptions): Providers {
+export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
-  const gate = openCallGate(clock === undefined ? {} : { clock });
+  const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
   /** Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is lost. */
   const unfinished = new Set<Promise<void>>();
 
@@ -48,7 +49,7 @@ export function upstreamProviders({ allowHosts, clock }: UpstreamProvidersOption
       connector: connectorId,
       gate,
       transport,
-      ...(clock === undefined ? {} : { clock }),
+      clock,
       credentials: async () => (read = credentials() ?? {}),
       saveCredentials: saveCredentials === null ? null : async (renewed) => saveCredentials(read, renewed),
     });

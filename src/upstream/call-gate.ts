@@ -32,6 +32,9 @@ export interface CallLane {
   alone<T>(work: () => Promise<T>): Promise<T>;
   /** What `read` brought, for ten minutes; a failure is not kept. */
   remembered(name: string, read: () => Promise<string>): Promise<string>;
+  /** Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the account are refused. */
+  refusalOf(tokens: string): UpstreamFailure | null;
+  keepRefusal(tokens: string, failure: UpstreamFailure): void;
 }
 
 export interface CallTurn {
@@ -43,7 +46,7 @@ export interface CallGateOptions {
   readonly clock?: Clock;
   /** A longer pause is not waited for, nor a longer queue. */
   readonly maxWaitMs?: number;
-  /** Shares the limits with other processes (Redis). Disposed with the lane. */
+  /** Shares the limits with other processes. Disposed with the lane. */
   readonly openShared?: (account: string, limits: LaneLimits) => SharedBudget;
 }
 
@@ -55,6 +58,13 @@ const longestPauseMs = 60_000;
 /** Refusals of calls that were already sent count once. */
 const countAtMostEveryMs = 1_000;
 
+type Refusals = Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
+
+interface LaneOptions extends Pick<CallLane, 'refusalOf' | 'keepRefusal'> {
+  readonly clock: Clock;
+  readonly maxWaitMs: number;
+}
+
 interface KnownLane extends CallLane {
   readonly isIdle: () => boolean;
   readonly dispose: () => Promise<void>;
@@ -63,6 +73,8 @@ interface KnownLane extends CallLane {
 export function openCallGate(options: CallGateOptions = {}): CallGate {
   const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
   const lanes = new Map<string, KnownLane>();
+  /** By account; not with its lane, which is forgotten sooner. */
+  const refusals: Refusals = new Map();
   const closing = new Set<Promise<void>>();
 
   const forget = (account: string, lane: KnownLane): void => {
@@ -76,7 +88,15 @@ export function openCallGate(options: CallGateOptions = {}): CallGate {
       for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) forget(name, lane);
       const known = lanes.get(account);
       if (known !== undefined) return known;
-      const lane = openLane(limits, openShared?.(account, limits) ?? null, { clock, maxWaitMs });
+      const lane = openLane(limits, openShared?.(account, limits) ?? null, {
+        clock,
+        maxWaitMs,
+        refusalOf: (tokens) => {
+          const known = refusals.get(account);
+          return known?.tokens === tokens ? known.failure : null;
+        },
+        keepRefusal: (tokens, failure) => void refusals.set(account, { tokens, failure }),
+      });
       lanes.set(account, lane);
       return lane;
     },
@@ -90,7 +110,7 @@ export function openCallGate(options: CallGateOptions = {}): CallGate {
 function openLane(
   limits: LaneLimits,
   budget: SharedBudget | null,
-  { clock, maxWaitMs }: { readonly clock: Clock; readonly maxWaitMs: number },
+  { clock, maxWaitMs, refusalOf, keepRefusal }: LaneOptions,
 ): KnownLane {
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
@@ -174,6 +194,8 @@ function openLane(
       memory.set(name, { value, untilMs: clock.now() + keepMs });
       return value;
     },
+    refusalOf,
+    keepRefusal,
     isIdle: () => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
     dispose: async () => await budget?.[Symbol.asyncDispose](),
   };

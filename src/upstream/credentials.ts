@@ -14,7 +14,7 @@ export interface OpenCredentials {
   readonly values: ReadonlyMap<string, string>;
   /** Those that must not be shown. */
   readonly secrets: readonly string[];
-  /** Tells the account from others, and nothing else: the hash of what does not change when tokens are renewed. */
+  /** Tells the account from others, of other services too, and nothing else: the hash of what does not change when tokens are renewed. */
   readonly account: string;
 }
 
@@ -55,7 +55,7 @@ export function readCredentials(
       .filter(([field]) => shape?.fields.get(field)?.isSecret ?? true)
       .map(([, value]) => value),
     account: createHash('sha256')
-      .update(JSON.stringify([definition.name, named, stable]))
+      .update(JSON.stringify([definition.name, upstream.baseUrl, named, stable]))
       .digest('hex'),
   };
 }

@@ -17,6 +17,13 @@ export interface NewTokens {
   readonly refreshToken: string | null;
 }
 
+/** The refresh token has ended (RFC 6749, section 5.2): it will be refused for good. */
+export class EndedGrantError extends UpstreamFailure {
+  constructor(text: string, status: number) {
+    super('unauthorized', text, { reason: 'answer', status });
+  }
+}
+
 interface TokenCall {
   /** The token endpoint. */
   readonly url: URL;
@@ -112,6 +119,12 @@ function refusedTokens(
       )
     : [];
   const said = redactMessage(texts.join(': '), secrets);
-  const text = `${host} does not renew the access token${said === '' ? '' : ` (${said})`}: connect the account again`;
-  return new UpstreamFailure('unauthorized', text, { reason: 'answer', status });
+  const refused = `${host} does not renew the access token${said === '' ? '' : ` (${said})`}: connect the account again`;
+  const isEnded = isJsonObject(value) && memberOf(value, 'error') === 'invalid_grant';
+  return isEnded
+    ? new EndedGrantError(
+        `${refused} and give the connector its new credentials; until they change, ${host} is not asked`,
+        status,
+      )
+    : new UpstreamFailure('unauthorized', refused, { reason: 'answer', status });
 }

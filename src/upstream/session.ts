@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
@@ -9,7 +10,7 @@ import { buildAddress } from './call-address.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import { readCredentials, unusable, type OpenCredentials } from './credentials.ts';
 import { hostVariables } from './host-variables.ts';
-import { requestTokens } from './request-tokens.ts';
+import { EndedGrantError, requestTokens } from './request-tokens.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
 export interface SessionOptions {
@@ -55,6 +56,12 @@ export function openSession(options: SessionOptions): Session {
   };
 
   const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
+
+  /** A refresh token that has ended is not sent again, nor the access token that ended before it. */
+  const throwIfRefused = (credentials: OpenCredentials): void => {
+    const refusal = laneOf(credentials).refusalOf(hashOf(credentials));
+    if (refusal !== null) throw refusal;
+  };
 
   const addressOf = async (
     template: Template,
@@ -102,8 +109,13 @@ export function openSession(options: SessionOptions): Session {
         'the access token ended, and there is no place here to store the new refresh token that comes with another one',
       );
     }
+    throwIfRefused(credentials);
     const url = await addressOf(auth.tokenUrl, credentials, new AbortController().signal);
-    const tokens = await requestTokens({ url, auth, credentials, upstream, transport, clock });
+    const asked = requestTokens({ url, auth, credentials, upstream, transport, clock });
+    const tokens = await asked.catch((error: unknown) => {
+      if (error instanceof EndedGrantError) laneOf(credentials).keepRefusal(hashOf(credentials), error);
+      throw error;
+    });
     const changed = {
       [auth.accessToken]: tokens.accessToken,
       ...(tokens.refreshToken === null ? {} : { [auth.refreshToken]: tokens.refreshToken }),
@@ -136,6 +148,7 @@ export function openSession(options: SessionOptions): Session {
     async open(signal) {
       signal.throwIfAborted();
       const { credentials } = await orAborted(read(), signal);
+      throwIfRefused(credentials);
       const { auth } = credentials;
       if (auth?.kind === 'refresh' && accessToken(credentials) === undefined) {
         const renewed = await renew(credentials, undefined, signal);
@@ -153,4 +166,10 @@ export function openSession(options: SessionOptions): Session {
     },
     settled: async () => void (await Promise.all(renewals)),
   };
+}
+
+function hashOf({ values }: OpenCredentials): string {
+  return createHash('sha256')
+    .update(JSON.stringify([...values]))
+    .digest('hex');
 }

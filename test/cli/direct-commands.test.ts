@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
+import { systemClock } from '../../src/core/clock.ts';
 import { textOf } from '../../src/sample/writing.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';
@@ -36,6 +37,24 @@ describe('with credentials in the config, and no API', () => {
     const filled = await direct.cli('backfill', 'mine', '--select', 'list_members', ...since);
     expect({ code: filled.code, stderr: filled.stderr }).toMatchObject({ code: 0 });
     expect((await direct.cli('status')).stdout).toContain('mine: last run ok');
+  });
+
+  it('processes with one key keep the limit of calls at a time together, without a Redis', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    const most = world.definition.upstream?.limits.concurrency;
+    await using first = openDirectWorld(world);
+    await using second = openDirectWorld(world);
+    await using third = openDirectWorld(world);
+    world.fake.script({
+      times: Infinity,
+      effect: async (right) => {
+        await systemClock.sleep(50);
+        return right();
+      },
+    });
+    const synced = [first, second, third].map((direct) => direct.cli('sync'));
+    expect((await Promise.all(synced)).map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(world.fake.peak()).toBeLessThanOrEqual(most ?? 0);
   });
 
   it('files of records are fetched by sync and by download', async () => {

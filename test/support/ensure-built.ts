@@ -22,6 +22,7 @@ const programs = [
   'test/support/publish/table-publisher.ts',
   'test/support/sinks/migrating-process.ts',
   'test/support/worker-process.mjs',
+  'test/upstream/slot-holder.mjs',
 ];
 
 /** Runs once before all tests: those of whole processes run the built program, so it must not be older than its sources. */

@@ -1,8 +1,15 @@
-import { describe, expect, it } from 'vitest';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { openSharedBudgets } from '../../src/jobs/budget/open-shared-budgets.ts';
 import { openCallGate, type CallLane, type CallTurn } from '../../src/upstream/call-gate.ts';
+import { openMachineSlots } from '../../src/upstream/machine-slots.ts';
+import { testProgram } from '../support/ensure-built.ts';
 import {
   failureOf,
   listOf,
@@ -178,6 +185,40 @@ describe('the gate of calls', () => {
       class: 'throttled',
       reason: 'gate',
     });
+  });
+
+  it('shares the calls at a time with other processes of the machine, also after one was killed', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'slots-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const openShared = () => openMachineSlots(systemClock, folder);
+    await using gate = openCallGate({ openShared: openShared() });
+    await using other = openCallGate({ openShared: openShared(), maxWaitMs: 300 });
+    const holder = spawn(
+      process.execPath,
+      [testProgram('upstream/slot-holder.mjs'), folder, 'a', String(limits.concurrency)],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    onTestFinished(() => void holder.kill('SIGKILL'));
+    await once(holder.stdout, 'data');
+    const turns = await Promise.all([1, 2].map(() => gate.lane('a', limits).enter(never)));
+    const more = await fill(other.lane('a', limits), 300);
+    // The other process holds one of four.
+    expect(more).toHaveLength(1);
+    expect(await failureOf(other.lane('a', limits).enter(never))).toMatchObject({ reason: 'gate' });
+    expect(await fill(other.lane('b', limits), 300)).toHaveLength(limits.concurrency);
+    holder.kill('SIGKILL');
+    await once(holder, 'exit');
+    const freed = await other.lane('a', limits).enter(never);
+    await endAll([freed, ...turns, ...more]);
+    expect(await fill(gate.lane('a', limits), 300)).toHaveLength(limits.concurrency);
+  });
+
+  it('lets every call start where the folder of the locks cannot be used', async () => {
+    const file = path.join(mkdtempSync(path.join(tmpdir(), 'slots-')), 'file');
+    onTestFinished(() => rmSync(path.dirname(file), { recursive: true, force: true }));
+    writeFileSync(file, '');
+    await using gate = openCallGate({ openShared: openMachineSlots(systemClock, file) });
+    expect(await fill(gate.lane('a', limits), 300)).toHaveLength(limits.concurrency);
   });
 
   it('forgets an account that nothing has used for ten minutes', async () => {

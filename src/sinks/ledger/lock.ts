@@ -18,7 +18,8 @@ export function takeLock(file: string): Lock | null {
   createPrivateFile(file);
   const db = openSqlite(file, { timeout: 0 });
   try {
-    db.pragma('journal_mode = DELETE');
+    // Nothing is ever written; a journal in a file would be synced.
+    db.pragma('journal_mode = MEMORY');
     db.pragma('locking_mode = EXCLUSIVE');
     db.exec('BEGIN EXCLUSIVE');
     held.add(db);

@@ -3,6 +3,7 @@ import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream } from '../../upstream/open-upstream.ts';
+import { openMachineSlots } from '../../upstream/machine-slots.ts';
 import type { UpstreamAccount } from '../../upstream/upstream-account.ts';
 import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
 
@@ -29,7 +30,7 @@ export interface DirectClientOptions {
 export function openDirectClient(options: DirectClientOptions): DirectClient {
   const { allowHosts, clock = systemClock, maxThrottleWaitMs } = options;
   const transport = openUpstreamTransport({ allowHosts });
-  const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs });
+  const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
   return {
     account: ({ name, definition, credentials }) =>
       openUpstream({

@@ -90,6 +90,31 @@ it('says that the credentials are no longer taken when the refresh token is not'
   expect(JSON.stringify(answer.body)).not.toMatch(/access-|refresh-\d|app-1-secret/);
 });
 
+it('asks no more with a refresh token that has ended, until the credentials change', async () => {
+  const { world, served, id } = await oauthWorld();
+  world.fake.oauth.expireAccessTokens();
+  const given = world.credentials.get('OAuth') ?? {};
+  const { refreshToken } = world.fake.oauth.tokens();
+  await fetch(`${world.fake.baseUrl}/oauth/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...given, grant_type: 'refresh_token', refresh_token: refreshToken }),
+  });
+  world.fake.takeRequests();
+  const refused = { status: 401, code: 'upstream_unauthorized' };
+  expect(refusalOf(await served.execute(id, users))).toMatchObject(refused);
+  expect(world.fake.takeRequests().map(({ path: asked }) => asked)).toEqual(['/v1/users', '/v1/oauth/token']);
+  const answer = refusalOf(await served.execute(id, users));
+  expect(answer).toMatchObject(refused);
+  expect(answer.text).toContain('connect the account again and give the connector its new credentials');
+  expect(world.fake.takeRequests()).toEqual([]);
+
+  const { accessToken, refreshToken: renewed } = world.fake.oauth.tokens();
+  const credentials = { ...given, access_token: accessToken, refresh_token: renewed };
+  expect((await served.client.put(`${connectorsPath}/${id}`, { credentials })).status).toBe(200);
+  expect((await served.execute(id, users)).status).toBe(200);
+});
+
 it('refuses a new connector whose refresh token would serve once before it could be stored', async () => {
   const world = await opened(notionWorld());
   const served = await serveWorlds([world]);
