@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
+import { redactMessage } from '../http/redact-message.ts';
 import { buildRequest, type PagedCall } from './build-request.ts';
 import type { CallTurn } from './call-gate.ts';
 import { failureOfError, isStaleConnection } from './failure-of-error.ts';
@@ -26,6 +27,8 @@ export interface JsonAnswer {
   readonly url: URL;
   readonly wireBytes: number;
   readonly textLength: number;
+  /** For a message: a part of the answer without the secrets of the call. */
+  readonly redact: (text: string) => string;
 }
 
 export interface AskOptions {
@@ -62,6 +65,7 @@ export async function askForJson(
       url: wire.url,
       wireBytes: answer.wireBytes,
       textLength: answer.text.length,
+      redact: (text) => redactMessage(text, sent.secrets),
     };
   });
 }

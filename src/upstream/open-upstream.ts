@@ -1,5 +1,6 @@
 import { instant, systemClock, type Clock, type Instant } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
@@ -8,6 +9,7 @@ import { askForJson, type AskOptions, type JsonAnswer } from './ask-upstream.ts'
 import { refusedValue } from './call-address.ts';
 import type { CallGate } from './call-gate.ts';
 import { downloadFile } from './download-file.ts';
+import { findRecords } from './find-records.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
 import { openSession } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
@@ -47,6 +49,8 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
     saveCredentials: options.saveCredentials ?? null,
     connector: options.connector,
   });
+  /** Entities whose records were where the definition says. */
+  const answered = new Set<EntityName>();
   const asking: AskOptions = { upstream, session, transport, clock };
   const requestsOf = (call: UpstreamCall): { entity: Entity; requests: EntityRequests } => {
     const entity = definition.entities.get(call.entity);
@@ -65,7 +69,10 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const { entity, requests } = requestsOf(call);
       const translated = translatePaging(entity, requests.list, call.params);
       const asked = { request: requests.list, call: translated.call, entity: call.entity };
-      return readPage(await askForJson(asked, asking, signal), requests, translated, call.params);
+      const answer = await askForJson(asked, asking, signal);
+      const found = findRecords(answer, requests.list.records, answered.has(call.entity));
+      answered.add(call.entity);
+      return readPage(answer, found, requests, translated, call.params);
     },
     async get(call, signal) {
       const { requests } = requestsOf(call);
@@ -126,23 +133,14 @@ function textOf(value: JsonValue | undefined): string | null {
 
 function readPage(
   answer: JsonAnswer,
+  found: readonly JsonObject[],
   requests: EntityRequests,
   { from, to, readMetadata }: TranslatedCall,
   params: Params,
 ): UpstreamPage {
-  const found = valueAt(answer.value, requests.list.records);
-  if (!Array.isArray(found)) throw broken('expected an array of records in the answer, got none', answer);
-  const records: JsonObject[] = [];
-  for (const record of found as readonly JsonValue[]) {
-    if (!isJsonObject(record)) throw broken('expected objects as records, got something else', answer);
-    records.push(asDeclared(record, requests, params));
-  }
-  const metadata = {
-    ...copied(requests.list, answer),
-    ...readMetadata(answer, found as readonly JsonObject[]),
-  };
+  const metadata = { ...copied(requests.list, answer), ...readMetadata(answer, found) };
   return {
-    records: records.slice(from, to),
+    records: found.slice(from, to).map((record) => asDeclared(record, requests, params)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: serverTimeOf(answer),
     bytes: answer.wireBytes,

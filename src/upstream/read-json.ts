@@ -13,13 +13,13 @@ interface JsonText {
   readonly header: (name: string) => string | null;
 }
 
-/** The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `refused` for another kind of content, `unavailable` for a damaged one. */
+/** The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `unavailable`, as a page of a proxy or for maintenance may pass like a cut answer. */
 export function readJsonAnswer({ status, text, header }: JsonText): JsonValue {
   const type = header('content-type');
   if (type !== null && !jsonType.test(type)) {
     const text =
       'expected JSON, got an answer of another content type; something else may answer at this address';
-    throw new UpstreamFailure('refused', text, { reason: 'notJson', status });
+    throw new UpstreamFailure('unavailable', text, { reason: 'notJson', status });
   }
   if (isDeeperThan(text, maxDepth)) {
     const text = `expected JSON of at most ${maxDepth} levels, got a deeper answer`;

@@ -2,13 +2,15 @@ import type { FailureClass } from '../definitions/upstream/failure-class.ts';
 
 /**
  * What showed the failure. `answer`: the service's own error; `gate`: not sent, because the credential is paused; `credentials`: not
- * sent, they cannot be used; `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here.
+ * sent, they cannot be used; `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`: JSON
+ * without an array where the definition says that the records are.
  */
 export type FailureReason =
   | 'answer'
   | 'redirect'
   | 'otherOrigin'
   | 'notJson'
+  | 'noRecords'
   | 'brokenBody'
   | 'tooLarge'
   | 'timeout'

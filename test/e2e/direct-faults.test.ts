@@ -21,7 +21,7 @@ describe('a direct sync of a service in trouble', () => {
     });
     world.fake.script({
       on: onPath('/reports'),
-      effect: instead({ status: 200, headers: {}, body: '<html>' }),
+      effect: instead({ status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' }),
     });
     const result = await direct.cli('sync');
     expect({ code: result.code, stderr: result.stderr }).toMatchObject({ code: 0 });

@@ -110,13 +110,13 @@ describe('a body', () => {
     [
       'HTML',
       { headers: { 'content-type': 'text/html' }, body: '<p>Log in to the hotel' },
-      'refused',
+      'unavailable',
       'notJson',
     ],
     [
       'JSON that calls itself something else',
       { headers: { 'content-type': 'text/plain' }, body: records(1) },
-      'refused',
+      'unavailable',
       'notJson',
     ],
     [

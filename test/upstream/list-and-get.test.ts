@@ -58,12 +58,53 @@ describe('list', () => {
   });
 
   it.each([
-    ['no array', { items: { id: 1 } }],
-    ['nothing', {}],
-    ['a record that is no object', { items: [{ id: 1 }, 2] }],
-  ])('takes no answer with %s for a page', async (_what, body) => {
+    [
+      'no array',
+      { items: { id: 1 } },
+      'expected an array of records at items, got items is an object with "id" (a number)',
+    ],
+    [
+      'nothing',
+      {},
+      'expected an array of records at items, got nothing there: the answer is an object without members',
+    ],
+    [
+      'records elsewhere',
+      { meta: { total: 2 }, data: [{}, {}] },
+      'got nothing there: the answer is an object with "data" (an array of 2), "meta" (an object)',
+    ],
+    ['an array at the top', [{}, {}, {}], 'got nothing there: the answer is an array of 3'],
+    ['a record that is no object', { items: [{ id: 1 }, 2] }, 'expected objects as records, got a number'],
+  ])('takes no answer with %s for a page, and says what came', async (_what, body, text) => {
     const server = await startThirdParty(() => ({ body }));
     const account = openTestAccount({ baseUrl: server.origin });
+    const failure = await failureOf(account.list({ entity: things, params: {} }, never));
+    const reason =
+      Array.isArray(body) || !('items' in body && Array.isArray(body.items)) ? 'noRecords' : 'brokenBody';
+    expect(failure).toMatchObject({ class: 'unavailable', reason, status: 200 });
+    expect(failure.text).toContain(text);
+  });
+
+  it('names the members of an answer without records as hostile text: escaped, cut, and without secrets', async () => {
+    const names = [
+      '\u001b[2J\u202e',
+      'x'.repeat(5_000),
+      'Bearer key-0815',
+      ...Array.from({ length: 500 }, (_none, at) => `m${at}`),
+    ];
+    const server = await startThirdParty(({ headers }) => ({
+      body: Object.fromEntries([...names, String(headers.authorization)].map((name) => [name, 1])),
+    }));
+    const account = openTestAccount({ baseUrl: server.origin });
+    const { text } = await failureOf(account.list({ entity: things, params: {} }, never));
+    expect(text).toMatch(/^[\x20-\x7e…]{60,450}$/);
+    expect(text).not.toContain('key-0815');
+  });
+
+  it('takes an answer without records for a broken one where the definition has led to some before', async () => {
+    const server = await startThirdParty((_request, index) => ({ body: index === 0 ? { items: [] } : {} }));
+    const account = openTestAccount({ baseUrl: server.origin });
+    await account.list({ entity: things, params: {} }, never);
     const failure = await failureOf(account.list({ entity: things, params: {} }, never));
     expect(failure).toMatchObject({ class: 'unavailable', reason: 'brokenBody', status: 200 });
   });

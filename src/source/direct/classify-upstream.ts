@@ -77,6 +77,10 @@ function unavailable(
       ? fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 })
       : fail('TIMEOUT', 'retry', advice, again);
   }
+  if (reason === 'noRecords') {
+    // Mostly a mistake of the definition: one more attempt, so that it is soon known.
+    return fail('BODY_INVALID', 'retry', 'check records in the definition', { ...again, most: 1 });
+  }
   if (reason === 'brokenBody' || reason === 'notJson') return fail('BODY_INVALID', 'retry', advice, again);
   return fail(reason === 'network' ? 'NETWORK' : 'UPSTREAM', 'retry', advice, again);
 }
@@ -98,6 +102,7 @@ function refused({ reason }: UpstreamFailure, setAside: Recovery, fail: Fail): C
     case 'credentials':
       return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
     case 'notJson':
+    case 'noRecords':
     case 'brokenBody':
       return fail('BODY_INVALID', setAside, 'the answer is not used');
     case 'answer':

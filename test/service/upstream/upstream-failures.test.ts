@@ -109,7 +109,7 @@ const mailing: readonly Row[] = [
     'an answer that is no JSON',
     instead(text(200, '<html>secret-of-the-page</html>')),
     502,
-    'upstream_unusable',
+    'upstream_unavailable',
     /JSON/,
   ],
   ['a cut body', cutBody('length'), 502, 'upstream_unavailable', /cut/],

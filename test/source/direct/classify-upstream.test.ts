@@ -27,6 +27,8 @@ describe('a failure of the service itself', () => {
     ['unavailable', { status: 500 }, 'UPSTREAM', 'retry', Infinity],
     ['unavailable', { reason: 'network' }, 'NETWORK', 'retry', Infinity],
     ['unavailable', { reason: 'brokenBody', status: 200 }, 'BODY_INVALID', 'retry', Infinity],
+    ['unavailable', { reason: 'notJson', status: 200 }, 'BODY_INVALID', 'retry', Infinity],
+    ['unavailable', { reason: 'noRecords', status: 200 }, 'BODY_INVALID', 'retry', 1],
     ['refused', { status: 400 }, 'REQUEST_REFUSED', 'skip-partition', null],
     ['refused', { reason: 'address' }, 'CONFIG_INVALID', 'stop', null],
     ['refused', { reason: 'network' }, 'NETWORK', 'stop', null],
