@@ -88,17 +88,24 @@ export function hasCode(error: unknown, code: ErrorCode): error is SyncError {
   return error instanceof SyncError && error.code === code;
 }
 
-/** The API asked for a pause that is longer than a call waits. */
+interface ThrottledErrorOptions extends Omit<SyncErrorOptions, 'code' | 'recovery'> {
+  readonly because?: string | null;
+}
+
+/** Calls must pause for longer than one of them waits. */
 export class ThrottledError extends SyncError {
   override readonly name = 'ThrottledError';
   readonly retryAfterMs: number;
+  /** What came, where the API did not ask for the pause: it is this program's own choice then. Null: it did ask. */
+  readonly because: string | null;
 
   constructor(
     message: string,
     retryAfterMs: number,
-    options: Omit<SyncErrorOptions, 'code' | 'recovery'> = {},
+    { because = null, ...options }: ThrottledErrorOptions = {},
   ) {
     super(message, { ...options, code: 'THROTTLED', recovery: 'throttle' });
     this.retryAfterMs = retryAfterMs;
+    this.because = because;
   }
 }

@@ -4,8 +4,10 @@ import { SyncError, ThrottledError } from '../core/errors.ts';
 /** What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a pause outweighs a budget. */
 export interface RunEnding {
   readonly error: SyncError | null;
-  /** The service asked for a pause until then, longer than a call waits. */
+  /** No call is to be made until then, which is longer than one waits. */
   readonly resumeAt: Instant | null;
+  /** What came, where the service did not ask for that pause. */
+  readonly resumeBecause: string | null;
   /** The time or the calls that the run was given are used up: nothing more may start. */
   readonly isSpent: boolean;
   /** The run ended early or was told to: the phases to come are left to a later run. */
@@ -26,6 +28,7 @@ export interface RunEnding {
 export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
   let error: SyncError | null = null;
   let resumeAt: Instant | null = null;
+  let resumeBecause: string | null = null;
   let isSpent = false;
   const stop = new AbortController();
   const signal = AbortSignal.any([outer, stop.signal]);
@@ -34,7 +37,10 @@ export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
     if (isBudgetSpent(reason)) isSpent = true;
     else if (signal.aborted && isAbort(reason, signal)) return;
     else if (!(reason instanceof ThrottledError)) error ??= toSyncError(reason);
-    else if (!signal.aborted) resumeAt = instant(clock.now() + reason.retryAfterMs);
+    else if (!signal.aborted) {
+      resumeAt = instant(clock.now() + reason.retryAfterMs);
+      resumeBecause = reason.because;
+    }
   }
 
   function endNow(reason: unknown): void {
@@ -48,6 +54,9 @@ export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
     },
     get resumeAt() {
       return resumeAt;
+    },
+    get resumeBecause() {
+      return resumeBecause;
     },
     get isSpent() {
       return isSpent;

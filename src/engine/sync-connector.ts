@@ -107,6 +107,9 @@ async function report(run: Run): Promise<RunReport> {
     failuresOmitted: ofWalks.omitted + ofFiles.omitted,
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
+    ...(outcome === 'partial' && ending.resumeBecause !== null
+      ? { resumeBecause: ending.resumeBecause }
+      : {}),
     left: await sink.left(lease),
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };

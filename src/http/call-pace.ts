@@ -18,6 +18,7 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
   let lastHalvedAt = -Infinity;
   let recoverAt = Infinity;
   let pausedUntil = 0;
+  let pausedBecause: string | null = null;
   let nextAt = 0;
 
   const spacingMs = (now: number): number => {
@@ -38,7 +39,10 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
         signal.throwIfAborted();
         const now = clock.now();
         if (pausedUntil - now > maxWaitMs) {
-          throw new ThrottledError('the service asked for a long pause that is not over', pausedUntil - now);
+          const why = pausedBecause ?? 'the service asked for a long pause';
+          throw new ThrottledError(`${why}; the pause is not over`, pausedUntil - now, {
+            because: pausedBecause,
+          });
         }
         const spacing = spacingMs(now);
         const startAt = Math.max(pausedUntil, nextAt - (share < 1 ? 0 : burst * spacing));
@@ -53,9 +57,10 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
     pause(waitMs: number): void {
       pausedUntil = Math.max(pausedUntil, clock.now() + waitMs);
     },
-    /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
-    slowDown(waitMs: number): void {
+    /** A pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. `because`: what came, where the API did not ask for it. */
+    slowDown(waitMs: number, because: string | null = null): void {
       const now = clock.now();
+      if (now + waitMs > pausedUntil) pausedBecause = because;
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       if (now - lastHalvedAt < halveAtMostEveryMs) return;
       lastHalvedAt = now;

@@ -38,6 +38,8 @@ export interface RunReport {
   } | null;
   /** The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere. */
   readonly resumeAt: Instant | null;
+  /** What came instead, where the service did not ask: a network in front of it refused calls. */
+  readonly resumeBecause?: string;
   /** What is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
   /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */

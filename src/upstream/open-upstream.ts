@@ -3,6 +3,7 @@ import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
+import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askForJson, type AskOptions, type JsonAnswer } from './ask-upstream.ts';
@@ -110,11 +111,11 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
 
 function readIdentity(
   answer: JsonAnswer,
-  path: readonly string[],
-  name: readonly string[] | null,
+  paths: readonly AnswerPath[],
+  name: AnswerPath | null,
 ): AccountIdentity {
-  const identity = textOf(valueAt(answer.value, path));
-  if (identity === null) {
+  const identity = paths.map((path) => textOf(valueAt(answer.value, path))).find((found) => found !== null);
+  if (identity === undefined) {
     const text = `${answer.url.host} does not say which account the credentials belong to`;
     throw new UpstreamFailure('refused', text, { reason: 'brokenBody', status: answer.status });
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { jsonAnswer } from '../support/upstream/answer.ts';
-import { instead, onPath } from '../support/upstream/faults.ts';
+import { edgePage, instead, onPath } from '../support/upstream/faults.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
 import { mailchimpWorld } from '../support/upstream/upstream-world.ts';
 import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
@@ -51,6 +51,20 @@ describe('a direct sync of a service in trouble', () => {
     expect((await direct.cli('sync')).code).toBe(0);
     const found = differencesFrom(worldRows(world), world.definition, (table) => direct.stored(table));
     expect(found).toEqual(noDifferences);
+  });
+
+  it('says what came where a network in front of the service refuses calls, and that the service did not ask for the pause', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    world.fake.script({ on: onPath('/automations'), times: 100, effect: edgePage(403) });
+    const result = await direct.cli('sync');
+    expect(result.code).toBe(3);
+    expect(result.stdout).toMatch(
+      /! refused by the network in front of \S+ \(HTTP 403\), so no more calls are made until \S+Z; run it again then/,
+    );
+    expect(result.stdout + result.stderr).not.toMatch(/asked to wait|asked for quiet/);
+    world.fake.heal();
+    expect((await direct.cli('sync')).code).toBe(0);
   });
 
   it('leaves out an entity that the key may not read, and stores the others', async () => {

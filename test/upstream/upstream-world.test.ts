@@ -6,6 +6,7 @@ import type { TruthRecord } from '../support/sample-truth.ts';
 import { entityNamed } from '../support/sync-once.ts';
 import type { FakeServer } from '../support/upstream/fake-server.ts';
 import type { FakeDesk } from '../support/upstream/made-up/fake-desk.ts';
+import { bentBody, onPath } from '../support/upstream/faults.ts';
 import {
   deskWorld,
   mailchimpWorld,
@@ -89,6 +90,23 @@ describe('a world', () => {
     expect([...loadDefinitions([builtInDefinitionsFolder, world.definitionsFolder]).keys()]).toContain(
       'own-mail',
     );
+  });
+
+  it('tells the account by the integration where the answer names no workspace', async () => {
+    await using world = await notionWorld({ as: 'my-notes' });
+    await using account = openWorldAccount(world);
+    const ids: string[] = [];
+    world.fake.script({
+      on: onPath('/users/me'),
+      times: 2,
+      effect: bentBody((body) => {
+        ids.push(String(body['id']));
+        return { ...body, bot: {} };
+      }),
+    });
+    const found = [await account.check(never), await account.check(never), await account.check(never)];
+    expect(found.map(({ identity }) => identity)).toEqual([...ids, world.identity]);
+    expect(new Set(ids).size).toBe(1);
   });
 
   it('goes from revision to revision, and has another identity for another account', async () => {

@@ -50,7 +50,7 @@ export function runReportText(
     ...fileLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...(report.resumeAt === null
       ? []
-      : [`${indent}! the API asked to wait until ${report.resumeAt}; run it again then`]),
+      : wrapped(`${indent}! ${pauseOf(report)} ${report.resumeAt}; run it again then`, width)),
     ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
@@ -61,8 +61,14 @@ export function runReportText(
 /** A run's end in one line: `ok in 1.2 s: 45,000 read, 12 written` (records and rows); what went wrong by its code. */
 export function endText(report: RunReport): string {
   const error = report.error === null ? '' : ` (${report.error.code})`;
-  const pause = report.resumeAt === null ? '' : `; the service asked for quiet until ${report.resumeAt}`;
+  const pause = report.resumeAt === null ? '' : `; ${pauseOf(report)} ${report.resumeAt}`;
   return `${report.outcome}${error} in ${duration(tookMs(report))}: ${count(recordsRead(report))} read, ${count(rowsWritten(report))} written${pause}`;
+}
+
+function pauseOf({ resumeBecause }: RunReport): string {
+  return resumeBecause === undefined
+    ? 'the API asked to wait until'
+    : `${resumeBecause}, so no more calls are made until`;
 }
 
 function heading(report: RunReport): string {

@@ -17,7 +17,7 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
     auth: new Map(Object.entries(file.auth).map(([title, one]) => [title, buildAuthentication(one)])),
     check: {
       request: buildRequest(file, check, { headers: {}, timeoutMs: null, maxBodyBytes: null }),
-      identity: answerPath(check.identity),
+      identity: check.identity.map(answerPath),
       name: check.name === null ? null : answerPath(check.name),
     },
     limits: { concurrency: limits.concurrency, requestsPerSecond: limits.requestsPerSecond },

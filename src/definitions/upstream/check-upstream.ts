@@ -17,7 +17,7 @@ export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, note
   checkAuthentications(file, upstream, inBase, note);
   for (const [name, value] of Object.entries(headers)) checkHeader(name, value, ['headers', name], noteHere);
   checkRequest(check, ['check'], noteHere);
-  checkPath(check.identity, ['check', 'identity'], noteHere);
+  for (const path of check.identity) checkPath(path, ['check', 'identity'], noteHere);
   if (check.name !== null) checkPath(check.name, ['check', 'name'], noteHere);
   checkAnswers(upstream, noteHere);
   checkErrors(file, upstream, note);

@@ -53,7 +53,11 @@ export function upstreamFile() {
     headers: texts,
     check: strictObject({
       ...requestShape(),
-      identity: z.string(),
+      // One path, or several.
+      identity: z.preprocess(
+        (value) => (typeof value === 'string' ? [value] : value),
+        z.array(z.string()).min(1).max(5),
+      ),
       name: z.string().nullable().default(null),
     }),
     limits: strictObject({

@@ -18,7 +18,8 @@ export interface Upstream {
   /** The request that proves the credentials, and where its answer says which account they belong to. */
   readonly check: {
     readonly request: UpstreamRequest;
-    readonly identity: AnswerPath;
+    /** In order: the first that the answer has. */
+    readonly identity: readonly AnswerPath[];
     readonly name: AnswerPath | null;
   };
   /** Of one credential, for all entities and processes together. */

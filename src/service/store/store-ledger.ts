@@ -101,7 +101,9 @@ function problemOf({ report }: Pick<RunSummary, 'report'>): string | null {
     case 'partial':
       return report.resumeAt === null
         ? 'The last sync ended before everything was read; the next one resumes.'
-        : `The third party asked for quiet until ${report.resumeAt}; the sync goes on then.`;
+        : report.resumeBecause === undefined
+          ? `The third party asked for quiet until ${report.resumeAt}; the sync goes on then.`
+          : `The network in front of the third party refused calls; the sync goes on at ${report.resumeAt}.`;
     case 'degraded':
       return `The last sync left something out: ${leftOut(report)}.`;
     case 'failed':

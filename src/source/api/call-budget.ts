@@ -15,8 +15,8 @@ export interface CallBudget {
    * when the signal is aborted, also from the queue.
    */
   run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** The API asked for a pause: no attempt starts for `waitMs`, and the rate is lower for a while after. */
-  slowDown(waitMs: number): Promise<void>;
+  /** A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the API did not ask for it. */
+  slowDown(waitMs: number, because?: string | null): Promise<void>;
   /** Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts nothing. */
   takeCall(): void;
   /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
@@ -76,8 +76,8 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
         { signal },
       );
     },
-    async slowDown(waitMs) {
-      pace.slowDown(waitMs);
+    async slowDown(waitMs, because) {
+      pace.slowDown(waitMs, because);
       // This process pauses anyway; the others will get the API's own answer.
       await shared?.slowDown(waitMs).catch(() => undefined);
     },

@@ -35,9 +35,12 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     countByReason.set(rule.reason, count);
     const waitMs = waitBefore(rule, count, attemptNumber, limits);
     if (rule.wait === 'throttle') {
-      await budget.slowDown(waitMs);
+      const because = failure.error instanceof ThrottledError ? failure.error.because : null;
+      await budget.slowDown(waitMs, because);
       options.onThrottle(waitMs);
-      if (waitMs > limits.maxThrottleWaitMs) throw new ThrottledError(failure.message, waitMs);
+      if (waitMs > limits.maxThrottleWaitMs) {
+        throw new ThrottledError(failure.message, waitMs, { because });
+      }
     }
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
     budget.checkCall();

@@ -4,6 +4,7 @@ import { CallFailure, type CallFacts, type RetryRule } from '../api/call-failure
 
 /** A throttle without a time that outlasted every attempt: when to come back. */
 const longThrottleMs = 60_000;
+const slower = 'come back later or lower requestsPerSecond';
 const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
 
 /** What a failure at the third party means for a walk: its class and its reason decide. */
@@ -14,13 +15,12 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
       new SyncError(sentence(facts, failure, advice), { code, recovery, context: { status, reason } }),
       rule,
     );
-  const throttle = (): CallFailure =>
+  const throttle = (advice: string, because: string | null = null): CallFailure =>
     new CallFailure(
-      new ThrottledError(
-        sentence(facts, failure, 'come back later or lower requestsPerSecond'),
-        waitMs ?? longThrottleMs,
-        { context: { status, reason } },
-      ),
+      new ThrottledError(sentence(facts, failure, advice), waitMs ?? longThrottleMs, {
+        context: { status, reason },
+        because,
+      }),
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
     );
   /** A service that is down for a known time says so: all calls wait for as long as after a throttle. */
@@ -31,7 +31,7 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
 
   const pattern = patternOf(failure, facts);
   if (pattern !== undefined) {
-    if (pattern.then === 'throttle') return throttle();
+    if (pattern.then === 'throttle') return throttle(slower);
     const code = pattern.then === 'restart-walk' ? 'TOKEN_EXPIRED' : codeOf(failure);
     return fail(code, pattern.then, 'the definition names this answer');
   }
@@ -47,8 +47,12 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
         'the plan allows no more calls: wait for the next period or extend it',
       );
     case 'throttled':
+      return throttle(slower);
     case 'edge':
-      return throttle();
+      return throttle(
+        'try again later; where it stays so, ask the service whether it blocks this address',
+        failure.text,
+      );
     case 'notFound':
       return fail('NOT_FOUND', setAside, 'it is deleted or not shared');
     case 'staleToken':
@@ -138,8 +142,9 @@ function codeOf({ status }: UpstreamFailure): ErrorCode {
 }
 
 /** The service's own words are quoted; what was found out here is said as it is. */
-function sentence({ label }: CallFacts, { status, text, reason }: UpstreamFailure, advice: string): string {
-  return reason === 'answer' && status !== null
+function sentence({ label }: CallFacts, failure: UpstreamFailure, advice: string): string {
+  const { status, text, reason } = failure;
+  return reason === 'answer' && failure.class !== 'edge' && status !== null
     ? `${label} was answered with ${status} "${text}"; ${advice}`
     : `${label}: ${text}; ${advice}`;
 }

@@ -82,6 +82,21 @@ describe('the text of a run', () => {
     );
   });
 
+  it('says what came where the run paused and the API did not ask for it', () => {
+    const resumeBecause = 'refused by the network in front of api.example.com (HTTP 403)';
+    const paused = {
+      ...report(),
+      outcome: 'partial' as const,
+      resumeAt: '2026-03-01T10:15:00.000Z',
+      resumeBecause,
+    };
+    const text = runReportText(paused, null).join('\n');
+    expect(text).toContain(
+      '! refused by the network in front of api.example.com (HTTP 403), so no more calls are made until 2026-03-01T10:15:00.000Z; run it again then',
+    );
+    expect(text).not.toContain('asked to wait');
+  });
+
   it('says what remains for the next run', () => {
     const left = [
       { entity: entity('lists'), partitions: 1 },

@@ -107,7 +107,7 @@ export function testUpstream(
         options.auth ?? { kind: 'bearer', token: { kind: 'field', field: 'token' }, scheme: 'Bearer' },
       ],
     ]),
-    check: { request: requestOf('/me'), identity: ['account', 'id'], name: ['account', 'name'] },
+    check: { request: requestOf('/me'), identity: [['account', 'id']], name: ['account', 'name'] },
     limits: { concurrency: 8, requestsPerSecond: 10_000 },
     message: [['detail'], ['title'], ['message']],
     failed: null,

@@ -152,5 +152,8 @@ function tellError(
 
 function pauseText(error: unknown, clock: Clock): string {
   if (!(error instanceof ThrottledError)) return '';
-  return `; the API asked to wait until ${instant(clock.now() + error.retryAfterMs)}, run it again then`;
+  const until = instant(clock.now() + error.retryAfterMs);
+  return error.because === null
+    ? `; the API asked to wait until ${until}, run it again then`
+    : `; run it again after ${until}`;
 }
