@@ -155,6 +155,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   ioredis: ['jobs'],
   commander: ['cli'],
   'cron-parser': ['settings'],
+  re2js: ['definitions'],
   pino: ['telemetry'],
   zod: ['*'],
 };

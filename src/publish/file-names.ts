@@ -1,3 +1,4 @@
+import { linearPattern, type LinearPattern } from '../definitions/linear-pattern.ts';
 import type { FileFormat } from './row-files.ts';
 
 /** A file of a publication, as its name tells of it. */
@@ -40,9 +41,9 @@ const shapes: Readonly<Record<string, string>> = {
 };
 
 /** Matches what `partName` makes of this layout, and no file that another program may have put there. */
-export function partNamePattern(layout: string): RegExp {
+export function partNamePattern(layout: string): LinearPattern {
   const pattern = layout
     .replaceAll('.', '\\.')
     .replaceAll(placeholder, (_found, what: string) => shapes[what] ?? '');
-  return new RegExp(`^${pattern}-[0-9a-f]{8}\\.(?:parquet|jsonl|csv)$`);
+  return linearPattern(`${pattern}-[0-9a-f]{8}\\.(?:parquet|jsonl|csv)`);
 }

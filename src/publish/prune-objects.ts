@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { StoredManifest } from './manifest.ts';
+import type { LinearPattern } from '../definitions/linear-pattern.ts';
 import { partNamePattern } from './file-names.ts';
 import { latestName, latestText, manifestName, readManifests } from './object-manifests.ts';
 import { leftoversOf, removeOld, sumOf, type Leftover, type ObjectStore } from './object-store.ts';
@@ -108,7 +109,7 @@ interface Found extends Leftover {
 }
 
 interface Search {
-  readonly pattern: RegExp;
+  readonly pattern: LinearPattern;
   /** Names that are no leftovers. */
   readonly named: readonly { has(name: string): boolean }[];
   readonly newest: number;

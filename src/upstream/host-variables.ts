@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import { linearPattern } from '../definitions/linear-pattern.ts';
 import type { Template } from '../definitions/upstream/answer-place.ts';
 import type {
   CredentialValue,
@@ -26,6 +27,7 @@ interface HostFacts {
 
 type LookUp = Extract<HostSource, { kind: 'lookup' }>;
 
+const maxHostLength = 253;
 const timeoutMs = 30_000;
 const maxBodyBytes = 1024 * 1024;
 
@@ -45,9 +47,9 @@ export async function hostVariables(
     if (found === null) {
       throw unusable(`they do not tell the ${name} of the address; expected it in ${listOf(from)}`);
     }
-    if (!pattern.test(found.value)) {
+    if (found.value.length > maxHostLength || !linearPattern(pattern).test(found.value)) {
       throw unusable(
-        `the ${name} of the address, from ${nameOf(found.source)}, has not the form ${pattern.source}`,
+        `the ${name} of the address, from ${nameOf(found.source)}, does not have the form ${pattern}`,
       );
     }
     variables.set(name, found.value);

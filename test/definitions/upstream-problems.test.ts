@@ -34,6 +34,23 @@ const addresses: readonly Wrong[] = [
   ],
   ["pattern: '[a-z0-9-]{1,40}'", "pattern: 'a(b'", 'host.shop.pattern: expected a regular expression'],
   [
+    "pattern: '[a-z0-9-]{1,40}'",
+    "pattern: 'us(?=1)[0-9]'",
+    'host.shop.pattern: look-around is not known, because a pattern is matched in linear time: write out',
+  ],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: 'us(?<!a)1'", 'got "(?<!a)1" at 3'],
+  [
+    "pattern: '[a-z0-9-]{1,40}'",
+    "pattern: '(a|b)\\1'",
+    'host.shop.pattern: back-references are not known, because a pattern is matched in linear time: write out',
+  ],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: '(?i)us1'", 'host.shop.pattern: expected (?: or ('],
+  [
+    "pattern: '[a-z0-9-]{1,40}'",
+    "pattern: '[a-z]{1,999}'",
+    'host.shop.pattern: expected fewer repetitions in it',
+  ],
+  [
     '{ field: shop_name }',
     '{ field: shop_nam }',
     'host.shop.from.0.field: no such field of the credentials: "shop_nam"; did you mean "shop_name"?',
@@ -244,6 +261,12 @@ it.beforeEach(({ folder: made }) => {
 });
 
 describe('an upstream', () => {
+  it('may have a pattern that takes others exponential time', () => {
+    const changed = fixture.replace("pattern: '[a-z0-9-]{1,40}'", "pattern: '(a+)+b'");
+    expect(changed).not.toBe(fixture);
+    expect(problemsOf(changed)).toEqual([]);
+  });
+
   it('that uses every kind of everything has nothing wrong with it', () => {
     expect(problemsOf(fixture)).toEqual([]);
   });

@@ -148,16 +148,16 @@ const dataCentre: HostVariable = {
     { kind: 'field', field: 'data_center' },
     { kind: 'afterLast', field: 'token', separator: '-' },
   ],
-  pattern: /^us[1-9][0-9]{0,2}$/,
+  pattern: 'us[1-9][0-9]{0,2}',
 };
 
 describe('a host variable', () => {
   const shape = shapeOf('token', 'data_center');
-  const reach = async (credentials: Record<string, string>): Promise<string> => {
+  const reach = async (credentials: Record<string, string>, dc = dataCentre): Promise<string> => {
     const asked: string[] = [];
     const account = openTestAccount({
       baseUrl: 'https://{dc}.api.service.example/3.0',
-      upstream: { host: new Map([['dc', dataCentre]]) },
+      upstream: { host: new Map([['dc', dc]]) },
       shape,
       credentials,
       resolve: (name, done) => {
@@ -189,6 +189,17 @@ describe('a host variable', () => {
     expect(await reach(credentials)).toMatch(
       /^unauthorized: the credentials of the connector cannot be used: /,
     );
+  });
+
+  it('is matched in linear time, whatever its pattern', async () => {
+    const slow = { ...dataCentre, pattern: '(a+)+b' };
+    const form = 'the dc of the address, from data_center, does not have the form (a+)+b';
+    expect(await reach({ token: 'key', data_center: 'a'.repeat(60) }, slow)).toContain(form);
+    expect(await reach({ token: 'key', data_center: `${'a'.repeat(60)}b` }, slow)).toBe(
+      `${'a'.repeat(60)}b.api.service.example`,
+    );
+    // No host name is that long.
+    expect(await reach({ token: 'key', data_center: `${'a'.repeat(253)}b` }, slow)).toContain(form);
   });
 
   it('leads nowhere else even where its pattern is too wide', () => {

@@ -12,8 +12,8 @@ export type CredentialValue =
 export interface HostVariable {
   /** In order: the first that has a value counts, and no other. */
   readonly from: readonly HostSource[];
-  /** Anchored at both ends. A value that does not match is refused before anything is sent. */
-  readonly pattern: RegExp;
+  /** A value of which not the whole matches is refused before anything is sent. See `linearPattern`. */
+  readonly pattern: string;
 }
 
 export type HostSource =

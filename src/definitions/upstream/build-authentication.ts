@@ -16,7 +16,7 @@ import type {
 } from './upstream-file.ts';
 
 export function buildHostVariable({ from, pattern }: UpstreamFile['host'][string]): HostVariable {
-  return { from: from.map(buildSource), pattern: new RegExp(`^(?:${pattern})$`, 'u') };
+  return { from: from.map(buildSource), pattern };
 }
 
 function buildSource({ lookup, ...value }: HostSourceFile): HostSource {

@@ -2,6 +2,7 @@ import type { Note } from '../check-names.ts';
 import type { DefinitionFile } from '../definition-file.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
+import { checkPattern } from './check-pattern.ts';
 import { checkHeader, checkPath, checkQueryName, checkTemplateUrl } from './check-sent.ts';
 import type { AuthenticationFile, HostSourceFile, UpstreamFile, ValueFile } from './upstream-file.ts';
 
@@ -177,28 +178,4 @@ function checkSource(
     having(one, [...lookupAt, 'auth', place]),
   );
   return credentials.filter((shape) => found.every((shapes) => shapes.includes(shape)));
-}
-
-const patternPart =
-  /\\[.d]|\[(?:[a-z0-9_]-[a-z0-9]|[a-z0-9_-])+\]|\{\d{1,3}(?:,\d{0,3})?\}|\(\?:|[a-z0-9_()|?*+-]/gy;
-
-/** Whatever the pattern lets through stands in a host: it may be made of nothing but the characters of a host. */
-function checkPattern(pattern: string, at: YamlPath, note: Note): void {
-  let end = 0;
-  for (const { 0: part, index } of pattern.matchAll(patternPart)) {
-    if (index !== end) break;
-    end = index + part.length;
-  }
-  if (end !== pattern.length) {
-    const message =
-      'expected a pattern of a-z, 0-9, "-", "_", "\\.", "\\d", [classes] of them, groups and repetitions; it is matched from end to end without ^ and $';
-    note(at, `${message}; got ${JSON.stringify(pattern.slice(end, end + 10))} at ${end + 1}`);
-    return;
-  }
-  try {
-    const whole = new RegExp(`^(?:${pattern})$`, 'u');
-    if (whole.test('')) note(at, 'expected a pattern that does not match an empty text');
-  } catch {
-    note(at, 'expected a regular expression; its brackets or repetitions do not fit together');
-  }
 }

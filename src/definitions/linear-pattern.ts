@@ -1,0 +1,30 @@
+import { createRequire } from 'node:module';
+import type * as Re2 from 're2js';
+
+/** That of a host name is 253, that of a path 4,096. */
+const maxTextLength = 4_096;
+
+export interface LinearPattern {
+  /** Whether the whole text matches. Never true of one above 4,096 characters. */
+  readonly test: (text: string) => boolean;
+  /** The work for a text is at most this times its length. Of `[a-z0-9-]{1,253}` about 500. */
+  readonly size: number;
+}
+
+/**
+ * A regular expression whose text is not this program's own: matched without backtracking, so that none can hold the process. Look-around
+ * and back-references cannot be matched so. Throws `SyntaxError` for what is no pattern.
+ */
+export function linearPattern(pattern: string): LinearPattern {
+  // Few commands meet such a pattern, so it is loaded where one is met. `as`: what the package exports.
+  const { RE2JS } = createRequire(import.meta.url)('re2js') as typeof Re2;
+  try {
+    const program = RE2JS.compile(pattern);
+    return {
+      test: (text) => text.length <= maxTextLength && program.testExact(text),
+      size: program.programSize(),
+    };
+  } catch (cause) {
+    throw new SyntaxError('expected a regular expression', { cause });
+  }
+}
