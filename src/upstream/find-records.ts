@@ -63,14 +63,7 @@ function cut(name: string): string {
 function kindOf(value: JsonValue): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return `an array of ${value.length}`;
-  switch (typeof value) {
-    case 'object':
-      return 'an object';
-    case 'string':
-      return 'a text';
-    case 'boolean':
-      return String(value);
-    default:
-      return 'a number';
-  }
+  if (isJsonObject(value)) return 'an object';
+  if (typeof value === 'string') return 'a text';
+  return typeof value === 'boolean' ? String(value) : 'a number';
 }

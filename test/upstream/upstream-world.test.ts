@@ -100,7 +100,7 @@ describe('a world', () => {
       on: onPath('/users/me'),
       times: 2,
       effect: bentBody((body) => {
-        ids.push(String(body['id']));
+        ids.push(textOf(body['id'] ?? null));
         return { ...body, bot: {} };
       }),
     });
