@@ -62,6 +62,7 @@ async function sync(index: number, run: number): Promise<void> {
     source: sourceOf(run),
     sink,
     concurrency: 2,
+    requestsPerSecond: 1_000,
     clock,
     onEvent: () => undefined,
     signal: new AbortController().signal,

@@ -32,6 +32,7 @@ export async function fillMemberSink(file: string, definition: Definition, membe
     source: sourceOf(account),
     sink,
     concurrency: 2,
+    requestsPerSecond: 1_000,
     clock: systemClock,
     onEvent: () => undefined,
     signal: new AbortController().signal,

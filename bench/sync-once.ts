@@ -53,6 +53,7 @@ const report = await syncConnector({
   source,
   sink,
   concurrency: 4,
+  requestsPerSecond: 1_000,
   clock: systemClock,
   onEvent: () => undefined,
   signal,

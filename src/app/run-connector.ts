@@ -90,6 +90,7 @@ export async function readConnector(
     source,
     sink,
     concurrency: connector.concurrency,
+    requestsPerSecond: connector.requestsPerSecond,
     files: filesOf(connector, source, clock),
     clock,
     run: { ...run, guards: settings.guards },

@@ -29,6 +29,7 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   deleted: 0,
   withheld: 0,
   pending: 0,
+  toConfirm: 0,
   withdrawn: 0,
   withheldBecause: null,
   withholding: null,
@@ -42,7 +43,10 @@ type EntityTally = {
 type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn' | 'partial'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
-export type MissingTally = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
+export type MissingTally = Pick<
+  EntityReport,
+  'withheld' | 'pending' | 'toConfirm' | 'withheldBecause' | 'withholding'
+>;
 
 /** Failures of a run for its report, which does not name all of them. */
 export interface ReportedFailures {

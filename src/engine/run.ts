@@ -22,6 +22,8 @@ export interface SyncOptions {
   readonly sink: Sink;
   /** Partitions walked at a time; also records asked for, and files fetched. */
   readonly concurrency: number;
+  /** The rate of the source's calls: what is asked for one by one is bounded by it. */
+  readonly requestsPerSecond: number;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
   /** Where it is no ordinary run: what is asked of this one. */

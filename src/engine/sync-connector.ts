@@ -6,6 +6,7 @@ import { evolvingTables } from './prepare/schema-policy.ts';
 import { watchTime } from './run-ending.ts';
 import { reportedFailures, wholeEntities } from './run-tally.ts';
 import { openRun, type Run, type SyncOptions } from './run.ts';
+import { getsWithoutLimits } from './sweep/confirm-missing.ts';
 import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
@@ -111,6 +112,14 @@ async function report(run: Run): Promise<RunReport> {
       ? { resumeBecause: ending.resumeBecause }
       : {}),
     left: await sink.left(lease),
+    ...(entities.some(({ toConfirm }) => toConfirm > 0)
+      ? {
+          confirmation: {
+            callsPerRun: getsWithoutLimits(run.requestsPerSecond),
+            requestsPerSecond: run.requestsPerSecond,
+          },
+        }
+      : {}),
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
   await sink.finish(lease, id, report);

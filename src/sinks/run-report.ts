@@ -42,8 +42,16 @@ export interface RunReport {
   readonly resumeBecause?: string;
   /** What is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
+  /** How later runs ask for what is `toConfirm`; absent where nothing is. */
+  readonly confirmation?: Confirmation;
   /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */
   readonly files: readonly FileReport[];
+}
+
+export interface Confirmation {
+  /** Calls that a run without limits spends on it at most. */
+  readonly callsPerRun: number;
+  readonly requestsPerSecond: number;
 }
 
 export interface FileReport {
@@ -82,6 +90,8 @@ export interface EntityReport {
   readonly withheld: number;
   /** Rows that seem to be gone and wait for a `get` or for another full walk. */
   readonly pending: number;
+  /** Of them: rows that later runs ask for by `get`. */
+  readonly toConfirm: number;
   /** Full walks that missed a record which `get` still returns: they prove nothing, and are made again. */
   readonly withdrawn: number;
   /** Why something is `withheld`; null where nothing is. */

@@ -44,6 +44,7 @@ const nothingDeleted = {
   deleted: 0,
   withheld: 0,
   pending: 0,
+  toConfirm: 0,
   withdrawn: 0,
   withheldBecause: null,
   withholding: null,

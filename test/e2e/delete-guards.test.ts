@@ -71,6 +71,23 @@ describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
   }, 60_000);
 });
 
+it.each(sinks)('asks for more rows than a run can in plain runs, until none is left (%s)', async (sink) => {
+  const [world, account] = await openEdited(sink);
+  await using _world = world;
+  await world.sync();
+  removeMembers(world, account, 300);
+  const slow = { requestsPerSecond: 0.1 };
+  const waiting = ({ entities }: RunReport) =>
+    entities.map(({ toConfirm }) => toConfirm).reduce((sum, rows) => sum + rows, 0);
+  const first = await world.sync({ isFull: true, allowDeletes: true }, slow);
+  expect([deletes(first, 'list_members').deleted, waiting(first)]).toEqual([200, 100]);
+  expect(first.confirmation).toEqual({ callsPerRun: 200, requestsPerSecond: 0.1 });
+  const second = await world.sync({}, slow);
+  expect([deletes(second, 'list_members').deleted, waiting(second)]).toEqual([100, 0]);
+  expect(second.confirmation).toBeUndefined();
+  expect(world.stored(members).size).toBe(100);
+});
+
 describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
   it('counts those of 24 hours together, against the rows before them', async () => {
     const [world, account] = await openEdited(sink);

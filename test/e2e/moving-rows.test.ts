@@ -40,6 +40,7 @@ async function sync(sample: SampleSink, rows: MovingRows, run: Partial<RunOption
     source: rows.source,
     sink,
     concurrency: 2,
+    requestsPerSecond: 10,
     clock: rows.clock,
     onEvent: () => undefined,
     signal: new AbortController().signal,

@@ -78,7 +78,13 @@ describe("a run's account", () => {
 
   it('is degraded by a walk that missed an existing record, not by withheld or pending rows', () => {
     const tally = runTally([users]);
-    tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share', withholding: null });
+    tally.missing(users, {
+      withheld: 300,
+      pending: 2,
+      toConfirm: 0,
+      withheldBecause: 'share',
+      withholding: null,
+    });
     tally.deleted(users, 4);
     expect(tally.isDegraded()).toBe(false);
     expect(tally.entities()).toMatchObject([{ withheld: 300, pending: 2, deleted: 4, isWhole: true }]);

@@ -28,6 +28,7 @@ function wholeWithout(leftOut: readonly string[], chosen: ChosenEntities = allEn
     deleted: 0,
     withheld: 0,
     pending: 0,
+    toConfirm: 0,
     withdrawn: 0,
     withheldBecause: null,
     withholding: null,

@@ -30,6 +30,8 @@ export interface SyncOnce {
   readonly identityUrl?: string;
   readonly entities?: ChosenEntities;
   readonly concurrency?: number;
+  /** What bounds questions about single records; calls are not held back. */
+  readonly requestsPerSecond?: number;
   readonly clock?: Clock;
   readonly onEvent?: OnRunEvent;
   readonly signal?: AbortSignal;
@@ -107,6 +109,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     source: options.wrapSource?.(source) ?? source,
     sink: options.wrapSink?.(sink) ?? sink,
     concurrency: options.concurrency ?? 4,
+    requestsPerSecond: options.requestsPerSecond ?? 10_000,
     clock,
     onEvent,
     signal,

@@ -1,15 +1,40 @@
 import type { EntityReport, RunReport, Withholding } from '../../sinks/run-report.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
+import { instant } from '../../core/clock.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import { toTheMinute } from './about-time.ts';
 
 type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
 
 /** What a run found to be deleted at the source and keeps: why, and what to do. */
-export function deleteLines({ connector, entities }: RunReport, program: string): readonly string[] {
+export function deleteLines(report: RunReport, program: string): readonly string[] {
+  const { connector, entities } = report;
   const pending = entities.filter((entity) => entity.pending > 0);
   return [
     ...withheldLines(connector, entities, program),
     ...(pending.length === 0 ? [] : [pendingText(pending)]),
+    ...toConfirmLines(report, null),
   ];
+}
+
+/** What later runs ask for by `get`, and when that will be done; empty where there is nothing. `everyMs`: the connector's schedule; null: it has none, or is paused. */
+export function toConfirmLines(
+  { entities, confirmation, finishedAt }: Pick<RunReport, 'entities' | 'confirmation' | 'finishedAt'>,
+  everyMs: number | null,
+): readonly string[] {
+  const waiting = entities.filter(({ toConfirm }) => toConfirm > 0);
+  if (waiting.length === 0 || confirmation === undefined) return [];
+  const { callsPerRun, requestsPerSecond } = confirmation;
+  const rows = waiting.reduce((sum, { toConfirm }) => sum + toConfirm, 0);
+  const runs = Math.ceil(rows / callsPerRun);
+  const parts = waiting.map(({ entity, toConfirm }) => `${count(toConfirm)} of ${entity}`);
+  const inRuns =
+    runs === 1 ? 'the next run' : `the next ${count(runs)} runs, up to ${count(callsPerRun)} in each`;
+  const calls = `${duration((rows / requestsPerSecond) * 1000)} of calls at ${requestsPerSecond} a second`;
+  const when =
+    everyMs === null
+      ? ''
+      : `; at its schedule by about ${toTheMinute(instant(Date.parse(finishedAt) + runs * everyMs))}`;
+  return [`still to be asked for by get: ${parts.join(', ')}, in ${inRuns} (${calls})${when}`];
 }
 
 /** Of the entities of which deletes are withheld; empty where there are none. */

@@ -5,7 +5,7 @@ import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { toTheMinute } from './about-time.ts';
 import { jsonText } from './json-text.ts';
-import { withheldLines } from './deletes-text.ts';
+import { toConfirmLines, withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
 import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
@@ -56,7 +56,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
     ),
     ...damageLines(shown, program),
     ...filesText(shown, status),
-    ...missingText(status, program),
+    ...missingText(shown, status, program),
     ...quarantineText(shown, status),
   ];
 }
@@ -94,11 +94,18 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
 }
 
 /** A row that is missing is still among the rows. What the last run withheld is told as it told it. */
-function missingText(status: ConnectorStatus, program: string): readonly string[] {
+function missingText(
+  { connector, paused }: StoredConnector,
+  status: ConnectorStatus,
+  program: string,
+): readonly string[] {
   const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
   const withheld = (status.lastRun?.report?.entities ?? []).filter(
     ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
   );
+  const report = status.lastRun?.report ?? null;
+  const { schedule } = connector;
+  const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
   const told = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
   const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - told);
   return [
@@ -106,6 +113,7 @@ function missingText(status: ConnectorStatus, program: string): readonly string[
     ...(others === 0
       ? []
       : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
+    ...(others === 0 || report === null ? [] : toConfirmLines(report, everyMs).map((line) => `  ${line}`)),
   ];
 }
 

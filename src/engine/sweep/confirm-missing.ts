@@ -12,8 +12,12 @@ import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
 import { findGetParams } from './find-get-params.ts';
 
-/** Calls that one run spends on asking for rows that seem to be gone; the rest waits for the next. */
-export const mostGetsPerRun = 200;
+/** A run without limits spends so many seconds of its rate on asking for rows that seem to be gone; the rest waits for the next. */
+const mostSecondsPerRun = 600;
+/** After so many seconds of it, what was answered is judged and deleted. */
+const secondsPerRound = 60;
+/** The fewest calls of a run without limits, and of a round. */
+const fewestGets = 200;
 /** So many at a time are asked for and then judged in one transaction; entities take turns. */
 const batchRows = 20;
 /** Questions of one entity in a row without an answer: its others would get none either. */
@@ -32,42 +36,74 @@ interface Answer {
   readonly judgement: Judgement;
 }
 
+/** Calls of one run; null: only the limits that it was given end them. */
+export function mostGetsPerRun({
+  asked,
+  requestsPerSecond,
+}: Pick<Run, 'asked' | 'requestsPerSecond'>): number | null {
+  return asked.maxCalls !== null || asked.budgetMs !== null ? null : getsWithoutLimits(requestsPerSecond);
+}
+
+/** Calls of a run that was given no limits. */
+export function getsWithoutLimits(requestsPerSecond: number): number {
+  return Math.max(fewestGets, Math.ceil(requestsPerSecond * mostSecondsPerRun));
+}
+
+interface Round {
+  /** Rows that were asked for, with or without an answer. 0: there are no more of them in this run. */
+  readonly rows: number;
+  /** What must end the run; null: nothing. All that was answered before is stored. */
+  readonly error: unknown;
+}
+
 /**
- * Asks for missing rows by `get`, entities in turns, and stores the answers. Gives the calls left, and what must end the run. The source
+ * Asks for missing rows by `get` in rounds, entities in turns, and stores the answers: no row twice in a run. The source
  * gives null only where the API says that this record does not exist (404, 410) and still answers for the connector: the record is gone.
  * All other failures throw, and say nothing about the record.
  */
-export async function confirmMissing(
-  run: Run,
-  entities: readonly Entity[],
-  gets: number,
-): Promise<{ readonly getsLeft: number; readonly error: unknown }> {
-  let asking = entities.map((entity): Asking => ({
-    entity,
-    read: compileReadConfirmed(entity, run.policies.get(entity.name), filtersOf(run, entity)),
-    unansweredInARow: 0,
-    withdrawn: new Set(),
-  }));
-  let getsLeft = gets;
-  while (asking.length > 0 && getsLeft > 0) {
-    const again: Asking[] = [];
-    for (const one of asking) {
-      if (getsLeft === 0) break;
-      run.signal.throwIfAborted();
-      // Each row is handed out once a run, whether it gets an answer or not: all of the batch must be asked for.
-      const limit = Math.min(batchRows, getsLeft);
-      const batch = await run.sink.deletes.toConfirm(run.lease, run.id, one.entity.name, limit);
-      if (batch.length === 0) continue;
-      const { gets: spent, endings } = await askBatch(run, one, batch);
-      getsLeft -= spent;
-      const [ending] = endings;
-      if (ending !== undefined) return { getsLeft, error: ending };
-      run.signal.throwIfAborted();
-      if (one.unansweredInARow < mostUnanswered) again.push(one);
-    }
-    asking = again;
+export function openConfirmation(run: Run): {
+  readonly ask: (entities: readonly Entity[]) => Promise<Round>;
+} {
+  const askingByEntity = new Map<Entity, Asking>();
+  let getsLeft = mostGetsPerRun(run) ?? Number.POSITIVE_INFINITY;
+
+  function askingOf(entity: Entity): Asking {
+    const asking = askingByEntity.get(entity) ?? {
+      entity,
+      read: compileReadConfirmed(entity, run.policies.get(entity.name), filtersOf(run, entity)),
+      unansweredInARow: 0,
+      withdrawn: new Set(),
+    };
+    askingByEntity.set(entity, asking);
+    return asking;
   }
-  return { getsLeft, error: null };
+
+  return {
+    ask: async (entities) => {
+      let asking = entities.map(askingOf).filter((one) => one.unansweredInARow < mostUnanswered);
+      let rows = 0;
+      let ofRound = Math.max(fewestGets, Math.ceil(run.requestsPerSecond * secondsPerRound));
+      while (asking.length > 0) {
+        const again: Asking[] = [];
+        for (const one of asking) {
+          if (run.signal.aborted) return { rows, error: run.signal.reason };
+          // Each row is handed out once a run, whether it gets an answer or not: all of the batch must be asked for.
+          const limit = Math.min(batchRows, getsLeft, ofRound);
+          if (limit <= 0) return { rows, error: null };
+          const batch = await run.sink.deletes.toConfirm(run.lease, run.id, one.entity.name, limit);
+          if (batch.length === 0) continue;
+          rows += batch.length;
+          const { gets, endings } = await askBatch(run, one, batch);
+          getsLeft -= gets;
+          ofRound -= gets;
+          if (endings.length > 0) return { rows, error: endings[0] };
+          if (one.unansweredInARow < mostUnanswered) again.push(one);
+        }
+        asking = again;
+      }
+      return { rows, error: run.signal.aborted ? run.signal.reason : null };
+    },
+  };
 }
 
 function filtersOf({ entities }: Run, { name }: Entity): ReadonlySet<string> {

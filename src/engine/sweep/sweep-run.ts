@@ -5,7 +5,7 @@ import type { WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../run-options.ts';
 import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
-import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
+import { openConfirmation } from './confirm-missing.ts';
 
 interface DeleteVerdict {
   readonly withheldBecause: WithheldBecause | null;
@@ -22,12 +22,17 @@ export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
   if (plan.kind !== 'sync') return;
   if (ending.isOver) await tellMissing(run).catch(ending.note);
-  else await sweepRun(run).catch(ending.end);
+  else {
+    await sweepRun(run).catch(async (error: unknown) => {
+      ending.end(error);
+      await tellMissing(run).catch(ending.note);
+    });
+  }
 }
 
 /**
- * After the walks: finds what full walks did not meet, asks by `get` where that must confirm it, has the guards judge it with all that would go along,
- * and deletes what passes. Each step is stored by itself; a later run resumes. Throws what must end the run.
+ * After the walks: finds what full walks did not meet, and in rounds asks by `get` where that must confirm it, has the guards judge it with all that
+ * would go along, and deletes what passes. Each step is stored by itself; a later run resumes. Throws what must end the run.
  */
 export async function sweepRun(run: Run): Promise<void> {
   const { sink, lease, id, definition, asked, tally, onEvent, signal } = run;
@@ -43,49 +48,57 @@ export async function sweepRun(run: Run): Promise<void> {
     }
   }
 
-  const suspected = await judgeMissing(run);
+  const confirmation = openConfirmation(run);
+  const told = new Set<EntityName>();
+  let judged = await judgeMissing(run);
   // In the report from now on: the run may end before the rest is done.
-  for (const one of suspected) tally.missing(one.missing.entity, tallyOf(one, asked));
-  const toAsk = worthAsking(definition, suspected);
-  const answered = await confirmMissing(run, toAsk, mostGetsPerRun);
-  // Judging counts all that would go along: again only where there is something new.
-  const judged = toAsk.length === 0 ? suspected : await judgeMissing(run);
-  for (const { missing } of suspected) tally.missing(missing.entity, nothingMissing);
-  let isChanged = false;
-  for (const one of judged) {
-    const { entity, live } = one.missing;
-    const waiting = tallyOf(one, asked);
-    const { withheld: rows, withheldBecause: because } = waiting;
-    tally.missing(entity, waiting);
-    if (because !== null) onEvent({ kind: 'deletes-withheld', entity, rows, live, because });
-    for (const which of one.passing) {
-      if (await deleteAll(run, entity, which)) isChanged = true;
+  tellJudged(run, judged, told);
+  for (let round = 1; ; round += 1) {
+    const { rows, error } = await confirmation.ask(worthAsking(definition, judged));
+    if (rows === 0 && round > 1) break;
+    // Judging counts all that would go along: again only where there is something new.
+    if (rows > 0) judged = await judgeMissing(run);
+    tellJudged(run, judged, told);
+    if (round === 1) noteWithheld(run, judged);
+    if (await deletePassing(run, judged)) {
+      judged = await judgeMissing(run);
+      tellJudged(run, judged, told);
     }
-  }
-  if (await deleteBelow(run)) isChanged = true;
-  // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
-  if (answered.error !== null) throw answered.error;
-
-  const orphans = (isChanged ? await judgeMissing(run) : judged).filter(({ missing }) => missing.orphans > 0);
-  if (orphans.length > 0) {
-    const { error } = await confirmMissing(run, worthAsking(definition, orphans), answered.getsLeft);
-    await deleteBelow(run);
+    // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
     if (error !== null) throw error;
   }
   tally.endedBelow(await sink.deletes.endedBelow(lease, id));
-  if (!isChanged && orphans.length === 0) return;
-  for (const { missing } of judged) tally.missing(missing.entity, nothingMissing);
-  await tellMissing(run);
 }
 
 /** Says in the run's report what is withheld and what waits, as it is stored. */
 async function tellMissing(run: Run): Promise<void> {
-  for (const one of await judgeMissing(run)) {
-    run.tally.missing(one.missing.entity, tallyOf(one, run.asked));
+  tellJudged(run, await judgeMissing(run), new Set());
+}
+
+/** `told`: entities that the report said something of. */
+function tellJudged({ tally, asked }: Run, judged: readonly JudgedEntity[], told: Set<EntityName>): void {
+  for (const entity of told) tally.missing(entity, nothingMissing);
+  for (const one of judged) {
+    told.add(one.missing.entity);
+    tally.missing(one.missing.entity, tallyOf(one, asked));
   }
 }
 
-const nothingMissing: MissingTally = { withheld: 0, pending: 0, withheldBecause: null, withholding: null };
+function noteWithheld({ asked, onEvent }: Run, judged: readonly JudgedEntity[]): void {
+  for (const one of judged) {
+    const { entity, live } = one.missing;
+    const { withheld: rows, withheldBecause: because } = tallyOf(one, asked);
+    if (because !== null) onEvent({ kind: 'deletes-withheld', entity, rows, live, because });
+  }
+}
+
+const nothingMissing: MissingTally = {
+  withheld: 0,
+  pending: 0,
+  toConfirm: 0,
+  withheldBecause: null,
+  withholding: null,
+};
 
 /** A 404 of a child is no proof by itself; where the parent can be asked for, its own answer is. */
 function confirmable({ entities }: Definition): readonly EntityName[] {
@@ -97,8 +110,12 @@ function confirmable({ entities }: Definition): readonly EntityName[] {
 /** Not what is withheld whatever the answers are. */
 function worthAsking({ entities }: Definition, judged: readonly JudgedEntity[]): readonly Entity[] {
   return judged
-    .filter((one) => one.missing.toConfirm > 0 && !one.missing.isAdopted && one.withheldBecause === null)
+    .filter((one) => isWorthAsking(one.missing, one.withheldBecause))
     .flatMap(({ missing }): readonly Entity[] | Entity => entities.get(missing.entity) ?? []);
+}
+
+function isWorthAsking({ toConfirm, isAdopted }: EntityMissing, because: WithheldBecause | null): boolean {
+  return toConfirm > 0 && !isAdopted && because === null;
 }
 
 async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly JudgedEntity[]> {
@@ -114,23 +131,40 @@ function tallyOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['as
   const vouchedFor = withheldBecause === 'adopted' ? 0 : missing.vouchedFor;
   const withheld = withheldBecause === null ? 0 : missing.missing - missing.allowed - vouchedFor;
   const pending = missing.missing - withheld + missing.orphans;
-  if (withheld === 0) return { withheld, pending, withheldBecause: null, withholding: null };
+  const toConfirm = isWorthAsking(missing, withheldBecause) ? Math.min(pending, missing.toConfirm) : 0;
+  if (withheld === 0) return { withheld, pending, toConfirm, withheldBecause: null, withholding: null };
   const { dayAgo, deletedInDay, along } = missing;
-  return { withheld, pending, withheldBecause, withholding: { dayAgo, deletedInDay, along, ...guards } };
+  return {
+    withheld,
+    pending,
+    toConfirm,
+    withheldBecause,
+    withholding: { dayAgo, deletedInDay, along, ...guards },
+  };
 }
 
-/** True when there were any. */
+/** True when there was any. Of a run that must end at once a first batch goes all the same: it has been asked for. */
+async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise<boolean> {
+  let isChanged = false;
+  for (const { missing, passing } of judged) {
+    for (const which of passing) {
+      if (await deleteAll(run, missing.entity, which)) isChanged = true;
+    }
+  }
+  return (await deleteBelow(run)) || isChanged;
+}
+
 async function deleteAll(
   { sink, lease, id, tally, onEvent, signal }: Run,
   entity: EntityName,
   which: TombstoneChoice,
 ): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
-    signal.throwIfAborted();
     const rows = await sink.deletes.tombstone(lease, id, entity, which, sink.deletes.batchRows);
     if (rows === 0) return isChanged;
     tally.deleted(entity, rows);
     onEvent({ kind: 'rows-deleted', entity, rows });
+    signal.throwIfAborted();
   }
 }
 

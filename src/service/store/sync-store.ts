@@ -88,7 +88,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     entities: storeEntities(definition),
     source,
     sink,
-    concurrency: definition.rateLimit.concurrency,
+    ...definition.rateLimit,
     clock,
     // No person approves deletes here, and a record deleted by mistake comes back with the next sync.
     run: { allowDeletes: true },

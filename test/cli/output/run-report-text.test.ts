@@ -1,5 +1,6 @@
 import { nothingDone } from '../../../src/engine/run-tally.ts';
 import { describe, expect, it } from 'vitest';
+import { toConfirmLines } from '../../../src/cli/output/deletes-text.ts';
 import { runReportText } from '../../../src/cli/output/run-report-text.ts';
 import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
@@ -149,6 +150,24 @@ describe('the text of a run', () => {
     expect(runReportText(report({ pending: 12 }), null).at(-1)).toBe(
       '  may be deleted, kept until a later run is certain: 12 of email_activity_events',
     );
+  });
+
+  it('says how many rows are still to be asked for, by how many runs, and when they will be done', () => {
+    const waiting = {
+      ...report({ pending: 8_200, toConfirm: 8_200 }),
+      confirmation: { callsPerRun: 1_800, requestsPerSecond: 3 },
+      finishedAt: '2026-03-01T10:00:00.000Z',
+    };
+    const text =
+      'still to be asked for by get: 8,200 of email_activity_events, in the next 5 runs, up to 1,800 in each (45 min 33 s of calls at 3 a second)';
+    expect(runReportText(waiting, null).at(-1)).toBe(`  ${text}`);
+    expect(toConfirmLines(waiting, 3_600_000)).toEqual([
+      `${text}; at its schedule by about 2026-03-01T15:00Z`,
+    ]);
+    const one = { ...waiting, ...report({ pending: 90, toConfirm: 90 }) };
+    expect(toConfirmLines(one, null)).toEqual([
+      'still to be asked for by get: 90 of email_activity_events, in the next run (30.0 s of calls at 3 a second)',
+    ]);
   });
 
   it('says of each entity whether it was read completely, and by which proof only where an expert asks', () => {

@@ -90,13 +90,49 @@ describe('a row that looks deleted', () => {
     expect(report(blocks)).toMatchObject({ deleted: 0 });
   });
 
-  it('is asked about at most 200 times in a run, entities taking turns', async () => {
-    const rows = [...missingRows(members, 500, needsGet), ...missingRows(campaigns, 30, needsGet)];
-    const { report, asked } = await sweep(fakeDeletes(rows, large));
+  it('is asked about at most as often as the rate allows in ten minutes, entities taking turns', async () => {
+    const rows = [...missingRows(members, 1_500, needsGet), ...missingRows(campaigns, 30, needsGet)];
+    const { report, asked } = await sweep(fakeDeletes(rows, large), { requestsPerSecond: 2 });
+    expect(asked).toHaveLength(1_200);
+    expect(new Set(asked).size).toBe(1_200);
+    expect(report(campaigns)).toMatchObject({ deleted: 30, pending: 0, toConfirm: 0 });
+    expect(report(members)).toMatchObject({ deleted: 1_170, pending: 330, toConfirm: 330 });
+  });
+
+  it('is asked about 200 times in a run where the rate is lower', async () => {
+    const { asked } = await sweep(fakeDeletes(missingRows(members, 500, needsGet), large));
     expect(asked).toHaveLength(200);
-    expect(new Set(asked).size).toBe(200);
-    expect(report(campaigns)).toMatchObject({ deleted: 30, pending: 0 });
-    expect(report(members)).toMatchObject({ deleted: 170, pending: 330 });
+  });
+
+  it.each([{ maxCalls: 5_000 }, { budgetMs: 3_600_000 }])(
+    'is asked about until nothing is left where the run has a limit: %j',
+    async (limit) => {
+      const deletes = fakeDeletes(missingRows(members, 1_000, needsGet), large);
+      const { asked, report } = await sweep(deletes, limit);
+      expect(asked).toHaveLength(1_000);
+      expect(report(members)).toMatchObject({ deleted: 1_000, pending: 0, toConfirm: 0 });
+    },
+  );
+
+  it('is deleted with what was answered before it, round by round', async () => {
+    const deletes = fakeDeletes(missingRows(members, 450, needsGet), large);
+    await sweep(deletes, { maxCalls: 5_000 });
+    const tombstones = deletes.calls.filter((call) => call.startsWith('tombstone'));
+    expect(tombstones).toEqual([200, 200, 50].map((rows) => `tombstone list_members all ${rows}`));
+  });
+
+  it('is deleted although the time of the run is over, once it was answered', async () => {
+    const deletes = fakeDeletes(missingRows(members, 100, needsGet), large);
+    const over = new AbortController();
+    let answered = 0;
+    const answers = (): null => {
+      answered += 1;
+      if (answered === 30) over.abort(new Error('over'));
+      return null;
+    };
+    const { report, error } = await sweep(deletes, { answers, signal: over.signal, budgetMs: 1_000 });
+    expect(error).toMatchObject({ message: 'over' });
+    expect(report(members).deleted).toBeGreaterThanOrEqual(30);
   });
 
   it('is asked about by the next run where this one had no more questions', async () => {

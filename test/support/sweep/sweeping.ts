@@ -54,12 +54,14 @@ export async function sweep(
     readonly answers?: Answers;
     readonly signal?: AbortSignal;
     readonly definition?: Definition;
+    readonly requestsPerSecond?: number;
   } = {},
 ): Promise<Swept> {
   const {
     answers = () => null,
     signal = new AbortController().signal,
     definition = mailing,
+    requestsPerSecond = 0.1,
     ...options
   } = more;
   const asked: string[] = [];
@@ -81,6 +83,7 @@ export async function sweep(
     entities: new Map(),
     asked: { ...ordinaryRun, ...options },
     concurrency: 3,
+    requestsPerSecond,
     tally,
     onEvent: (event: RunEvent) => events.push(event),
     signal,
