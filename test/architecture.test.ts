@@ -101,6 +101,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'engine/estimate-calls.ts',
     'engine/plan-backfill.ts',
     'engine/prepare/canonical-json.ts',
+    'engine/probe-page.ts',
     'engine/run-options.ts',
     'engine/chosen-entities.ts',
     'jobs/connect-redis.ts',

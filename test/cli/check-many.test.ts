@@ -63,6 +63,7 @@ describe('check of many connectors', () => {
     const { code, stdout } = await check(entries(ids));
     expect(code).toBe(0);
     expect(stdout).toMatch(/^✓ connectors: 40 of 40 are right$/m);
+    expect(stdout).toMatch(/^✓ pages: 40 of 40 are right$/m);
     expect(stdout).not.toContain('connector c-');
     expect(proxy.lookUps().toSorted()).toEqual([
       '/api/v1/integrations/connectors?workspace_name=alone',
@@ -131,7 +132,8 @@ async function startProxy(target: string): Promise<Proxy> {
   const address = server.address();
   return {
     url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
-    lookUps: () => asked.filter((url) => url.startsWith('/api/v1/integrations/connectors')),
+    lookUps: () =>
+      asked.filter((url) => url.startsWith('/api/v1/integrations/connectors') && !url.endsWith('/execute')),
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
       server.close();

@@ -5,6 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { textOf } from '../../src/sample/writing.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { jsonAnswer } from '../support/upstream/answer.ts';
+import { bentBody, instead, onPath } from '../support/upstream/faults.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
@@ -55,6 +58,45 @@ describe('with credentials in the config, and no API', () => {
     const synced = [first, second, third].map((direct) => direct.cli('sync'));
     expect((await Promise.all(synced)).map(({ code }) => code)).toEqual([0, 0, 0]);
     expect(world.fake.peak()).toBeLessThanOrEqual(most ?? 0);
+  });
+
+  it('check asks each root entity for one page, and names those that are not as the definition says', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    const sound = await direct.cli('check');
+    expect(sound.code).toBe(0);
+    expect(sound.stdout).toMatch(/^✓ pages of mine: (\d+) root entities answered as the definition says$/m);
+    const bend = (path: string, body: (right: JsonObject) => JsonObject): void =>
+      world.fake.script({ on: onPath(path), times: 100, effect: bentBody(body) });
+    bend('/lists', ({ lists, ...rest }) => ({ ...rest, audiences: lists ?? [] }));
+    bend('/campaigns', ({ total_items: _total, ...rest }) => rest);
+    bend('/automations', (right) => ({ ...right, automations: [], total_items: 70 }));
+    const forbidden = jsonAnswer(403, { status: 403, title: 'Forbidden', detail: 'not for your role' });
+    world.fake.script({ on: onPath('/reports'), times: 100, effect: instead(forbidden) });
+    const before = world.fake.requests.length;
+    const { code, stdout } = await direct.cli('check');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^✗ page of mine\/lists: list lists: expected an array of records at lists, got nothing there: the answer is an object with .*"audiences" \(an array of 2\), /m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/campaigns: the answer names no total where the definition says/m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/automations: asked for \d+ records by count, got 0 of 70: the service gives shorter pages/m,
+    );
+    expect(stdout).toMatch(
+      /^! page of mine\/reports: list reports was answered with 403 "not for your role"/m,
+    );
+    // One for each, one more for the wrong path, and the one for the credentials.
+    const entities = Number(/pages of mine: (\d+) root/.exec(sound.stdout)?.[1]);
+    expect(world.fake.requests.length - before).toBe(entities + 2);
+    expect(JSON.parse((await direct.cli('check', '--json')).stdout)).toMatchObject({
+      ok: false,
+      checks: expect.arrayContaining([
+        expect.objectContaining({ what: 'page of mine/lists', state: 'failed', code: 'BODY_INVALID' }),
+      ]) as unknown,
+    });
   });
 
   it('files of records are fetched by sync and by download', async () => {

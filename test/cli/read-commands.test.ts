@@ -42,6 +42,8 @@ describe('before the first sync', () => {
         'credentials',
         'connector newsletter',
         'connector wiki',
+        'pages of newsletter',
+        'pages of wiki',
         'api connections',
         'sink main',
         'disk of main',

@@ -72,8 +72,9 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
     hasToken = credentials.state === 'ok';
     if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
   }
-  const connectors = await checkConnectors(app, hasToken, context);
+  const { connectors, pages } = await checkConnectors(app, hasToken, context);
   for (const result of summarize(connectors, 'connectors')) add(result);
+  for (const result of summarize(pages, 'pages')) add(result);
   add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
   for (const result of summarize(await checkCopies(settings), 'copies')) add(result);

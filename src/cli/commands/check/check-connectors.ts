@@ -6,6 +6,7 @@ import { isAccount } from '../../../source/connector-origin.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { printable } from '../../../telemetry/printable.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
+import { checkPages, type PageTime } from './check-pages.ts';
 import { openCheckProgress, attempt, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { overviewOf, readOverview, type SinkOverview } from '../../../app/connector-states.ts';
@@ -14,14 +15,22 @@ import { openAdministration } from '../../../source/api/open-administration.ts';
 
 /** Connectors looked at side by side: most answers come from a list that is there already. */
 const atATime = 8;
+/** For the pages of all connectors together. */
+const pageMinutes = 2;
 
-/** Whether each connector is what its sink has stored and what the API knows, in the order of the config. */
+export interface CheckedConnectors {
+  /** In the order of the config, as the pages are. */
+  readonly connectors: readonly CheckResult[];
+  readonly pages: readonly CheckResult[];
+}
+
+/** Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its definition says. */
 export async function checkConnectors(
   app: App,
   hasToken: boolean,
   context: CommandContext,
-): Promise<readonly CheckResult[]> {
-  const { signal } = context;
+): Promise<CheckedConnectors> {
+  const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
   const stored = await readStored(connectors);
   using progress = openCheckProgress(context);
@@ -30,18 +39,33 @@ export async function checkConnectors(
         progress.tell(() => `${counted(lists, 'workspace')} listed`),
       )
     : null;
-  const results: CheckResult[] = [];
+  const done = new AbortController();
+  const over = new AbortController();
+  // Only `done` ends the sleep early.
+  clock.sleep(pageMinutes * 60_000, done.signal).then(
+    () => over.abort(),
+    () => undefined,
+  );
+  const time: PageTime = { isOver: over.signal, minutes: pageMinutes };
+  const results: { connector: CheckResult; pages: readonly CheckResult[] }[] = [];
   const waiting = connectors.entries();
   const work = async (): Promise<void> => {
     // One iterator for all: each takes the next one.
     for (const [index, connector] of waiting) {
       signal.throwIfAborted();
-      results[index] = await checkConnector(app, connector, client, stored, signal);
+      results[index] = await checkConnector(app, connector, client, stored, time, signal);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     }
   };
-  await Promise.all(Array.from({ length: atATime }, work));
-  return results;
+  try {
+    await Promise.all(Array.from({ length: atATime }, work));
+  } finally {
+    done.abort();
+  }
+  return {
+    connectors: results.map(({ connector }) => connector),
+    pages: results.flatMap(({ pages }) => pages),
+  };
 }
 
 /** A sink that cannot be read has a line of its own, which says why. */
@@ -64,8 +88,9 @@ async function checkConnector(
   connector: ConnectorSettings,
   client: ApiClient | null,
   stored: ReadonlyMap<string, SinkOverview>,
+  time: PageTime,
   signal: AbortSignal,
-): Promise<CheckResult> {
+): Promise<{ readonly connector: CheckResult; readonly pages: readonly CheckResult[] }> {
   const what = `connector ${connector.name}`;
   const { address, definition } = connector;
   const isDirect = address.kind === 'direct';
@@ -77,6 +102,7 @@ async function checkConnector(
     if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
   };
   const { access } = app.settings;
+  let pages: readonly CheckResult[] = [];
   const result = await attempt(what, async () => {
     // Known without a call, unless it is the API that tells which account the connector has.
     if (identity !== null && !isDirect && access !== null && !isAccount(identity)) {
@@ -87,11 +113,13 @@ async function checkConnector(
     await using source = await app.openSource(connector, signal, client === null ? {} : { client });
     const origin = await source.origin(signal);
     checkIdentity(origin);
+    pages = await checkPages(connector, source, time, signal);
     const entities = counted(connector.entities.size, 'entity', 'entities');
     const who = isDirect ? `account ${origin.connectorId}` : origin.connectorId;
     return `${printable(who)} answers (${definition.name}, ${entities})`;
   });
-  return client === null && !isDirect && result.state === 'ok' ? skipped(what, 'no token') : result;
+  const isAsked = client !== null || isDirect || result.state !== 'ok';
+  return { connector: isAsked ? result : skipped(what, 'no token'), pages };
 }
 
 /**

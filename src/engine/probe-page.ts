@@ -1,0 +1,93 @@
+import { isJsonObject, memberOf } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
+import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import type { ListRequest, Source, SourcePage } from '../source/source.ts';
+import type { ChosenEntity } from './chosen-entities.ts';
+
+export interface ProbedPage {
+  readonly records: number;
+  /** What the page shows to be wrong with how the entity is asked for; empty: nothing. */
+  readonly problems: readonly string[];
+}
+
+const fromTheStart = { mode: 'full', watermark: null, storedRows: 0 } as const;
+
+/**
+ * Asks for the page that a first sync of a root entity would begin with, and holds it against what its definition says. `expectsTotal`: the answer
+ * must name a total where the definition says that it does. Rejects as `list` does.
+ */
+export async function probePage(
+  source: Pick<Source, 'list'>,
+  entity: Entity,
+  { variants }: Pick<ChosenEntity, 'variants'>,
+  { expectsTotal, signal }: { readonly expectsTotal: boolean; readonly signal: AbortSignal },
+): Promise<ProbedPage> {
+  const request = firstRequest(entity, variants[0] ?? {});
+  const page = await source.list(request, signal);
+  return {
+    records: page.records.length,
+    problems: [
+      ...lengthProblems(entity, request, page),
+      ...totalProblems(entity, page, expectsTotal),
+      ...keyProblems(entity, page),
+    ],
+  };
+}
+
+function firstRequest(entity: Entity, variant: Params): ListRequest {
+  const pagination = paginationOf(entity, fromTheStart, new Map());
+  return {
+    entity: entity.name,
+    params: {
+      ...entity.fixedParams,
+      ...sortParams(entity, fromTheStart),
+      ...variant,
+      ...pagination.request(pagination.begin()),
+    },
+    isRoot: true,
+  };
+}
+
+/** A page by token may be short wherever it likes: its token says what follows. */
+function lengthProblems(
+  { pagination }: Entity,
+  { params }: ListRequest,
+  page: SourcePage,
+): readonly string[] {
+  if (pagination.kind === 'single' || pagination.sizeParam === null) return [];
+  const asked = memberOf(params, pagination.sizeParam);
+  if (typeof asked !== 'number') return [];
+  const { total, records } = page;
+  const shown = `asked for ${asked} records by ${pagination.sizeParam}, got ${records.length}`;
+  if (records.length > asked) return [`${shown}: the service does not take that parameter`];
+  const isCut =
+    pagination.kind === 'offset' && total !== undefined && records.length < Math.min(asked, total);
+  return isCut
+    ? [`${shown} of ${total}: the service gives shorter pages, or does not take that parameter`]
+    : [];
+}
+
+function totalProblems(
+  { pagination }: Entity,
+  { total, records }: SourcePage,
+  expectsTotal: boolean,
+): readonly string[] {
+  if (pagination.kind !== 'offset' || pagination.totalKeys.length === 0) return [];
+  if (total === undefined) {
+    return expectsTotal ? ['the answer names no total where the definition says that it is'] : [];
+  }
+  return total < records.length
+    ? [`the answer names a total of ${total}, and has ${records.length} records`]
+    : [];
+}
+
+/** An array of something else than the records. */
+function keyProblems({ key }: Entity, { records }: SourcePage): readonly string[] {
+  const isKeyed = records.some(
+    (record) => isJsonObject(record) && key.some((field) => memberOf(record, field) !== undefined),
+  );
+  return records.length === 0 || isKeyed
+    ? []
+    : [`none of the records has ${key.join(' or ')}, which is their key`];
+}
