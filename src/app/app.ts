@@ -30,6 +30,8 @@ export interface AppOptions {
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, account: ConnectorOrigin) => SharedBudget | null;
+  /** Hears of calls that are retried or have to wait, and belong to no run. */
+  readonly onWait?: OnRunEvent;
   /** Hears of the end of every run that the app makes; not of what is read aside. */
   readonly onRunEnd?: OnRunEnd;
 }

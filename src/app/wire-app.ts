@@ -21,6 +21,7 @@ export function wireApp(options: AppOptions): App {
   // All runs wait for the same token, and for the catalog before they begin: each is told of failed attempts.
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'call-retried' && event.kind !== 'throttled') return;
+    options.onWait?.(event);
     for (const listen of listeners) listen(event);
   };
   const { maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs } = options;
@@ -42,6 +43,7 @@ export function wireApp(options: AppOptions): App {
       concurrency,
       requestsPerSecond,
       openBudget: (origin) => options.openBudget?.(connector, origin) ?? null,
+      ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
       ...more,
       limits,
       clock,
@@ -66,6 +68,7 @@ export function wireApp(options: AppOptions): App {
       concurrency,
       requestsPerSecond,
       budget,
+      ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
       ...more,
       signal,
     });

@@ -75,6 +75,8 @@ export type RunEvent =
       /** Null for calls about tokens and the catalog. */
       readonly entity: EntityName | null;
       readonly code: ErrorCode;
+      /** What failed; without any secret. */
+      readonly message: string;
       /** The one that failed, from 1. */
       readonly attempt: number;
       /** How many there are at most. */

@@ -168,6 +168,7 @@ const unusable: ReadonlySet<FailureReason> = new Set([
   'brokenBody',
   'address',
   'network',
+  'name',
 ]);
 
 function refusal({ reason, text }: UpstreamFailure): ApiError {

@@ -84,7 +84,8 @@ function resolve(inner: string, end: string, { folder, env }: InterpolateOptions
   if (value !== undefined && value !== '') return { ok: true, value };
   if (fallback !== undefined) return { ok: true, value: fallback };
   const state = value === undefined ? 'not set' : 'empty';
-  return missing(`the environment variable ${name} is ${state}; set it or write \${${name}:-default}`);
+  // No default is advised: most of what is missing is a secret.
+  return missing(`the environment variable ${name} is ${state}: export it, or put it into .env`);
 }
 
 function malformed(message: string): Found {

@@ -44,11 +44,11 @@ export function progressSummary(progress: Progress, nowMs: number): string {
   return `${heading(progress, nowMs)}: ${parts.join(', ')}`;
 }
 
-/** `API not reachable, attempt 3 of 6, next in 8 s`. */
-export function retryText({ code, attempt, attempts, nextAtMs }: Retry, nowMs: number): string {
+/** `check the credentials: cannot reach us10.api.mailchimp.com: connection refused, attempt 3 of 6, next in 8 s`. */
+export function retryText({ code, message, attempt, attempts, nextAtMs }: Retry, nowMs: number): string {
   const waitMs = nextAtMs - nowMs;
   const next = waitMs > 0 ? `next in ${Math.ceil(waitMs / 1000)} s` : 'next one now';
-  return `${failureTexts[code] ?? `Call failed (${code})`}, attempt ${attempt} of ${attempts}, ${next}`;
+  return `${failureTexts[code] ?? message}, attempt ${attempt} of ${attempts}, ${next}`;
 }
 
 /** `PostgreSQL at db:5432/sync is read-only (...), trying for another 43 s`. */
@@ -56,11 +56,10 @@ export function sinkAwayText(message: string, leftMs: number): string {
   return `${message}, ${leftMs > 0 ? `trying for another ${Math.ceil(leftMs / 1000)} s` : 'last try now'}`;
 }
 
+/** Of what the other side said, which may be long. */
 const failureTexts: Partial<Record<ErrorCode, string>> = {
-  NETWORK: 'API not reachable',
-  TIMEOUT: 'API did not answer in time',
-  UPSTREAM: 'API answered with an error',
-  BODY_INVALID: 'API sent an unusable answer',
+  UPSTREAM: 'answered with an error',
+  BODY_INVALID: 'unusable answer',
 };
 
 /** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
@@ -141,7 +140,7 @@ function waitText({ run, retry, throttledUntilMs, sinkAway }: Progress, nowMs: n
   if (throttledUntilMs > nowMs) {
     return `rate-limit wait, next call in ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s`;
   }
-  return run === null ? 'connecting to the API' : null;
+  return run === null ? 'connecting' : null;
 }
 
 /** `40 s`, `3 min`, `2 h 10 min`: an estimate is no more exact than that. */

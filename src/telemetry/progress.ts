@@ -36,6 +36,7 @@ export interface Progress {
 
 export interface Retry {
   readonly code: ErrorCode;
+  readonly message: string;
   readonly attempt: number;
   readonly attempts: number;
   readonly nextAtMs: number;
@@ -140,8 +141,9 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       const retries = progress.retries + (event.entity === null ? 0 : 1);
       // `throttled` reports rate limits, and an immediate retry is no wait.
       if (event.code === 'THROTTLED' || event.waitMs === 0) return { ...progress, retries };
-      const { code, attempt, attempts, waitMs } = event;
-      return { ...progress, retries, retry: { code, attempt, attempts, nextAtMs: nowMs + waitMs } };
+      const { code, message, attempt, attempts, waitMs } = event;
+      const retry = { code, message, attempt, attempts, nextAtMs: nowMs + waitMs };
+      return { ...progress, retries, retry };
     }
     case 'throttled': {
       const throttledUntilMs = Math.max(progress.throttledUntilMs, nowMs + event.waitMs);

@@ -98,7 +98,9 @@ export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRun
     if (event.kind === 'sink-back') addLine('the sink can be written to again');
     const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
     if (isAnswered) {
-      if (shownAttempt > 0 && sinceMs !== null) addLine(`API answers again after ${duration(now - sinceMs)}`);
+      if (shownAttempt > 0 && sinceMs !== null) {
+        addLine(`calls are answered again after ${duration(now - sinceMs)}`);
+      }
       [sinceMs, shownAttempt] = [null, 0];
     }
     if (event.kind !== 'call-retried' || event.code === 'THROTTLED' || event.waitMs === 0) return;

@@ -1,5 +1,6 @@
 import { AddressRefusedError } from '../http/guard-address.ts';
 import { AttemptTimeoutError, UnreadableBodyError } from '../http/read-body.ts';
+import { networkTexts, saysNoHttp } from '../http/network-texts.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /** A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is not kept: it may hold headers. */
@@ -33,7 +34,16 @@ export function failureOfError(error: unknown, host: string): UpstreamFailure | 
       reason: 'brokenBody',
     });
   }
-  if (code === 'ENOTFOUND') return network(`the host name ${host} was not found`);
+  if (code === 'ENOTFOUND') {
+    return new UpstreamFailure('unavailable', `cannot reach ${host}: host name not found`, {
+      reason: 'name',
+    });
+  }
+  const known = networkTexts[code];
+  if (known !== undefined) {
+    return network(`${isStaleConnection(error) ? '' : 'cannot reach '}${host}: ${known} (${code})`);
+  }
+  if (saysNoHttp(code)) return network(`${host} does not answer in HTTP (${code})`);
   if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) {
     return new UpstreamFailure('unavailable', `${host} did not answer in time (${code})`, {
       reason: 'timeout',
@@ -42,7 +52,7 @@ export function failureOfError(error: unknown, host: string): UpstreamFailure | 
   if (
     /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/.test(code)
   ) {
-    return network(`${host} could not be reached, or its answer was cut (${code})`);
+    return network(`cannot reach ${host}, or its answer was cut off (${code})`);
   }
   return null;
 }

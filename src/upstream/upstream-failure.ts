@@ -1,7 +1,7 @@
 import type { FailureClass } from '../definitions/upstream/failure-class.ts';
 
 /**
- * What showed the failure. `answer`: the service's own error; `gate`: not sent, because the credential is paused; `credentials`: not
+ * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the credential is paused; `credentials`: not
  * sent, they cannot be used; `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`: JSON
  * without an array where the definition says that the records are.
  */
@@ -15,6 +15,7 @@ export type FailureReason =
   | 'tooLarge'
   | 'timeout'
   | 'network'
+  | 'name'
   | 'address'
   | 'credentials'
   | 'request'

@@ -37,9 +37,11 @@ it(
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: ok in /m);
     const lines = stderr.split('\n').filter((line) => !/^newsletter {2}\d/.test(line) && line !== '');
-    expect(lines[0]).toMatch(/^newsletter: API not reachable, attempt 1 of 6, next (in \d+ s|one now)$/);
-    expect(lines[1]).toMatch(/^newsletter: API not reachable, attempt 2 of 6, next (in \d+ s|one now)$/);
-    expect(lines.at(-1)).toMatch(/^newsletter: API answers again after /);
+    expect(lines[0]).toMatch(
+      /^newsletter: get an application token: connection refused \(ECONNREFUSED\), attempt 1 of 6, next (in \d+ s|one now)$/,
+    );
+    expect(lines[1]).toMatch(/^newsletter: .* attempt 2 of 6, next (in \d+ s|one now)$/);
+    expect(lines.at(-1)).toMatch(/^newsletter: calls are answered again after /);
     expect(stderr).not.toContain('0 records');
   },
 );

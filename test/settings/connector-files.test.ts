@@ -134,7 +134,7 @@ describe('connectors in files of their own', () => {
       `connectors:\n  one: { definition: document-library, id: "\${ONE}", sink: warehouse }\n`,
     );
     expect(problems(listed)).toEqual([
-      'connectors/a.yaml:2: connectors.one.id: the environment variable ONE is not set; set it or write ${ONE:-default}',
+      'connectors/a.yaml:2: connectors.one.id: the environment variable ONE is not set: export it, or put it into .env',
     ]);
   });
 });

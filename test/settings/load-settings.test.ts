@@ -72,7 +72,7 @@ describe('loading settings', () => {
     const problems = problemsOf(() => loadSettings({ file: example, env: {} }));
     expect(problems).toHaveLength(5);
     expect(problems[0]).toBe(
-      `${example}:3: api.baseUrl: the environment variable CONNECTOR_API_URL is not set; set it or write \${CONNECTOR_API_URL:-default}`,
+      `${example}:3: api.baseUrl: the environment variable CONNECTOR_API_URL is not set: export it, or put it into .env`,
     );
   });
 

@@ -163,6 +163,7 @@ describe('the counters of runs', () => {
     metrics.onRunEvent(newsletter, called({ answer: 'retry' }));
     metrics.onRunEvent(newsletter, {
       kind: 'call-retried',
+      message: 'no answer',
       entity: lists,
       code: 'NETWORK',
       attempt: 1,
@@ -172,6 +173,7 @@ describe('the counters of runs', () => {
     // This one's wait comes with the attempt after it.
     metrics.onRunEvent(newsletter, {
       kind: 'call-retried',
+      message: 'no answer',
       entity: lists,
       code: 'THROTTLED',
       attempt: 1,

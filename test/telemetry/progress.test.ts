@@ -146,17 +146,19 @@ describe('progress', () => {
     expect(progressSummary(play(throttled), 500)).toMatch(/, rate-limit wait, next call in 12 s$/);
     expect(progressSummary(play(throttled), 13_000)).not.toContain('wait');
     const away = play([runStarted({}), retried(3, 8000)]);
-    expect(progressLines(away, 500, wide).at(-1)).toBe('API not reachable, attempt 3 of 6, next in 8 s');
-    expect(progressSummary(advanceProgress(away, answered, 600), 600)).not.toContain('API');
+    expect(progressLines(away, 500, wide).at(-1)).toBe(
+      'cannot reach api.example: connection refused, attempt 3 of 6, next in 8 s',
+    );
+    expect(progressSummary(advanceProgress(away, answered, 600), 600)).not.toContain('api.example');
   });
 
   it('says that it connects, not that it has read nothing, until the API has answered', () => {
     const connecting = startProgress(newsletter, 0);
-    expect(progressLines(connecting, 1000, wide)).toEqual(['newsletter  1.0 s', 'connecting to the API']);
-    expect(progressSummary(connecting, 1000)).toBe('newsletter  1.0 s: connecting to the API');
+    expect(progressLines(connecting, 1000, wide)).toEqual(['newsletter  1.0 s', 'connecting']);
+    expect(progressSummary(connecting, 1000)).toBe('newsletter  1.0 s: connecting');
     const away = play([{ ...retried(2, 4000), entity: null }]);
     expect(progressSummary(away, 2500)).toBe(
-      'newsletter  2.5 s: API not reachable, attempt 2 of 6, next in 2 s',
+      'newsletter  2.5 s: cannot reach api.example: connection refused, attempt 2 of 6, next in 2 s',
     );
   });
 
@@ -222,7 +224,7 @@ describe('progress', () => {
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 10_000)).toBe(true);
-    expect(lines[0]).toContain('newsletter  10.0 s: connecting to the API');
+    expect(lines[0]).toContain('newsletter  10.0 s: connecting');
   });
 
   it('tells each further failed attempt in one line where there is no terminal, and the first answer', async () => {
@@ -238,10 +240,10 @@ describe('progress', () => {
     tell(retried(4, 0));
     tell(answered);
     expect(lines).toEqual([
-      'API not reachable, attempt 1 of 6, next in 1 s',
-      'API not reachable, attempt 2 of 6, next in 2 s',
-      'API not reachable, attempt 3 of 6, next in 3 s',
-      'API answers again after 800 ms',
+      'cannot reach api.example: connection refused, attempt 1 of 6, next in 1 s',
+      'cannot reach api.example: connection refused, attempt 2 of 6, next in 2 s',
+      'cannot reach api.example: connection refused, attempt 3 of 6, next in 3 s',
+      'calls are answered again after 800 ms',
     ]);
   });
 
@@ -289,7 +291,8 @@ function walkStarted(entity: EntityName, isIncremental = false): RunEvent {
 }
 
 function retried(attempt: number, waitMs: number): Extract<RunEvent, { readonly kind: 'call-retried' }> {
-  return { kind: 'call-retried', entity: members, code: 'NETWORK', attempt, attempts: 6, waitMs };
+  const message = 'cannot reach api.example: connection refused';
+  return { kind: 'call-retried', entity: members, code: 'NETWORK', message, attempt, attempts: 6, waitMs };
 }
 
 function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent {

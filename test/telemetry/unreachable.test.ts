@@ -5,9 +5,11 @@ import { sayUnreachable } from '../../src/telemetry/unreachable.ts';
 const baseUrl = 'http://127.0.0.1:8799/prefix';
 
 it.each([
-  ['ECONNREFUSED', 'refused the connection (ECONNREFUSED)', 'is the service running?'],
+  ['ECONNREFUSED', 'refused the connection (ECONNREFUSED) after 6 attempts:', 'is the service running?'],
   ['ENOTFOUND', 'has a host name that was not found', 'does DNS work here?'],
   ['UND_ERR_CONNECT_TIMEOUT', 'could not be reached', 'network, firewall'],
+  ['UND_ERR_SOCKET', 'closed the connection without a complete answer', 'Another program than the API'],
+  ['HPE_INVALID_CONSTANT', 'does not answer in HTTP', 'Another program than the API'],
 ])('%s names the origin and what to look at', (cause, what, advice) => {
   const said = sayUnreachable(failure('NETWORK', cause), baseUrl);
   expect(said).toMatchObject({ code: 'NETWORK', recovery: 'retry', context: { cause } });
@@ -17,10 +19,15 @@ it.each([
 });
 
 it('leaves every other failure unchanged', () => {
-  const others = [failure('NETWORK', 'ECONNRESET'), failure('UPSTREAM', 'ECONNREFUSED'), new Error('x'), 'x'];
+  const others = [
+    failure('NETWORK', 'Z_BUF_ERROR'),
+    failure('UPSTREAM', 'ECONNREFUSED'),
+    new Error('x'),
+    'x',
+  ];
   expect(others.map((error) => sayUnreachable(error, baseUrl))).toEqual(others);
 });
 
 function failure(code: ErrorCode, cause: string): SyncError {
-  return new SyncError('list lists: it failed', { code, recovery: 'retry', context: { cause } });
+  return new SyncError('list lists: it failed', { code, recovery: 'retry', context: { cause, attempts: 6 } });
 }

@@ -137,8 +137,8 @@ describe('the host', () => {
     });
     expect(await failureOf(account.list(list, never))).toMatchObject({
       class: 'unavailable',
-      reason: 'network',
-      text: 'the host name us99.service.example was not found',
+      reason: 'name',
+      text: 'cannot reach us99.service.example: host name not found',
     });
   });
 });

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 
 interface RefetchFlags {
   readonly key?: readonly string[];
@@ -39,7 +38,7 @@ async function runRefetch(
   const settings = loadConfig(context, 'access');
   const asked = await askedRecord(entityTarget(settings, name), key, program);
   const command = 'connector-sync refetch';
-  await using app = await openApp({ settings, clock: tellWaits(context), command });
+  await using app = await openPatientApp(context, settings, 'refetch');
   const refetched = await refetchRecord(app, asked, { clock, command, allowDeletes, signal });
   return tellRefetched(context, asked.target, refetched);
 }

@@ -1,6 +1,7 @@
 import pRetry from 'p-retry';
 import type { Clock } from '../../core/clock.ts';
-import { ThrottledError, type ErrorCode } from '../../core/errors.ts';
+import { SyncError, ThrottledError } from '../../core/errors.ts';
+import type { RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
@@ -13,7 +14,7 @@ interface RetryOptions {
   readonly signal: AbortSignal;
   /** Shared by calls whose answers are broken together; null: the call is judged alone. */
   readonly brokenAnswers: BrokenAnswers | null;
-  readonly onRetry: (retry: { code: ErrorCode; attempt: number; attempts: number; waitMs: number }) => void;
+  readonly onRetry: (retry: Omit<Extract<RunEvent, { kind: 'call-retried' }>, 'kind' | 'entity'>) => void;
   readonly onThrottle: (waitMs: number) => void;
 }
 
@@ -26,10 +27,12 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
   const { limits, clock, signal, budget, brokenAnswers } = options;
   const call = {};
   const startedAt = clock.now();
+  let attempted = 0;
   const countByReason = new Map<RetryRule['reason'], number>();
 
   const beforeNext = async (failure: CallFailure, attemptNumber: number): Promise<void> => {
     const rule = failure.retry;
+    attempted = attemptNumber;
     if (rule === null) throw failure;
     const count = (countByReason.get(rule.reason) ?? 0) + 1;
     countByReason.set(rule.reason, count);
@@ -50,7 +53,8 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
       if (!(await brokenAnswers.mayRepeat(call, signal))) throw failure;
     }
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
-    options.onRetry({ code: failure.error.code, attempt: attemptNumber, attempts, waitMs });
+    const { code, message } = failure.error;
+    options.onRetry({ code, message, attempt: attemptNumber, attempts, waitMs });
     budget.count({ retries: 1 });
     // A throttle is waited for in the budget, together with everybody else.
     if (rule.wait === 'throttle' || waitMs === 0) return;
@@ -72,10 +76,24 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     brokenAnswers?.ended(call, null);
     return value;
   } catch (error) {
-    const final: unknown = error instanceof CallFailure ? error.error : error;
+    const final: unknown = error instanceof CallFailure ? afterAttempts(error, attempted) : error;
     brokenAnswers?.ended(call, final);
     throw final;
   }
+}
+
+/** A failure that might have passed says how often it was tried. */
+function afterAttempts({ error, retry }: CallFailure, attempts: number): SyncError {
+  if (attempts < 2 || retry === null || retry.reason === 'token' || error instanceof ThrottledError) {
+    return error;
+  }
+  const { message, code, recovery, context, cause } = error;
+  return new SyncError(`${message} (${attempts} attempts)`, {
+    code,
+    recovery,
+    context: { ...context, attempts },
+    cause,
+  });
 }
 
 /**

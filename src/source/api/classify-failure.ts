@@ -2,6 +2,7 @@ import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../
 import { AttemptTimeoutError, UnreadableBodyError } from '../../http/read-body.ts';
 import { type CallFacts, CallFailure, mayBeDone, type RetryRule } from './call-failure.ts';
 import type { HttpAnswer } from './http-transport.ts';
+import { networkTexts, saysNoHttp } from '../../http/network-texts.ts';
 import { retryAfterMs } from '../../http/retry-after.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
 
@@ -25,7 +26,7 @@ export function classifyAnswer(
   const { status } = answer;
   const upstream = readUpstreamMessage(answer.text);
   const afterMs = retryAfterMs(answer.retryAfter, answer.date, now);
-  const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
+  const fail = (code: ErrorCode, recovery: Recovery, advice: string | null, rule: RetryRule | null = null) =>
     new CallFailure(
       new SyncError(sentence(facts, status, redact(upstream.text), advice), {
         code,
@@ -121,11 +122,11 @@ export function classifyAnswer(
   if (says('upstream_unusable')) {
     return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
-  const pause = again.wait === 'throttle' ? ' after the pause that the service asks for' : '';
+  const pause = again.wait === 'throttle' ? 'the service asks for a pause' : null;
   // Our own `serve` asks the third party before it changes anything.
   const isUndone = upstream.errorCodes.some((code) => code.startsWith('upstream_'));
   const done = isUndone ? 'nothing was changed: try it again later' : mayBeDone;
-  const next = facts.isWrite === true ? done : `it is tried again${pause}`;
+  const next = facts.isWrite === true ? done : pause;
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
@@ -172,30 +173,25 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
       null,
     );
   }
+  const network = (why: string, more: Partial<RetryRule> = {}): CallFailure =>
+    fail('NETWORK', 'retry', why, { ...backOff, ...more });
   if (code === 'ENOTFOUND') {
-    return fail('NETWORK', 'retry', "the API's host name was not found; check api.baseUrl and DNS", {
-      ...backOff,
-      reason: 'name',
-      most: 1,
-    });
+    return network('host name not found; check api.baseUrl and DNS', { reason: 'name', most: 1 });
   }
-  if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET') {
-    // Usually an idle socket that the server closed: the retry opens a new one.
-    const rule: RetryRule = { ...backOff, reason: 'reset', wait: 'at-once-first' };
-    return fail('NETWORK', 'retry', `the connection was cut (${code})`, rule);
+  if (saysNoHttp(code)) return network(`the answer is not HTTP (${code}); check api.baseUrl`);
+  const known = networkTexts[code];
+  if (known !== undefined) {
+    // A connection that was cut is usually an idle one that the server closed: the retry opens a new one.
+    const isCut = code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
+    return network(`${known} (${code})`, isCut ? { reason: 'reset', wait: 'at-once-first' } : {});
   }
   if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) {
-    return fail('TIMEOUT', 'retry', `the service did not answer in time (${code})`, backOff);
+    return fail('TIMEOUT', 'retry', `no answer in time (${code})`, backOff);
   }
   if (
     /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/.test(code)
   ) {
-    return fail(
-      'NETWORK',
-      'retry',
-      `the service could not be reached or its answer was cut (${code})`,
-      backOff,
-    );
+    return network(`the API could not be reached, or its answer was cut off (${code})`);
   }
   return null;
 }
@@ -245,6 +241,7 @@ function codeIn(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }
 
-function sentence(facts: CallFacts, status: number, message: string, advice: string): string {
-  return `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}; ${advice}`;
+function sentence(facts: CallFacts, status: number, message: string, advice: string | null): string {
+  const found = `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}`;
+  return advice === null ? found : `${found}; ${advice}`;
 }

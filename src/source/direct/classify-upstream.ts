@@ -10,7 +10,7 @@ const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off'
 /** What a failure at the third party means for a walk: its class and its reason decide. */
 export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
   const { status, waitMs, reason } = failure;
-  const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
+  const fail: Fail = (code, recovery, advice, rule = null) =>
     new CallFailure(
       new SyncError(sentence(facts, failure, advice), { code, recovery, context: { status, reason } }),
       rule,
@@ -66,7 +66,12 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
   }
 }
 
-type Fail = (code: ErrorCode, recovery: Recovery, advice: string, rule?: RetryRule | null) => CallFailure;
+type Fail = (
+  code: ErrorCode,
+  recovery: Recovery,
+  advice: string | null,
+  rule?: RetryRule | null,
+) => CallFailure;
 
 /** It may pass. A page that took too long is asked for smaller, and not again as it was. */
 function unavailable(
@@ -75,7 +80,7 @@ function unavailable(
   again: RetryRule,
   fail: Fail,
 ): CallFailure {
-  const advice = `it is tried again${again.wait === 'throttle' ? ' after the pause that the service asks for' : ''}`;
+  const advice = again.wait === 'throttle' ? 'the service asks for a pause' : null;
   if (reason === 'timeout' || status === 504) {
     return canShrink
       ? fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 })
@@ -86,6 +91,9 @@ function unavailable(
     return fail('BODY_INVALID', 'retry', 'check records in the definition', { ...again, most: 1 });
   }
   if (reason === 'brokenBody' || reason === 'notJson') return fail('BODY_INVALID', 'retry', advice, again);
+  if (reason === 'name') {
+    return fail('NETWORK', 'retry', 'check the address and DNS', { ...again, reason: 'name', most: 1 });
+  }
   return fail(reason === 'network' ? 'NETWORK' : 'UPSTREAM', 'retry', advice, again);
 }
 
@@ -99,6 +107,7 @@ function refused({ reason }: UpstreamFailure, setAside: Recovery, fail: Fail): C
         'to allow it, name its host (host:port where the port is not that of baseUrl) in allowUpstreamHosts in the config',
       );
     case 'network':
+    case 'name':
       return fail('NETWORK', 'stop', "check this machine's certificates and network");
     case 'redirect':
     case 'otherOrigin':
@@ -142,9 +151,11 @@ function codeOf({ status }: UpstreamFailure): ErrorCode {
 }
 
 /** The service's own words are quoted; what was found out here is said as it is. */
-function sentence({ label }: CallFacts, failure: UpstreamFailure, advice: string): string {
+function sentence({ label }: CallFacts, failure: UpstreamFailure, advice: string | null): string {
   const { status, text, reason } = failure;
-  return reason === 'answer' && failure.class !== 'edge' && status !== null
-    ? `${label} was answered with ${status} "${text}"; ${advice}`
-    : `${label}: ${text}; ${advice}`;
+  const found =
+    reason === 'answer' && failure.class !== 'edge' && status !== null
+      ? `${label} was answered with ${status} "${text}"`
+      : `${label}: ${text}`;
+  return advice === null ? found : `${found}; ${advice}`;
 }

@@ -110,7 +110,7 @@ const refused: readonly Refused[] = [
     arrange: ({ fake }) => fake[Symbol.asyncDispose](),
     status: 502,
     code: 'upstream_unavailable',
-    text: /127\.0\.0\.1.* could not be reached/,
+    text: /cannot reach 127\.0\.0\.1.*connection refused/,
   },
 ];
 

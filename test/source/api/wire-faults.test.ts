@@ -115,6 +115,7 @@ describe('a service that cannot be reached', () => {
     expect(await failureOf(client.definitions(null, never))).toMatchObject({
       code: 'NETWORK',
       recovery: 'retry',
+      message: expect.stringMatching(/: connection refused \(ECONNREFUSED\) \(\d attempts\)$/) as string,
     });
   });
 

@@ -26,6 +26,7 @@ describe('a failure of the service itself', () => {
     ['unavailable', { reason: 'timeout' }, 'TIMEOUT', 'smaller-page', 0],
     ['unavailable', { status: 500 }, 'UPSTREAM', 'retry', Infinity],
     ['unavailable', { reason: 'network' }, 'NETWORK', 'retry', Infinity],
+    ['unavailable', { reason: 'name' }, 'NETWORK', 'retry', 1],
     ['unavailable', { reason: 'brokenBody', status: 200 }, 'BODY_INVALID', 'retry', Infinity],
     ['unavailable', { reason: 'notJson', status: 200 }, 'BODY_INVALID', 'retry', Infinity],
     ['unavailable', { reason: 'noRecords', status: 200 }, 'BODY_INVALID', 'retry', 1],
@@ -42,6 +43,7 @@ describe('a failure of the service itself', () => {
       most,
     });
     expect(error.message).toContain('words of the service');
+    expect(error.message, 'whether it is depends on what called').not.toContain('tried again');
   });
 
   it.each([
