@@ -36,6 +36,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'sinks/partition.ts',
     'sinks/run-report.ts',
     'sinks/deletes.ts',
+    'sinks/stored-keys.ts',
     'sinks/drift.ts',
     'sinks/files.ts',
     'sinks/ledger-reader.ts',

@@ -18,6 +18,8 @@ interface ChangedIdentity {
   readonly identity: AdoptedIdentity;
   /** From what the sink holds; empty where there is nothing to adopt. */
   readonly differences: readonly IdentityDifference[];
+  /** The newest sync ended because the records seemed to be those of another account. */
+  readonly isDoubted: boolean;
   /** Rows that are stored. */
   readonly rows: number;
 }
@@ -39,7 +41,9 @@ export async function changedIdentity(
   if (differences.some(({ what }) => what === 'definition')) {
     throw new IdentityChangedError(name, differences);
   }
-  return { identity, differences, rows: stored.entities.reduce((sum, entity) => sum + entity.rows, 0) };
+  const isDoubted = stored.lastRun?.report?.error?.code === 'IDENTITY_CHANGED';
+  const rows = stored.entities.reduce((sum, entity) => sum + entity.rows, 0);
+  return { identity, differences, isDoubted, rows };
 }
 
 /** From now on the sink's records are those of this address and connector id. Throws what `Repair.adopt` throws. */

@@ -14,7 +14,7 @@ import { statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
-import type { ConnectorOrigin } from '../source/connector-origin.ts';
+import { isAccount, type ConnectorOrigin } from '../source/connector-origin.ts';
 import type { FileSource } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 
@@ -91,6 +91,7 @@ export async function readConnector(
     sink,
     concurrency: connector.concurrency,
     requestsPerSecond: connector.requestsPerSecond,
+    doubtsAccount: !isAccount(origin),
     files: filesOf(connector, source, clock),
     clock,
     run: { ...run, guards: settings.guards },

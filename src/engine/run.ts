@@ -24,6 +24,8 @@ export interface SyncOptions {
   readonly concurrency: number;
   /** The rate of the source's calls: what is asked for one by one is bounded by it. */
   readonly requestsPerSecond: number;
+  /** The service cannot tell which account it reads: full walks check whether their first page may belong to another one. Absent: it can. */
+  readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
   /** Where it is no ordinary run: what is asked of this one. */

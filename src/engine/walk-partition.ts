@@ -180,6 +180,7 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
       dropPage(walk, fetched);
       return { next, page: null };
     }
+    if (point.state.read === 0) await walk.checkAccount(walk.entity, walk.partition, prepared);
     return makeReady(walk, point, fetched.completed, prepared);
   } catch (error) {
     dropPage(walk, fetched);

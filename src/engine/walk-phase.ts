@@ -2,6 +2,7 @@ import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Partition, WalkFailure } from '../sinks/partition.ts';
 import { isFiltered } from './chosen-entities.ts';
+import { openAccountCheck } from './check-account.ts';
 import { compileCompletePage } from './complete-page.ts';
 import { groupCommits } from './group-commits.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
@@ -20,6 +21,7 @@ export async function walkPhase(run: Run): Promise<void> {
   const inFlight = { bytes: 0, maxBytes: maxInFlightBytes };
   const wake = newWake();
   const silence = watchSilence();
+  const checkAccount = openAccountCheck(run);
   const contexts = new Map<EntityName, WalkContext>();
   /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
   const denied = new Map<EntityName, WalkFailure>();
@@ -46,6 +48,7 @@ export async function walkPhase(run: Run): Promise<void> {
       isFiltered: isFiltered(entities.get(name)),
       pageLengths: new Map(),
       completePage: compileCompletePage(entity, run),
+      checkAccount,
       preparePage: compilePreparePage(
         definition,
         entities,

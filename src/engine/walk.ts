@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition, Position, Proof, WalkFailure } from '../sinks/partition.ts';
 import { smaller } from './clock-difference.ts';
+import type { CheckAccount } from './check-account.ts';
 import type { CompletePage, CompletedPage } from './complete-page.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { PageLengths } from '../pagination/page-lengths.ts';
@@ -22,6 +23,7 @@ export interface WalkContext {
   readonly isFiltered: boolean;
   readonly pageLengths: PageLengths;
   readonly completePage: CompletePage;
+  readonly checkAccount: CheckAccount;
   readonly preparePage: PreparePage;
   /** Called with each page that was stored, and the partitions that became due by it. */
   readonly onStored: (newlyDue: number) => void;

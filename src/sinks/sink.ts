@@ -21,6 +21,7 @@ import type {
 import type { Repair } from './repair.ts';
 import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
 import type { LeftWork, RunKind, RunReport } from './run-report.ts';
+import type { StoredKeys } from './stored-keys.ts';
 
 /**
  * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction, idempotent where it is repeated after a crash,
@@ -59,6 +60,7 @@ export interface Sink extends AsyncDisposable {
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
   lostRows(lease: Lease): Promise<readonly LostRows[]>;
   readonly deletes: Deletes;
+  readonly stored: StoredKeys;
   readonly repair: Repair;
   readonly drift: Drift;
   readonly files: Files;

@@ -215,6 +215,7 @@ describe('a service that asks for a long pause', () => {
           left: (lease) => sink.left(lease),
           lostRows: (lease) => sink.lostRows(lease),
           deletes: sink.deletes,
+          stored: sink.stored,
           repair: sink.repair,
           drift: sink.drift,
           files: sink.files,

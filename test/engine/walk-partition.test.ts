@@ -58,6 +58,7 @@ async function walkMembers(
     entity: members,
     pageLengths: new Map(),
     completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
+    checkAccount: () => Promise.resolve(),
     preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
       capMs,
       isBackfill: false,

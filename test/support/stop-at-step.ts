@@ -58,6 +58,7 @@ export function stopAtStep(stopAt: number): {
       left: (lease) => around('left', () => sink.left(lease)),
       lostRows: (lease) => sink.lostRows(lease),
       deletes: stoppableDeletes(sink.deletes, around),
+      stored: sink.stored,
       repair: sink.repair,
       drift: sink.drift,
       files: sink.files,

@@ -32,6 +32,8 @@ export interface SyncOnce {
   readonly concurrency?: number;
   /** What bounds questions about single records; calls are not held back. */
   readonly requestsPerSecond?: number;
+  /** The service cannot tell its account. */
+  readonly doubtsAccount?: boolean;
   readonly clock?: Clock;
   readonly onEvent?: OnRunEvent;
   readonly signal?: AbortSignal;
@@ -110,6 +112,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     sink: options.wrapSink?.(sink) ?? sink,
     concurrency: options.concurrency ?? 4,
     requestsPerSecond: options.requestsPerSecond ?? 10_000,
+    doubtsAccount: options.doubtsAccount ?? false,
     clock,
     onEvent,
     signal,

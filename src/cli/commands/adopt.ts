@@ -20,7 +20,8 @@ export function addAdopt(command: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-For a changed api.baseUrl or connector id (https instead of http, another host). Reads a sample through the new address
+For a changed api.baseUrl or connector id (https instead of http, another host), or after a sync that seemed to read
+another account. Reads a sample through the new address
 (at most 60 calls), compares it with what is stored, and refuses where they disagree. Nothing is deleted or reset.
 Deletes are withheld (exit code 6) until a full sync has found every stored record at the new address.
 
@@ -41,26 +42,28 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   const settings = loadConfig(context, 'access');
   const connector = connectorNamed(settings, name);
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
-  const { identity, differences, rows } = await changedIdentity(app, connector, signal);
-  if (differences.length === 0) {
+  const { identity, differences, isDoubted, rows } = await changedIdentity(app, connector, signal);
+  if (differences.length === 0 && !isDoubted) {
     terminal.printJson({ connector: name, isAdopted: false, differences });
     terminal.print(
       `${name}: the sink holds this address and connector id already; there is nothing to adopt.`,
     );
     return exitCodes.ok;
   }
-  for (const line of differenceText(name, differences)) terminal.print(line);
+  if (differences.length > 0) for (const line of differenceText(name, differences)) terminal.print(line);
   const sample = rows === 0 ? null : await sampled(app, connector, context);
   if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
     return tellUnread(context, name, sample);
   }
   for (const line of sampleText(sample)) terminal.print(line);
   const isAgreed = sample === null || sample.agrees;
-  const isAdopted = isAgreed && isSure;
+  // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
+  const mayAdopt = isAgreed || differences.length === 0;
+  const isAdopted = mayAdopt && isSure;
   if (isAdopted) await adoptIdentity(connector, identity, clock);
   const entities = sample?.entities ?? [];
   terminal.printJson({ connector: name, isAdopted, isAgreed, differences, rows, entities });
-  if (!isAgreed) {
+  if (!mayAdopt) {
     terminal.print(
       `${name}: not adopted, the new address serves other records. Correct the config, or give the other account another connector name. What is stored stays.`,
     );
@@ -69,7 +72,7 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   terminal.print(
     isAdopted
       ? `${name}: adopted. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
-      : `Nothing was changed. To adopt it: ${program} adopt ${name} --yes`,
+      : `Nothing was changed.${isAgreed ? '' : ' The API serves other records than those that are stored.'} To adopt it: ${program} adopt ${name} --yes`,
   );
   return exitCodes.ok;
 }

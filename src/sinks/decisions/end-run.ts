@@ -19,6 +19,11 @@ export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
   return outcome === 'ok' || outcome === 'degraded';
 }
 
+/** The run seems to have read another account: a later one that resumed it would take its listings for those of the right one. */
+export function isDoubted({ error }: Pick<RunReport, 'error'>): boolean {
+  return error?.code === 'IDENTITY_CHANGED';
+}
+
 /** A full run has met every row of the entity, so that adopted ones are those of the new address. */
 export function agreesWithStored(
   { isWhole, withheld, pending }: Pick<EntityReport, 'isWhole' | 'withheld' | 'pending'>,

@@ -21,6 +21,7 @@ import { boundScope, type ReadyPartition } from './partitions/read-partitions.ts
 import type { RecordCopies, RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
+import { ledgerStoredKeys } from './stored-keys.ts';
 import { checkEpoch, inLedger, inRun, inTransaction, type InLease } from './transact.ts';
 import {
   blockingMs,
@@ -93,6 +94,7 @@ function fileSink(id: string, ledger: Ledger): Sink {
     id,
     history: openLedgerReader(ledger.db, ledger.file),
     deletes: ledgerDeletes(ledger, inLease),
+    stored: ledgerStoredKeys(ledger, (lease, look) => reading(() => look(checked(lease)))),
     repair: ledgerRepair(ledger, inLease),
     drift: ledgerDrift(ledger, inLease),
     files: ledgerFiles(ledger, inLease),

@@ -2,7 +2,14 @@ import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import { accountingError } from '../decisions/add-up.ts';
-import { agreesWithStored, isChainOver, keptSince, mostKept, readWhole } from '../decisions/end-run.ts';
+import {
+  agreesWithStored,
+  isChainOver,
+  isDoubted,
+  keptSince,
+  mostKept,
+  readWhole,
+} from '../decisions/end-run.ts';
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
@@ -33,6 +40,7 @@ export async function finishRun(
         endWindow(ledger, held, current, stored);
       }
     }
+    if (isDoubted(stored)) ledger.runs.forbidContinuing.run(held.connector);
     forgetRuns(ledger, held);
     ledger.day.prune(held.connector, instant(ledger.clock.now()));
     return wrong;

@@ -25,6 +25,7 @@ import { finishRun } from './runs/finish.ts';
 import { dropPause, requestCancel, writePause } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import type { Tx } from './session.ts';
+import { postgresStoredKeys } from './stored-keys.ts';
 import { fencedTransaction, inRun, readFenced, type InLease } from './transact.ts';
 
 /** A sink in a schema of a PostgreSQL server: records and ledger lie together there, and are committed together. */
@@ -49,6 +50,7 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
     id: sinkId,
     history: ledgerReader(at, (work) => server.read(work)),
     deletes: postgresDeletes(ledger, inLease),
+    stored: postgresStoredKeys(ledger, heldOf),
     repair: postgresRepair(ledger, leases, inLease),
     drift: postgresDrift(ledger, inLease),
     files: postgresFiles(ledger, inLease),

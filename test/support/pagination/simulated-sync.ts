@@ -153,6 +153,7 @@ export function simulatedSync(
       entity: walked,
       pageLengths: new Map(),
       completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
+      checkAccount: () => Promise.resolve(),
       preparePage: compilePreparePage(simulated, new Map(), walked, { capMs, isBackfill: false }),
       inFlight: { bytes: 0, maxBytes: 1e9 },
       isBackfill: false,

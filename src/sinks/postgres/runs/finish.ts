@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { RunId } from '../../../core/names.ts';
 import { accountingError } from '../../decisions/add-up.ts';
-import { agreesWithStored, isChainOver, readWhole } from '../../decisions/end-run.ts';
+import { agreesWithStored, isChainOver, isDoubted, readWhole } from '../../decisions/end-run.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { RunReport } from '../../run-report.ts';
 import { pruneDay } from '../day-account.ts';
@@ -12,7 +12,7 @@ import { dropSeen } from '../records/seen-rows.ts';
 import { agreed, wasRead } from '../tables.ts';
 import { inRun } from '../transact.ts';
 import { forgetPartitions, forgetRuns } from './forget.ts';
-import { endRun } from './runs.ts';
+import { endRun, forbidContinuing } from './runs.ts';
 
 /**
  * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as `failed`, and
@@ -51,6 +51,7 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
       await endWindow(commit, stored);
     }
   }
+  if (isDoubted(stored)) await forbidContinuing(tx, at, connector);
   forgetRuns(commit);
   pruneDay(tx, at, connector, stamp.now);
   return wrong;
