@@ -1,7 +1,7 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Doubt, Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
-import type { Advance } from '../pagination/pagination.ts';
+import type { Doubt, Seal, WalkFailure, Absence, Partition, Proof, Position } from '../sinks/partition.ts';
+import type { Advance, Pagination } from '../pagination/pagination.ts';
 import { beginState, stuckBecause, type WalkPoint, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
@@ -60,13 +60,8 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
   switch (error.recovery) {
     case 'restart-walk':
       return restart(walk, point, error);
-    case 'smaller-page': {
-      const position = walk.pagination.halve(point.position);
-      if (position !== null) {
-        return { kind: 'continue', point: { ...point, position }, restartedBecause: null };
-      }
-      return { kind: 'set-aside', point, failure: failureOf(walk, error) };
-    }
+    case 'smaller-page':
+      return smallerPage(walk, point, error);
     case 'stop':
     case 'throttle':
       throw error;
@@ -75,6 +70,33 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
     case 'skip-entity':
       return { kind: 'set-aside', point, failure: failureOf(walk, error, whatToDrop(walk, error)) };
   }
+}
+
+/** A service that was too slow for one listing is as slow for the others of the entity; what is too large may be a single record. */
+function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
+  const { pagination, slowPages } = walk;
+  const isSlow = error.code === 'TIMEOUT';
+  const wanted = isSlow ? Math.max(1, slowPages.halvings - point.halvings) : 1;
+  const { position, halvings } = halved(pagination, point.position, wanted);
+  if (halvings === 0) return { kind: 'set-aside', point, failure: failureOf(walk, error) };
+  const smaller = { ...point, position, halvings: point.halvings + halvings };
+  if (isSlow) slowPages.halvings = Math.max(slowPages.halvings, smaller.halvings);
+  return { kind: 'continue', point: smaller, restartedBecause: null };
+}
+
+/** Halved so often, or as often as it can be. */
+function halved(
+  pagination: Pagination,
+  whole: Position,
+  times: number,
+): Pick<WalkPoint, 'position' | 'halvings'> {
+  let position = whole;
+  for (let halvings = 0; halvings < times; halvings += 1) {
+    const next = pagination.halve(position);
+    if (next === null) return { position, halvings };
+    position = next;
+  }
+  return { position, halvings: times };
 }
 
 /** A service that refuses the call for what changed may well answer the one for everything. */
@@ -95,8 +117,8 @@ function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, 
 }
 
 /** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
-function beginning({ pagination, run: { capMs } }: Walk): Pick<WalkPoint, 'position' | 'state'> {
-  return { position: pagination.begin(), state: beginState(capMs) };
+export function beginning({ pagination, slowPages, run: { capMs } }: Walk): Omit<WalkPoint, 'restarts'> {
+  return { ...halved(pagination, pagination.begin(), slowPages.halvings), state: beginState(capMs) };
 }
 
 type Dropped = Pick<WalkFailure, 'dropPosition' | 'dropWatermark'>;

@@ -4,7 +4,7 @@ import type { PageCommit } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
-import { afterFailure, afterPage, type Next } from './next-step.ts';
+import { afterFailure, afterPage, beginning, type Next } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import {
@@ -46,14 +46,18 @@ interface Ahead {
 }
 
 async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
-  const { run, pagination, commits, inFlight, partition } = walk;
+  const { run, commits, inFlight, partition } = walk;
   const { capMs, onEvent } = run;
   const { entity, params } = partition;
-  let point: WalkPoint = {
-    position: partition.position ?? pagination.begin(),
-    state: readState(partition.position, capMs),
-    restarts: 0,
-  };
+  let point: WalkPoint =
+    partition.position === null
+      ? { ...beginning(walk), restarts: 0 }
+      : {
+          position: partition.position,
+          state: readState(partition.position, capMs),
+          restarts: 0,
+          halvings: 0,
+        };
   const isIncremental = partition.mode === 'incremental';
   onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: partition.position !== null });
 

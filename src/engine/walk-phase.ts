@@ -47,6 +47,7 @@ export async function walkPhase(run: Run): Promise<void> {
       isBackfill,
       isFiltered: isFiltered(entities.get(name)),
       pageLengths: new Map(),
+      slowPages: { halvings: 0 },
       completePage: compileCompletePage(entity, run),
       checkAccount,
       preparePage: compilePreparePage(

@@ -22,6 +22,8 @@ export interface WalkContext {
   /** The settings say which of the entity's records are read. */
   readonly isFiltered: boolean;
   readonly pageLengths: PageLengths;
+  /** How often pages had to be halved in this run before the service gave one in time: walks that begin later do not try larger ones. */
+  readonly slowPages: { halvings: number };
   readonly completePage: CompletePage;
   readonly checkAccount: CheckAccount;
   readonly preparePage: PreparePage;
@@ -49,6 +51,8 @@ export interface WalkPoint {
   readonly position: Position;
   readonly state: WalkState;
   readonly restarts: number;
+  /** Of its pages, in this run. */
+  readonly halvings: number;
 }
 
 /** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */

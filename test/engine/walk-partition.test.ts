@@ -57,6 +57,7 @@ async function walkMembers(
     commits,
     entity: members,
     pageLengths: new Map(),
+    slowPages: { halvings: 0 },
     completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
     checkAccount: () => Promise.resolve(),
     preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
@@ -92,6 +93,53 @@ function page(...records: readonly { readonly id: string; readonly last_changed:
 }
 
 const sortedByChange = { sort_field: 'last_changed', sort_dir: 'ASC' };
+
+describe('a service that is too slow for large pages', () => {
+  const failed = (code: 'TIMEOUT' | 'BODY_TOO_LARGE'): never => {
+    throw new SyncError('a smaller page', { code, recovery: 'smaller-page' });
+  };
+  const full = { mode: 'full', watermark: null } as const;
+
+  it('is asked for smaller ones in the other listings of the entity, which do not learn it by themselves', async () => {
+    const slowPages = { halvings: 0 };
+    let refused = 0;
+    for (let listing = 0; listing < 18; listing += 1) {
+      const { end } = await walkMembers(
+        ({ params }) => (Number(params['count']) > 250 ? ((refused += 1), failed('TIMEOUT')) : page()),
+        { partition: full, context: { slowPages } },
+      );
+      expect(end.kind).toBe('sealed');
+    }
+    expect(refused).toBe(2);
+  });
+
+  it('is asked at once for what others found out where a walk had begun with larger pages', async () => {
+    const slowPages = { halvings: 0 };
+    const { asked } = await walkMembers(
+      ({ params }) => {
+        slowPages.halvings = 3;
+        return Number(params['count']) > 125 ? failed('TIMEOUT') : page();
+      },
+      { partition: full, context: { slowPages } },
+    );
+    expect(asked.map(({ params }) => params['count'])).toEqual([1000, 125]);
+  });
+
+  it('is asked for whole pages again where one was too large, which may be a single record', async () => {
+    const slowPages = { halvings: 0 };
+    const { asked } = await walkMembers(
+      ({ params }) => (Number(params['count']) > 500 ? failed('BODY_TOO_LARGE') : page()),
+      { partition: full, context: { slowPages } },
+    );
+    expect(asked.map(({ params }) => params['count'])).toEqual([1000, 500]);
+    expect(slowPages.halvings).toBe(0);
+  });
+
+  it('ends a walk whose pages cannot be made smaller', async () => {
+    const { end } = await walkMembers(() => failed('TIMEOUT'), { partition: full });
+    expect(end).toMatchObject({ kind: 'set-aside', failure: { code: 'TIMEOUT' } });
+  });
+});
 
 describe('a walk that reads only what changed', () => {
   it('asks from its watermark on, less the lookback, and stores where it stands', async () => {

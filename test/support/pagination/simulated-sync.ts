@@ -151,6 +151,7 @@ export function simulatedSync(
       },
       commits: simulatedCommits(stop.signal, onCommit),
       entity: walked,
+      slowPages: { halvings: 0 },
       pageLengths: new Map(),
       completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
       checkAccount: () => Promise.resolve(),
