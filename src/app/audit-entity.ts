@@ -4,11 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App, SyncRequest } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { EntityName } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import { keyTextOf, type EntityTable } from '../core/records.ts';
+import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/prepare-record.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
+import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
+import { compileDigest } from './content-digest.ts';
 import { accessSink, storedStatus } from '../sinks/registry.ts';
 
 interface AuditRequest {
@@ -42,13 +44,27 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
     if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
       return { report, differences: null, doubts: [] };
     }
-    return { report, differences: await compare(table, limit), doubts: doubtsOf(report) };
+    return {
+      report,
+      differences: await compare(table, limit, shapeOf(connector, entity, table)),
+      doubts: doubtsOf(report),
+    };
   });
+}
+
+function shapeOf(
+  { definition }: ConnectorSettings,
+  name: EntityName,
+  table: EntityTable,
+): RecordShape | null {
+  const entity = definition.entities.get(name);
+  if (entity === undefined) return null;
+  return table.entity === name ? recordShape(entity, undefined) : explodedShape(entity);
 }
 
 /**
  * Reads a connector into a sink in a private folder, which is removed at the end; `work` may compare its tables with those of the
- * connector's own sink, naming at most `limit` keys of each difference. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ * connector's own sink, naming at most `limit` keys of each difference; of rows with the same hash the values too, where `shape` is given. Writes nothing there. Throws what a sync and the reading of the sink throw.
  */
 export async function compareAside<T>(
   app: App,
@@ -56,7 +72,7 @@ export async function compareAside<T>(
   asked: SyncRequest,
   work: (
     report: RunReport,
-    compare: (table: EntityTable, limit: number) => Promise<KeyDifferences>,
+    compare: (table: EntityTable, limit: number, shape?: RecordShape | null) => Promise<KeyDifferences>,
   ) => Promise<T>,
 ): Promise<T> {
   // First, so that no call is spent where there is nothing to compare with.
@@ -76,10 +92,39 @@ export async function compareAside<T>(
   await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
   const { name } = connector;
-  return await work(report, async (table, limit) => {
+  return await work(report, async (table, limit, shape = null) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
-    return await compareKeys(read.keys(name, table), stored.keys(name, table), { scratchFile, limit });
+    const digestsOf = (from: SinkSettings, of: RecordShape) => readDigests(from, name, table.entity, of);
+    const digests =
+      shape === null ? null : { first: digestsOf(sink, shape), second: digestsOf(connector.sink, shape) };
+    return await compareKeys(read.keys(name, table), stored.keys(name, table), {
+      scratchFile,
+      limit,
+      digests,
+    });
   });
+}
+
+/** Of all rows that are no tombstones. */
+async function* readDigests(
+  sink: SinkSettings,
+  connector: ConnectorName,
+  entity: EntityName,
+  shape: RecordShape,
+): AsyncGenerator<readonly KeyAndDigest[]> {
+  await using reader = await accessSink(sink).openRecords();
+  const table = await reader.table(connector, entity);
+  if (table === null) return;
+  const digestOf = compileDigest(shape, table);
+  const key = table.key.map((name) => table.columns.findIndex((column) => column.name === name));
+  for await (const rows of reader.changes(connector, table, 0)) {
+    yield rows
+      .filter(({ isDeleted }) => !isDeleted)
+      .map((row) => ({
+        keyText: keyTextOf(key.map((index) => row.values[index] ?? null)),
+        digest: digestOf(row),
+      }));
+  }
 }
 
 /** Of the entity and of all that leads to it: nothing else was read. */

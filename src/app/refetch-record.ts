@@ -1,7 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
-import { addCounts, noCounts, type PageCounts, type Params } from '../core/records.ts';
+import { addCounts, noCounts, type PageCounts, type Params, type PreparedRecord } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { compileExplode } from '../engine/prepare/explode-record.ts';
@@ -15,6 +15,7 @@ import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows, Sink } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
+import { editedRows } from './edited-rows.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
 import { connectorIdentity } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
@@ -69,7 +70,8 @@ export async function refetchRecord(
         const answer = await source.get({ entity: entity.name, params }, signal);
         if (answer !== null) {
           const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
-          return storing(sink, rows, (counts) => (refetched = { kind: 'stored', counts, run: null }));
+          const edited = await editedRows(target, evolved, rows);
+          return storing(sink, rows, edited, (counts) => (refetched = { kind: 'stored', counts, run: null }));
         }
         if (!options.allowDeletes) return null;
         return deleting(sink, entity, keyText, (wasStored) => {
@@ -195,13 +197,15 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
 function storing(
   sink: Sink,
   rows: readonly EntityRows[],
+  edited: ReadonlySet<PreparedRecord>,
   onStored: (counts: PageCounts) => void,
 ): RepairWork {
   return async (lease, run, onDone) => {
     for (const [index, { entity, records }] of rows.entries()) {
       let counts = noCounts;
       for (const record of records) {
-        counts = addCounts(counts, await sink.repair.storeRecord(lease, run, entity, record));
+        const isEdited = edited.has(record);
+        counts = addCounts(counts, await sink.repair.storeRecord(lease, run, entity, record, isEdited));
         onDone({ entity, counts, deleted: 0 });
       }
       if (index === 0) onStored(counts);

@@ -24,10 +24,11 @@ export async function storedFields(
   );
 }
 
-function fieldValue(type: FieldType, value: ColumnValue): JsonValue {
+export function fieldValue(type: FieldType, value: ColumnValue): JsonValue {
   if (value === null) return null;
   if (type === 'boolean') return Number(value) !== 0;
   if (isJsonColumn(type)) return readJson(String(value));
+  if (type === 'number') return Number(value);
   return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;
 }
 

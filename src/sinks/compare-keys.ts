@@ -9,6 +9,8 @@ export interface KeyDifferences {
   readonly extra: KeyGroup;
   /** In both, with different content. */
   readonly changed: KeyGroup;
+  /** In both with the same hash, and with values that do not belong to it; only where digests of the values are compared. */
+  readonly edited: KeyGroup;
   readonly same: number;
 }
 
@@ -18,13 +20,30 @@ export interface KeyGroup {
   readonly first: readonly string[];
 }
 
-const insertAtOnce = 10_000;
+export interface KeyAndDigest {
+  readonly keyText: string;
+  /** Of the values. */
+  readonly digest: string;
+}
+
+type Rows = AsyncIterable<readonly KeyAndHash[]>;
+type Digests = AsyncIterable<readonly KeyAndDigest[]>;
+
+const writtenAtOnce = 10_000;
 
 /** Compares two sets of rows of any size; `scratchFile` is made for it and holds them meanwhile, so that memory stays flat. */
 export async function compareKeys(
-  first: AsyncIterable<readonly KeyAndHash[]>,
-  second: AsyncIterable<readonly KeyAndHash[]>,
-  { scratchFile, limit }: { readonly scratchFile: string; readonly limit: number },
+  first: Rows,
+  second: Rows,
+  {
+    scratchFile,
+    limit,
+    digests = null,
+  }: {
+    readonly scratchFile: string;
+    readonly limit: number;
+    readonly digests?: { readonly first: Digests; readonly second: Digests } | null;
+  },
 ): Promise<KeyDifferences> {
   const db = openSqlite(scratchFile);
   try {
@@ -33,6 +52,10 @@ export async function compareKeys(
     db.pragma('synchronous = OFF');
     await fill(db, 'first', first);
     await fill(db, 'second', second);
+    if (digests !== null) {
+      await addDigests(db, 'first', digests.first);
+      await addDigests(db, 'second', digests.second);
+    }
     const group = (from: string): KeyGroup => ({
       count: db.prepare<[], number>(`SELECT count(*) ${from}`).pluck().get() ?? 0,
       first: db
@@ -45,28 +68,44 @@ export async function compareKeys(
       missing: group('FROM first AS one WHERE NOT EXISTS (SELECT 1 FROM second WHERE second.key = one.key)'),
       extra: group('FROM second AS one WHERE NOT EXISTS (SELECT 1 FROM first WHERE first.key = one.key)'),
       changed: group(`${both} WHERE one.hash <> other.hash`),
-      same: db.prepare<[], number>(`SELECT count(*) ${both} WHERE one.hash = other.hash`).pluck().get() ?? 0,
+      edited: group(`${both} WHERE one.hash = other.hash AND one.digest IS NOT other.digest`),
+      same:
+        db
+          .prepare<[], number>(
+            `SELECT count(*) ${both} WHERE one.hash = other.hash AND one.digest IS other.digest`,
+          )
+          .pluck()
+          .get() ?? 0,
     };
   } finally {
     db.close();
   }
 }
 
-async function fill(
-  db: Database.Database,
-  table: 'first' | 'second',
-  batches: AsyncIterable<readonly KeyAndHash[]>,
-): Promise<void> {
-  db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID`);
+async function fill(db: Database.Database, table: 'first' | 'second', batches: Rows): Promise<void> {
+  db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL, digest TEXT) WITHOUT ROWID`);
   const insert = db.prepare<[string, string]>(`INSERT INTO ${table} (key, hash) VALUES (?, ?)`);
+  await eachRow(db, batches, ({ keyText, hash }) => insert.run(keyText, hash));
+}
+
+async function addDigests(db: Database.Database, table: 'first' | 'second', batches: Digests): Promise<void> {
+  const update = db.prepare<[string, string]>(`UPDATE ${table} SET digest = ? WHERE key = ?`);
+  await eachRow(db, batches, ({ keyText, digest }) => update.run(digest, keyText));
+}
+
+async function eachRow<Row>(
+  db: Database.Database,
+  batches: AsyncIterable<readonly Row[]>,
+  write: (row: Row) => unknown,
+): Promise<void> {
   db.exec('BEGIN');
-  let inserted = 0;
+  let written = 0;
   for await (const rows of batches) {
-    for (const { keyText, hash } of rows) insert.run(keyText, hash);
-    inserted += rows.length;
-    if (inserted < insertAtOnce) continue;
+    for (const row of rows) write(row);
+    written += rows.length;
+    if (written < writtenAtOnce) continue;
     db.exec('COMMIT; BEGIN');
-    inserted = 0;
+    written = 0;
   }
   db.exec('COMMIT');
 }

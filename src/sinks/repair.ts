@@ -19,8 +19,14 @@ export interface Repair {
   readonly canUndelete: boolean;
   /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none is left. Throws USAGE where `canUndelete` is false. */
   undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
-  /** Stores one record outside a walk, inside the lease's run. */
-  storeRecord(lease: Lease, run: RunId, entity: EntityName, record: PreparedRecord): Promise<PageCounts>;
+  /** Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its hash, so it is written in any case. */
+  storeRecord(
+    lease: Lease,
+    run: RunId,
+    entity: EntityName,
+    record: PreparedRecord,
+    isEdited?: boolean,
+  ): Promise<PageCounts>;
   /** Tombstones the row of this key, if there is one; true when it was alive. */
   tombstoneRecord(lease: Lease, run: RunId, entity: EntityName, keyText: string): Promise<boolean>;
 }

@@ -39,7 +39,7 @@ const kinds = [
     sink: '{ type: jsonl, directory: ./lake, durability: normal }',
     drop: 'DELETE FROM _sync_keys_newsletter__campaigns WHERE key = ?',
     change: "UPDATE _sync_keys_newsletter__campaigns SET hash = 'x' WHERE key = ?",
-    add: "INSERT INTO _sync_keys_newsletter__campaigns (key, hash, changed_at, seq) VALUES (?, 'x', '', 1)",
+    add: "INSERT INTO _sync_keys_newsletter__campaigns (key, hash, changed_at, seq) VALUES (?, '', '', 1)",
     mark: "UPDATE _sync_keys_newsletter__campaigns SET deleted_at = 'then' WHERE key = ?",
     idOf: (key: string) => key,
   },

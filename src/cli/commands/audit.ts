@@ -24,7 +24,8 @@ export function addAudit(command: Command, enter: Enter): void {
       'after',
       `
 Costs the calls of a full read of the entity and of its parents; the copy that it is compared with is in a private
-temporary folder, removed at the end. Rows that changed since the last sync differ too.
+temporary folder, removed at the end. Rows that changed since the last sync differ too. Values are compared, so rows
+that were edited in the sink show; fields that the definition calls volatile do not count.
 
 Exit codes: 0 equal, 3 different or not proven to be read completely; those of a sync where reading failed.
 
@@ -51,11 +52,14 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   );
   const { report, differences, doubts } = audit;
   if (differences === null) return tellUnread(context, name, report);
-  const isEqual = differences.missing.count + differences.extra.count + differences.changed.count === 0;
+  const isEqual = numberOf(differences) === 0;
   terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
   for (const line of auditText(name, audit, differences)) terminal.print(line);
   if (differences.extra.count > 0) {
     terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
+  }
+  if (differences.edited.count > 0) {
+    terminal.print(`  to store one again as the API has it: ${context.program} refetch ${name} --key ...`);
   }
   return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
 }
@@ -75,16 +79,21 @@ function tellUnread({ terminal }: CommandContext, name: string, report: RunRepor
 }
 
 function auditText(name: string, { report, doubts }: Audit, differences: KeyDifferences): readonly string[] {
-  const { same, missing, extra, changed } = differences;
-  const alike = same + changed.count;
+  const { same, missing, extra, changed, edited } = differences;
+  const alike = same + changed.count + edited.count;
   return [
     `${name}: ${counted(alike + missing.count, 'row')} at the API, ${count(alike + extra.count)} stored, ${count(same)} the same (${counted(report.calls, 'call')})`,
     ...groupText('missing: at the API, not stored', missing),
     ...groupText('extra: stored, not at the API', extra),
     ...groupText('changed: stored with different content', changed),
+    ...groupText('edited: stored values that no sync has written', edited),
     ...doubts.map((doubt) => `  ! not certain: ${doubt}`),
-    ...(missing.count + extra.count + changed.count === 0 ? ['  no differences'] : []),
+    ...(numberOf(differences) === 0 ? ['  no differences'] : []),
   ];
+}
+
+function numberOf({ missing, extra, changed, edited }: KeyDifferences): number {
+  return missing.count + extra.count + changed.count + edited.count;
 }
 
 function groupText(title: string, { count: rows, first }: KeyGroup): readonly string[] {

@@ -49,7 +49,10 @@ export function addSync(command: Command, enter: Enter): void {
     .argument('[connector...]', 'names from the config (default: all)')
     .option('--select <glob...>', 'only entities that match')
     .option('--exclude <glob...>', 'leave out entities that match, and what is found through them')
-    .option('--full', 'read everything again from scratch, ignoring saved progress')
+    .option(
+      '--full',
+      'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
+    )
     .option('--allow-deletes', 'delete rows even beyond the limits of the config (guards)')
     .option('--budget <duration>', 'stop after this time, for all connectors together: 90s, 10m, 1h30m')
     .option('--max-calls <n>', 'stop after this many calls for records, for all connectors together')

@@ -51,8 +51,16 @@ export function isNothingStored(
   return partial !== undefined && (stored === undefined || stored.deletedAt !== null);
 }
 
+/** How records come to be stored. */
+export interface Showing {
+  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
+  readonly isInsertOnly: boolean;
+  /** The values of the row were edited, so that its hash is not theirs: it is written again. */
+  readonly isEdited?: boolean;
+}
+
 /**
- * A record with a stored key is updated (another hash, or tombstoned), duplicate (`wasSeen` by this chain) or unchanged, in this order. The last two are
+ * A record with a stored key is updated (another hash, edited, or tombstoned), duplicate (`wasSeen` by this chain) or unchanged, in this order. The last two are
  * written only for stale volatile fields; one that came in part is one of them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
  */
 export function classifyMet(
@@ -62,11 +70,12 @@ export function classifyMet(
     isInsertOnly,
     wasSeen,
     staleBefore,
-  }: { readonly isInsertOnly: boolean; readonly wasSeen: boolean; readonly staleBefore: Instant },
+    isEdited = false,
+  }: Showing & { readonly wasSeen: boolean; readonly staleBefore: Instant },
 ): MetRecord {
   if (record.partial !== undefined) return { kind: wasSeen ? 'duplicate' : 'unchanged', isWritten: false };
   const isDifferent = hash !== record.hash && !(isInsertOnly && isHash(hash));
-  if (isDifferent || deletedAt !== null) return { kind: 'updated', isWritten: true };
+  if (isDifferent || isEdited || deletedAt !== null) return { kind: 'updated', isWritten: true };
   const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
   return {
     kind: wasSeen ? 'duplicate' : 'unchanged',

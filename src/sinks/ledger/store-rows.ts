@@ -7,6 +7,7 @@ import {
   meetingPlace,
   misfitError,
   staleBefore,
+  type Showing,
   type StoredRow,
 } from '../decisions/meet-record.ts';
 import { standing } from '../decisions/standing.ts';
@@ -15,17 +16,15 @@ import type { Commit, SeenRows } from './ledger.ts';
 import type { RecordTable } from './record-store.ts';
 import { columnOf, statement } from './statement.ts';
 
-interface Showing {
+interface ShowingIn extends Showing {
   /** The partition that shows them; null outside a walk. */
   readonly home: number | null;
-  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
-  readonly isInsertOnly: boolean;
   /** False: the chain has not met them. */
   readonly countsAsSeen: boolean;
 }
 
 /** Stores a page's records of one entity and counts what they were. */
-export function storeRows(commit: Commit, { entity, records }: EntityRows, showing: Showing): StoredCounts {
+export function storeRows(commit: Commit, { entity, records }: EntityRows, showing: ShowingIn): StoredCounts {
   const { ledger, held, current, stamp } = commit;
   const { connector } = held;
   const planned = current.tables.get(entity);

@@ -7,6 +7,7 @@ import {
   meetingPlace,
   type MeetingPlace,
   type MetRecord,
+  type Showing,
   type StoredRow,
 } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
@@ -16,11 +17,9 @@ import type { Commit } from './ledger.ts';
 import type { RecordTable, WrittenRow } from './records/record-table.ts';
 
 /** Records of one entity, as a page shows them. */
-export interface ShownRows extends EntityRows {
+export interface ShownRows extends EntityRows, Showing {
   /** The partition that shows them; null outside a walk. */
   readonly home: number | null;
-  /** Exploded rows: what is stored is never replaced. */
-  readonly isInsertOnly: boolean;
 }
 
 /** An entity's records in a commit: what is known of them, and what is to be written. */
@@ -96,7 +95,7 @@ function meetRow(
   const home = homeOf(meeting, batch, stored, place, shown.home);
   const wasSeen = markSeen(meeting, batch, row, place !== 'guest');
   const { staleBefore } = meeting;
-  const met = classifyMet(stored, record, { isInsertOnly: shown.isInsertOnly, wasSeen, staleBefore });
+  const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
   if (met.isWritten) {
     const { hash, volatileHash } = record;
     batch.written.push({ row, record });

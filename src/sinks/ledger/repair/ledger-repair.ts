@@ -15,8 +15,8 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
     adopt: (identity, now) => adopt(ledger, identity, now),
     canUndelete: ledger.store.canUndelete,
     undelete: async (lease, run, of, limit) => inLease(lease, run, (commit) => undelete(commit, of, limit)),
-    storeRecord: async (lease, run, entity, record) =>
-      inLease(lease, run, (commit) => storeOne(commit, entity, record)),
+    storeRecord: async (lease, run, entity, record, isEdited) =>
+      inLease(lease, run, (commit) => storeOne(commit, entity, record, isEdited)),
     tombstoneRecord: async (lease, run, entity, keyText) =>
       inLease(lease, run, (commit) => tombstoneOne(commit, entity, keyText)),
   };
@@ -51,13 +51,13 @@ function giveBackBelow({ ledger, held, current, stamp }: Commit, entity: EntityN
   transitions.giveBack.run({ connector, entity, keyText, origin: current.origin, now: stamp.now });
 }
 
-function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): PageCounts {
+function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord, isEdited = false): PageCounts {
   const { ledger, current } = commit;
   const before = current.tables.get(entity)?.table.find(record);
   const stored = storeRows(
     commit,
     { entity, records: [record] },
-    { isInsertOnly: false, home: null, countsAsSeen: true },
+    { isInsertOnly: false, isEdited, home: null, countsAsSeen: true },
   );
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);

@@ -23,8 +23,8 @@ export function postgresRepair(ledger: Ledger, leases: Leases, inLease: InLease)
     canUndelete: true,
     undelete: (lease, run, of, limit) =>
       inLease(lease, run, (commit) => undelete(commit, of, limit), { isLong: true }),
-    storeRecord: (lease, run, entity, record) =>
-      inLease(lease, run, (commit) => storeOne(commit, entity, record)),
+    storeRecord: (lease, run, entity, record, isEdited) =>
+      inLease(lease, run, (commit) => storeOne(commit, entity, record, isEdited)),
     tombstoneRecord: (lease, run, entity, keyText) =>
       inLease(lease, run, (commit) => tombstoneOne(commit, entity, keyText)),
   };
@@ -68,11 +68,16 @@ async function giveBackBelow(
 }
 
 /** `Repair.storeRecord`. */
-async function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): Promise<PageCounts> {
+async function storeOne(
+  commit: Commit,
+  entity: EntityName,
+  record: PreparedRecord,
+  isEdited = false,
+): Promise<PageCounts> {
   const { ledger, current, tx } = commit;
   const { keyText } = record;
   const before = (await current.tables.get(entity)?.table.find(tx, [keyText]))?.get(keyText);
-  const shown = [{ entity, records: [record], isInsertOnly: false, home: null }];
+  const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, home: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
