@@ -3,16 +3,26 @@ import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { deepFreeze } from './deep-freeze.ts';
-import type { Action, ActionName, Definition, Entity, Explode, Param, Parent } from './definition.ts';
+import type {
+  Action,
+  ActionName,
+  Definition,
+  Entity,
+  Explode,
+  Pagination,
+  Param,
+  Parent,
+} from './definition.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import { buildUpstream } from './upstream/build-upstream.ts';
+import type { PagingFile } from './upstream/upstream-file.ts';
 
 /** The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is known. */
 export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)): Definition {
   const entities = new Map(
     Object.entries(file.entities).map(([name, entity]) => [
       entityName(name),
-      buildEntity(entityName(name), entity),
+      buildEntity(entityName(name), entity, file.upstream?.entities[name]?.list?.paging),
     ]),
   );
   return deepFreeze({
@@ -40,7 +50,7 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
   });
 }
 
-function buildEntity(name: EntityName, file: EntityFile): Entity {
+function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | undefined): Entity {
   const explode = buildExplode(file);
   return {
     name,
@@ -64,7 +74,7 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
       ]),
     ),
     actions: buildActions(file),
-    pagination: file.pagination,
+    pagination: buildPagination(file, paging),
     order: file.order,
     whole: file.whole,
     growsOnly: file.growsOnly,
@@ -96,6 +106,13 @@ function buildActions(file: EntityFile): ReadonlyMap<ActionName, Action> {
     if (action !== undefined) actions.set(name, buildAction(action));
   }
   return actions;
+}
+
+/** Where the service numbers its pages, the walk does too. */
+function buildPagination({ pagination }: EntityFile, paging: PagingFile | undefined): Pagination {
+  if (pagination.kind !== 'offset' || paging?.kind !== 'page') return pagination;
+  const { fixed = false, end } = paging;
+  return { ...pagination, numbered: { isFixed: fixed, endsByRepeat: end === 'repeats' } };
 }
 
 /** An action as the other rooms know it. */

@@ -149,6 +149,8 @@ export type Pagination =
       readonly maxSize: number;
       /** Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them. */
       readonly totalKeys: readonly string[];
+      /** The service numbers its pages: their size may be its own, and one that was shown before may mean the end. Absent: it takes any offset. */
+      readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean };
     }
   | {
       readonly kind: 'pageToken';

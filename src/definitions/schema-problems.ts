@@ -114,3 +114,11 @@ function writtenAt(data: unknown, path: YamlPath): unknown {
   }
   return value;
 }
+
+/** Names the kinds in the order in which they are declared. */
+export function expectedKind(
+  kinds: readonly { readonly shape: { readonly kind: { readonly value: string } } }[],
+): string {
+  const names = kinds.map(({ shape }) => shape.kind.value);
+  return `expected kind: ${names.slice(0, -1).join(', ')} or ${names.at(-1) ?? ''}`;
+}

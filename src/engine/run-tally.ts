@@ -88,7 +88,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   function countSeal(entity: EntityName, mode: WalkMode, proof: Proof, by: 1 | -1): void {
     const tally = of(entity);
     tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
-    if (!proof.isOrdered) tally.unordered += by;
+    if (!proof.isOrdered && proof.isCounted !== true) tally.unordered += by;
     if (mode === 'incremental') tally.incremental += by;
   }
 

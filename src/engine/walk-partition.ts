@@ -7,6 +7,7 @@ import type { CompletedPage } from './complete-page.ts';
 import { afterFailure, afterPage, beginning, type Next } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
+import { afterRefusal } from './after-refusal.ts';
 import {
   afterRecords,
   readState,
@@ -153,7 +154,10 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
     });
     return { kind: 'page', completed: await completePage(partition, page) };
   } catch (error) {
-    return { kind: 'error', error };
+    const refused = afterRefusal(pagination.refused?.(position) ?? null, error);
+    return 'page' in refused
+      ? { kind: 'page', completed: { page: refused.page, unanswered: 0 } }
+      : { kind: 'error', error: refused.error };
   }
 }
 

@@ -41,7 +41,13 @@ export function keysetPagination(
 ): Pagination {
   const { sinceParam, pageLengths, trustsTotal } = options;
   // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
-  const byOffset = offsetPagination(rules, { isOrdered: true, pageLengths, storedRows: 0, trustsTotal });
+  const byOffset = offsetPagination(rules, {
+    isOrdered: true,
+    growsOnly: false,
+    pageLengths,
+    storedRows: 0,
+    trustsTotal,
+  });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {
     const fault = faultOf(position, page, sinceParam);

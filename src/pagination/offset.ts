@@ -3,6 +3,7 @@ import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { pageMark, shortMark } from './pagination.ts';
 import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from './offset-position.ts';
+import { numberedPagination } from './numbered.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
@@ -18,11 +19,13 @@ type Step =
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
   return {
     restsOnOrder: true,
-    walk: (listing) => offsetPagination(rules, listing),
+    walk: (listing) =>
+      rules.numbered === undefined ? offsetPagination(rules, listing) : numberedPagination(rules, listing),
     readNext: () => null,
     readTotal: ({ metadata }) => readTotal(rules.totalKeys, metadata),
     calls: (rows, listings) => {
-      const further = Math.floor(rows / (rules.maxSize - fullOverlap));
+      const gained = rules.numbered === undefined ? rules.maxSize - fullOverlap : rules.maxSize;
+      const further = Math.floor(rows / gained);
       return listings + further + (further > 0 ? 1 : 0);
     },
   };

@@ -27,7 +27,7 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
 export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
-  const listing = { isOrdered, pageLengths, trustsTotal: true };
+  const listing = { isOrdered, growsOnly: entity.growsOnly, pageLengths, trustsTotal: true };
   const full = (storedRows: number): Pagination => styleOf(pagination).walk({ ...listing, storedRows });
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);

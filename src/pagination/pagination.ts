@@ -21,6 +21,8 @@ export interface PaginationStyle {
 export interface Listing {
   /** It has a fixed order, or nothing ever leaves it. */
   readonly isOrdered: boolean;
+  /** Nothing ever leaves it, and records may be added anywhere. */
+  readonly growsOnly: boolean;
   /** Shared by all listings of one entity in a run: it shows what the server caps a page at. */
   readonly pageLengths: PageLengths;
   /** Rows of it that are stored; 0 where an incremental walk shows less than there is. */
@@ -53,6 +55,11 @@ export interface Pagination {
   /** Parameters of the call that `position` asks for: paging, and the lower bound of an incremental walk. */
   request(position: Position): Params;
   advance(position: Position, page: PageSeen): Advance;
+  /**
+   * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it may lie there, which the service does
+   * not say; or, null and where this is absent, nothing of the kind.
+   */
+  refused?(position: Position): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved any more. */
   halve(position: Position): Position | null;
   /** Why the position cannot be asked for any more (a page token past its lifetime); null when it can. */

@@ -64,6 +64,8 @@ export type ProofKind = (typeof proofKinds)[number];
 export interface Proof {
   readonly kind: ProofKind;
   readonly isOrdered: boolean;
+  /** All answers named one total, and so many different records came: the listing was shown whole, whatever its order. */
+  readonly isCounted?: true;
 }
 
 /**

@@ -70,10 +70,15 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const { entity, requests } = requestsOf(call);
       const translated = translatePaging(entity, requests.list, call.params);
       const asked = { request: requests.list, call: translated.call, entity: call.entity };
-      const answer = await askForJson(asked, asking, signal);
-      const found = findRecords(answer, requests.list.records, answered.has(call.entity));
-      answered.add(call.entity);
-      return readPage(answer, found, requests, translated, call.params);
+      try {
+        const answer = await askForJson(asked, asking, signal);
+        const found = findRecords(answer, requests.list.records, answered.has(call.entity));
+        answered.add(call.entity);
+        return readPage(answer, found, requests, translated, call.params);
+      } catch (error) {
+        if (isBehindTheEnd(error, translated)) return nothing;
+        throw error;
+      }
     },
     async get(call, signal) {
       const { requests } = requestsOf(call);
@@ -107,6 +112,19 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
     if (error instanceof UpstreamFailure && error.class === 'notFound') return null;
     throw error;
   }
+}
+
+const nothing: UpstreamPage = { records: [], metadata: null, serverTime: null, bytes: 0, textLength: 0 };
+
+/** A page of a network in front of the service says nothing of its pages. */
+function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean {
+  return (
+    error instanceof UpstreamFailure &&
+    error.reason === 'answer' &&
+    endStatus !== null &&
+    error.status === endStatus &&
+    (error.class === 'notFound' || error.class === 'refused')
+  );
 }
 
 function readIdentity(

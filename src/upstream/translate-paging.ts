@@ -5,7 +5,7 @@ import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { PagedCall } from './build-request.ts';
 import { nextLinkOf, readKept, writeKept } from './next-address.ts';
-import { choosePage } from './choose-page.ts';
+import { choosePage, type ChosenPage } from './choose-page.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
@@ -23,6 +23,8 @@ export interface TranslatedCall {
   /** Which of the answer's records are the page: those before and behind were not asked for. */
   readonly from: number;
   readonly to: number;
+  /** Refused with this status, the page lies behind the last one: it is empty. Null: a refusal is one. */
+  readonly endStatus: number | null;
   /** What the answer adds to the metadata. Throws `UpstreamFailure` where it contradicts itself. */
   readonly readMetadata: (answer: ListAnswer, records: readonly JsonObject[]) => JsonObject;
 }
@@ -30,7 +32,7 @@ export interface TranslatedCall {
 /** The kinds whose pages follow each other by a token. */
 type TokenPaging = Extract<Paging, { kind: 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader' }>;
 type TokenRules = Extract<Pagination, { kind: 'pageToken' }>;
-const whole = { from: 0, to: Infinity };
+const whole = { from: 0, to: Infinity, endStatus: null };
 
 interface Next {
   readonly more: boolean;
@@ -139,22 +141,40 @@ function byPage(
   const offset = wholeNumber(memberOf(params, offsetParam), 0);
   const asked = wholeNumber(memberOf(params, sizeParam), maxSize);
   const length = Math.max(1, Math.min(asked, maxSize));
-  const chosen = choosePage(offset, length, maxSize);
+  const chosen = paging.isFixed ? fixedPage(offset, maxSize) : choosePage(offset, length, maxSize);
   if (chosen === null) {
     const why = `no page of at most ${maxSize} records shows enough of the records from ${offset} on`;
     throw new UpstreamFailure('refused', why, { reason: 'request' });
   }
   const { page, size, skip } = chosen;
+  // A page that begins where it was asked to is handed on as it is: that it is longer says how the service counts.
+  const isWhole = skip === 0 && (paging.isFixed || size === length);
   return {
     call: {
-      params: { ...params, [sizeParam]: size },
+      params: { ...params, [sizeParam]: paging.isFixed ? null : size },
       query: [[paging.param, String(paging.first + page)]],
       isAlone: false,
     },
     from: skip,
-    to: skip + length,
-    readMetadata: (answer) => totalOf(pagination, paging.total, answer),
+    to: isWhole ? Infinity : skip + length,
+    endStatus: page > 0 ? paging.endStatus : null,
+    readMetadata: (answer, records) => {
+      const metadata = totalOf(pagination, paging.total, answer);
+      const [total] = Object.values(metadata);
+      const isCut =
+        records.length < size && typeof total === 'number' && total > page * size + records.length;
+      if (!isWhole && isCut) {
+        const why = `expected a page of ${size} records, got ${records.length} of ${total}: what is asked for may stand on another page`;
+        throw broken(why, answer);
+      }
+      return metadata;
+    },
   };
+}
+
+function fixedPage(offset: number, size: number): ChosenPage {
+  const page = Math.floor(offset / size);
+  return { page, size, skip: offset - page * size };
 }
 
 function totalOf(pagination: Pagination, place: AnswerPlace | null, answer: ListAnswer): JsonObject {

@@ -244,6 +244,16 @@ const paging: readonly Wrong[] = [
   ],
   [
     'total: { header: X-Total }',
+    'total: { header: X-Total }, end: 404',
+    'entities.notes.list.paging.end: expected repeats, or { status: 404 }',
+  ],
+  [
+    'total: { header: X-Total }',
+    'total: { header: X-Total }, end: { status: 500 }',
+    'entities.notes.list.paging.end',
+  ],
+  [
+    'total: { header: X-Total }',
     'total: { header: X-Total, path: total }',
     'entities.notes.list.paging.total: expected path or header, one of the two',
   ],

@@ -39,6 +39,7 @@ function walk(
     },
     {
       isOrdered: options.isOrdered ?? true,
+      growsOnly: false,
       pageLengths: options.pageLengths ?? new Map(),
       storedRows: options.storedRows ?? 0,
       trustsTotal: true,

@@ -37,7 +37,7 @@ function walk(
   readonly doubt?: Doubt;
 } {
   const { between, cap = 100, storedRows = 0, pageLengths = new Map(), trustsTotal = true } = options;
-  const pagination = style.walk({ isOrdered: true, pageLengths, storedRows, trustsTotal });
+  const pagination = style.walk({ isOrdered: true, growsOnly: false, pageLengths, storedRows, trustsTotal });
   const seen = new Set<string>();
   let position = pagination.begin();
   let restarts = 0;
@@ -162,6 +162,7 @@ describe('a walk by offset whose answers have a total', () => {
   it('goes on with a walk that an earlier version began, without its total', () => {
     const pagination = style.walk({
       isOrdered: true,
+      growsOnly: false,
       pageLengths: new Map(),
       storedRows: 0,
       trustsTotal: true,

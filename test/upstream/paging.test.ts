@@ -91,7 +91,13 @@ function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number,
   const { pagination } = entity;
   if (pagination.kind === 'single') throw new Error('expected pages');
   const style = styleOf({ ...pagination, maxSize: size });
-  const pages = style.walk({ isOrdered: true, pageLengths: new Map(), storedRows: 0, trustsTotal: true });
+  const pages = style.walk({
+    isOrdered: true,
+    growsOnly: false,
+    pageLengths: new Map(),
+    storedRows: 0,
+    trustsTotal: true,
+  });
   const met = new Set<JsonValue>();
   let position = pages.begin();
   for (let calls = 1; calls < 500; calls += 1) {

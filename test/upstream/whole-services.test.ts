@@ -60,7 +60,13 @@ async function walk(
   params: Params,
 ): Promise<readonly JsonObject[]> {
   const style = styleOf(entity.pagination);
-  const pages = style.walk({ isOrdered: true, pageLengths: new Map(), storedRows: 0, trustsTotal: true });
+  const pages = style.walk({
+    isOrdered: true,
+    growsOnly: false,
+    pageLengths: new Map(),
+    storedRows: 0,
+    trustsTotal: true,
+  });
   const records: JsonObject[] = [];
   let position = pages.begin();
   for (let calls = 0; calls < 200; calls += 1) {

@@ -90,14 +90,16 @@ function placeOf(name: string, method: RequestFile['method'], rule: ParamRuleFil
     : { kind, name: kind === 'header' ? as.toLowerCase() : as, list, omit };
 }
 
-/** The parameter that stands for another one of the service: an address's parameters, or a page's number. */
-export function sentByPaging({ kind }: PagingFile, pagination: Pagination): ReadonlySet<string> {
-  switch (kind) {
+/** Parameters that stand for another one of the service (an address's parameters, a page's number), or for none. */
+export function sentByPaging(paging: PagingFile, pagination: Pagination): ReadonlySet<string> {
+  switch (paging.kind) {
     case 'nextUrl':
     case 'linkHeader':
       return new Set(pagination.kind === 'pageToken' ? [pagination.tokenParam] : []);
-    case 'page':
-      return new Set(pagination.kind === 'offset' ? [pagination.offsetParam] : []);
+    case 'page': {
+      if (pagination.kind !== 'offset') return new Set();
+      return new Set([pagination.offsetParam, ...(paging.fixed === true ? [pagination.sizeParam] : [])]);
+    }
     case 'none':
     case 'cursor':
     case 'lastRecord':
@@ -130,6 +132,8 @@ function buildPaging(paging: PagingFile): Paging {
         param: paging.param,
         first: paging.first,
         total: placeOrNull(paging.total),
+        isFixed: paging.fixed === true,
+        endStatus: typeof paging.end === 'object' ? paging.end.status : null,
       };
   }
 }

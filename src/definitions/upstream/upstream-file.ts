@@ -1,6 +1,7 @@
 import * as z from 'zod';
-import { strictObject } from '../schema-problems.ts';
+import { expectedKind, strictObject } from '../schema-problems.ts';
 import { failureClasses } from './failure-class.ts';
+import { pagingFile, placeFile } from './paging-file.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
 export type ValueFile = z.infer<ReturnType<typeof valueFile>>;
@@ -121,31 +122,11 @@ export function upstreamFile() {
 }
 
 function listFile() {
-  const total = placeFile().nullable().default(null);
-  const fromAddress = {
-    keep: z.array(z.string()).min(1),
-    alone: z.boolean().default(false),
-  };
-  const kinds = [
-    strictObject({ kind: z.literal('none') }),
-    strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
-    strictObject({ kind: z.literal('lastRecord'), field: z.string(), more: placeFile() }),
-    strictObject({ kind: z.literal('nextUrl'), path: z.string(), ...fromAddress }),
-    strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
-    strictObject({ kind: z.literal('offset'), total }),
-    strictObject({
-      kind: z.literal('page'),
-      param: z.string(),
-      first: z.int().min(0).max(1),
-      total,
-    }),
-  ] as const;
-  const paging = z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
   return strictObject({
     ...actionShape(),
     records: z.string(),
     metadata: z.record(z.string(), placeFile()).default({}),
-    paging: paging.default({ kind: 'none' }),
+    paging: pagingFile().default({ kind: 'none' }),
   });
 }
 
@@ -195,14 +176,6 @@ function plainAuthenticationFile() {
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }
 
-/** Names the kinds in the order in which they are declared. */
-function expectedKind(
-  kinds: readonly { readonly shape: { readonly kind: { readonly value: string } } }[],
-): string {
-  const names = kinds.map(({ shape }) => shape.kind.value);
-  return `expected kind: ${names.slice(0, -1).join(', ')} or ${names.at(-1) ?? ''}`;
-}
-
 function plainKinds() {
   return [
     strictObject({ kind: z.literal('basic'), user: valueFile(), password: valueFile() }),
@@ -235,12 +208,4 @@ function valueShape() {
     afterLast: z.string().min(1).optional(),
     suffix: z.string().min(1).optional(),
   };
-}
-
-/** `next_cursor` is short for `{ path: next_cursor }`. */
-function placeFile() {
-  return z.preprocess(
-    (value) => (typeof value === 'string' ? { path: value } : value),
-    strictObject({ path: z.string().optional(), header: z.string().optional() }),
-  );
 }

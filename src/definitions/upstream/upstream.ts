@@ -125,12 +125,16 @@ export type Paging =
   /** offset. The parameters are the service's own (perhaps under other names). */
   | { readonly kind: 'offset'; readonly total: AnswerPlace | null }
   /**
-   * offset. `param` counts pages from `first` on. One call for a page, never two, between which rows could move: of the sizes up to the
-   * asked one, that whose page shows the most records from the offset on; those before the offset are left out.
+   * offset. `param` counts pages from `first` on. One call for a page, never two, between which rows could move. An offset at which no page of the
+   * asked size begins gets that of a smaller one which shows the most from there on; those before the offset are left out.
    */
   | {
       readonly kind: 'page';
       readonly param: string;
       readonly first: number;
       readonly total: AnswerPlace | null;
+      /** The service has no parameter for the size: each page holds the `maxSize` of the entity's pagination. */
+      readonly isFixed: boolean;
+      /** A later page than the first that is refused with this status is empty; null: none is. */
+      readonly endStatus: number | null;
     };

@@ -1,0 +1,150 @@
+import * as z from 'zod';
+import type { Entity } from '../definitions/definition.ts';
+import { shortMark, type Advance, type PageSeen } from './pagination.ts';
+
+export type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
+
+/** Keys that pages are compared with. */
+export const rememberedKeys = 100;
+
+const count = z.number().int().min(0);
+
+/** Of a walk through numbered pages: the page numbered `page` of `size` records is asked for. */
+export const numberedPosition = z.object({
+  kind: z.literal('numbered'),
+  /**
+   * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first page. `overlap`: forwards, each
+   * page begins with known records. `plain`: forwards, page after page.
+   */
+  phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']),
+  page: count,
+  size: count.min(1),
+  /** Records of a full page, as the first one showed it; 0 before that. */
+  length: count,
+  /** Pages keep their length whatever is asked for. */
+  isFixed: z.boolean(),
+  pages: count,
+  /** Of the last answer that named one. */
+  total: count.nullable(),
+  /** Every answer so far named this total. */
+  isSteady: z.boolean(),
+  /** Different records so far: as far as the last of them are remembered, and all told; null where not all were remembered. */
+  shown: count,
+  distinct: count.nullable(),
+  /** Short marks: of the records read last, in walking order; of the first page and of the one before as a whole. */
+  recent: z.array(z.string()),
+  firstMark: z.string(),
+  pageMark: z.string(),
+  hasAskedAgain: z.boolean(),
+  /** Walking down: what stands at the end of the listing; where this round may stop; the row behind the last one. */
+  tail: z.array(z.string()),
+  stopAt: z.array(z.string()),
+  reach: count,
+  rounds: count,
+  /** Rows may have moved to the end behind the walk's back. */
+  isDisturbed: z.boolean(),
+  /** Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where it was not. */
+  row: count,
+  short: count,
+  steppedBack: z.boolean(),
+  /** What lies behind is asked for once more. */
+  isAsking: z.boolean(),
+});
+export type NumberedPosition = z.infer<typeof numberedPosition>;
+
+export function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
+  return {
+    kind: 'numbered',
+    phase: 'first',
+    page: 0,
+    size,
+    length: 0,
+    isFixed,
+    pages: 0,
+    total: null,
+    isSteady: true,
+    shown: 0,
+    distinct: 0,
+    recent: [],
+    firstMark: '',
+    pageMark: '',
+    hasAskedAgain: false,
+    tail: [],
+    stopAt: [],
+    reach: 0,
+    rounds: 0,
+    isDisturbed: false,
+    row: 0,
+    short: 0,
+    steppedBack: false,
+    isAsking: false,
+  };
+}
+
+/** An answer, with what each phase asks of it. */
+export interface NumberedPage {
+  readonly seen: PageSeen;
+  /** Short marks, in the page's order. */
+  readonly marks: readonly string[];
+  /** Of the page as a whole; '' for an empty one. */
+  readonly mark: string;
+  /** None of its records had come before, and some of them. */
+  readonly added: number;
+}
+
+export type NumberedStep =
+  { readonly kind: 'next'; readonly position: NumberedPosition } | Exclude<Advance, { kind: 'continue' }>;
+
+export function goTo(position: NumberedPosition): NumberedStep {
+  return { kind: 'next', position };
+}
+
+/** From the first page on, forwards: what the pages have shown so far contradicts what was expected of them. */
+export function beginPlain(
+  position: NumberedPosition,
+  changed: Partial<Pick<NumberedPosition, 'size' | 'isFixed'>> = {},
+): NumberedStep {
+  return goTo({
+    ...position,
+    ...changed,
+    phase: 'plain',
+    page: 0,
+    length: 0,
+    row: 0,
+    short: 0,
+    shown: 0,
+    recent: [],
+    pageMark: '',
+  });
+}
+
+/** The end of a walk. `isOrdered`: its kind of walking is a proof where the records keep their order. */
+export function endNumbered(
+  position: NumberedPosition,
+  isOrdered: boolean,
+  more: Pick<Extract<Advance, { kind: 'end' }>, 'doubt' | 'lastPage'> & { readonly isSingle?: boolean } = {},
+): NumberedStep {
+  const { isSingle = false, ...rest } = more;
+  const isCounted = position.isSteady && position.total !== null && position.distinct === position.total;
+  return {
+    kind: 'end',
+    position,
+    proof: { kind: isSingle ? 'single' : 'seam', isOrdered, ...(isCounted ? { isCounted } : {}) },
+    ...rest,
+  };
+}
+
+/** Different records that the listing has shown. */
+export function shownBy({ distinct, shown }: NumberedPosition): number {
+  return distinct ?? shown;
+}
+
+/** The records read last and these, in walking order. */
+export function remember(recent: readonly string[], marks: readonly string[]): string[] {
+  const fresh = new Set(marks);
+  return [...recent.filter((mark) => !fresh.has(mark)), ...marks].slice(-rememberedKeys);
+}
+
+export function shortMarks({ marks }: PageSeen): readonly string[] {
+  return marks.map(shortMark);
+}
