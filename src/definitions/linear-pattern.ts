@@ -7,6 +7,8 @@ const maxTextLength = 4_096;
 export interface LinearPattern {
   /** Whether the whole text matches. Never true of one above 4,096 characters. */
   readonly test: (text: string) => boolean;
+  /** What the named groups matched, where the whole text matches; null where it does not. */
+  readonly groups: (text: string) => Readonly<Record<string, string | null>> | null;
   /** The work for a text is at most this times its length. Of `[a-z0-9-]{1,253}` about 500. */
   readonly size: number;
 }
@@ -22,6 +24,10 @@ export function linearPattern(pattern: string): LinearPattern {
     const program = RE2JS.compile(pattern);
     return {
       test: (text) => text.length <= maxTextLength && program.testExact(text),
+      groups: (text) => {
+        const matcher = program.matcher(text);
+        return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;
+      },
       size: program.programSize(),
     };
   } catch (cause) {

@@ -40,10 +40,11 @@ const shapes: Readonly<Record<string, string>> = {
   part: '\\d{4,}',
 };
 
-/** Matches what `partName` makes of this layout, and no file that another program may have put there. */
+/** Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups: `publication` and `attempt`. */
 export function partNamePattern(layout: string): LinearPattern {
   const pattern = layout
     .replaceAll('.', '\\.')
+    .replace('{publication}', `(?<publication>${shapes['publication']})`)
     .replaceAll(placeholder, (_found, what: string) => shapes[what] ?? '');
-  return linearPattern(`${pattern}-[0-9a-f]{8}\\.(?:parquet|jsonl|csv)`);
+  return linearPattern(`${pattern}-(?<attempt>[0-9a-f]{8})\\.(?:parquet|jsonl|csv)`);
 }

@@ -17,10 +17,16 @@ export function latestText(publication: number): string {
 /** Numbers of the publications behind `after`, rising. What else lies beside their manifests is left alone. */
 export async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
   for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
-    const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
-    const number = Number(digits);
-    if (Number.isSafeInteger(number) && number > after) yield number;
+    const number = publicationOf(name);
+    if (number !== null && number > after) yield number;
   }
+}
+
+/** Of a manifest by its name; null for any other name. */
+export function publicationOf(name: string): number | null {
+  const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
+  const number = Number(digits);
+  return Number.isSafeInteger(number) ? number : null;
 }
 
 /** From publication `first` on, in order. */

@@ -1,8 +1,15 @@
 import type { Clock } from '../core/clock.ts';
-import type { StoredManifest } from './manifest.ts';
 import type { LinearPattern } from '../definitions/linear-pattern.ts';
+import type { StoredManifest } from './manifest.ts';
 import { partNamePattern } from './file-names.ts';
-import { latestName, latestText, manifestName, readManifests } from './object-manifests.ts';
+import {
+  latestName,
+  latestText,
+  manifestName,
+  publicationOf,
+  readManifests,
+  readStored,
+} from './object-manifests.ts';
 import { leftoversOf, removeOld, sumOf, type Leftover, type ObjectStore } from './object-store.ts';
 import type { PrunedTarget } from './target.ts';
 
@@ -28,7 +35,8 @@ interface Prune {
 
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs; then files of this layout that no
- * manifest names, a day old by the store's own clock. Manifests go first, from the oldest on: at no time one names a file that is gone.
+ * manifest names, a day old by the store's own clock. Manifests go first, from the oldest on: at no time one names a file that is gone. Where every
+ * publication stays, there may be any number of manifests: those alone are read whose number more than one attempt has.
  */
 export async function pruneObjects(
   store: ObjectStore,
@@ -38,7 +46,9 @@ export async function pruneObjects(
     if (!isDryRun) await store.remove(names);
   };
   const manifests: Kept[] = [];
-  for await (const stored of readManifests(store, 1)) manifests.push(keptOf(stored));
+  if (keepFromMs !== null) {
+    for await (const stored of readManifests(store, 1)) manifests.push(keptOf(stored));
+  }
   const first = keepFromMs === null ? 0 : firstNeeded(manifests, keepFromMs);
   const old = manifests.filter(({ publication }) => publication < first);
   for (const { publication } of old) await remove([manifestName(publication)]);
@@ -46,9 +56,9 @@ export async function pruneObjects(
   const named = new Set(kept.flatMap(({ files }) => [...files.keys()]));
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
-  const newest = manifests.at(-1)?.publication ?? 0;
-  const search = { pattern: partNamePattern(layout), named: [named, files], newest };
-  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, search);
+  const all =
+    keepFromMs === null ? null : { named: [named, files], newest: manifests.at(-1)?.publication ?? 0 };
+  const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, partNamePattern(layout), all);
   const ages = {
     ageMs: dayMs,
     now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newestNow),
@@ -106,28 +116,45 @@ function firstNeeded(manifests: readonly Kept[], keepFromMs: number): number {
 
 interface Found extends Leftover {
   readonly name: string;
+  readonly publication: number;
+  readonly attempt: string;
 }
 
-interface Search {
-  readonly pattern: LinearPattern;
+interface Known {
   /** Names that are no leftovers. */
   readonly named: readonly { has(name: string): boolean }[];
   readonly newest: number;
 }
 
-/** What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the newest publication meanwhile. */
+/**
+ * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the newest publication meanwhile. Null:
+ * nothing is known of the manifests.
+ */
 async function findUnnamed(
   store: ObjectStore,
-  { pattern, named, newest }: Search,
+  pattern: LinearPattern,
+  all: Known | null,
 ): Promise<{ readonly unnamed: readonly Found[]; readonly newestMs: number; readonly newest: number }> {
   const found: Found[] = [];
+  const numbers = new Set<number>();
   let newestMs = 0;
   for await (const { name, bytes, modifiedAtMs } of store.list('')) {
-    if (name !== latestName && !pattern.test(name)) continue;
-    newestMs = Math.max(newestMs, modifiedAtMs);
-    const isUnnamed = name !== latestName && !named.some((names) => names.has(name));
-    if (isUnnamed) found.push({ name, files: 1, bytes, modifiedAtMs });
+    const number = publicationOf(name);
+    if (number !== null) numbers.add(number);
+    const groups = pattern.groups(name);
+    if (name === latestName || groups !== null) newestMs = Math.max(newestMs, modifiedAtMs);
+    if (groups === null) continue;
+    const { publication, attempt } = groups;
+    found.push({
+      name,
+      files: 1,
+      bytes,
+      modifiedAtMs,
+      publication: Number(publication),
+      attempt: attempt ?? '',
+    });
   }
+  const { named, newest } = all ?? (await knownOf(store, found, numbers));
   // Published since the manifests were read.
   const published = new Set<string>();
   let newestNow = newest;
@@ -135,5 +162,31 @@ async function findUnnamed(
     newestNow = stored.manifest.publication;
     for (const name of keptOf(stored).files.keys()) published.add(name);
   }
-  return { unnamed: found.filter(({ name }) => !published.has(name)), newestMs, newest: newestNow };
+  const isNamed = ({ name }: Found): boolean => published.has(name) || named.some((names) => names.has(name));
+  return { unnamed: found.filter((one) => !isNamed(one)), newestMs, newest: newestNow };
+}
+
+/** A publication is of one attempt: where all files with its number are of the same one, these are its files. */
+async function knownOf(
+  store: ObjectStore,
+  found: readonly Found[],
+  numbers: ReadonlySet<number>,
+): Promise<Known> {
+  const attempts = new Map<number, string>();
+  const several = new Set<number>();
+  for (const { publication, attempt } of found) {
+    if ((attempts.get(publication) ?? attempt) !== attempt) several.add(publication);
+    attempts.set(publication, attempt);
+  }
+  const named = new Set<string>();
+  for (const number of several) {
+    const stored = numbers.has(number) ? await readStored(store, number) : null;
+    for (const name of stored === null ? [] : keptOf(stored).files.keys()) named.add(name);
+  }
+  for (const { name, publication } of found) {
+    if (numbers.has(publication) && !several.has(publication)) named.add(name);
+  }
+  let newest = 0;
+  for (const number of numbers) newest = Math.max(newest, number);
+  return { named: [named], newest };
 }

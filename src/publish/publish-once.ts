@@ -226,12 +226,15 @@ async function withPruned(
   { before, ...end }: Published,
 ): Promise<PublishEnd> {
   const day = end.published.manifest.createdAt.slice(0, 10);
-  if (keepMs === null || before === null || before.manifest.createdAt.startsWith(day)) return end;
+  if (before === null || before.manifest.createdAt.startsWith(day)) return end;
   try {
-    await target.prune(clock.now() - keepMs, false);
+    await target.prune(keepMs === null ? null : clock.now() - keepMs, false);
     return end;
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { ...end, warnings: [`Old publications of target ${name} could not be removed: ${why}`] };
+    return {
+      ...end,
+      warnings: [`Old publications and leftovers of target ${name} could not be removed: ${why}`],
+    };
   }
 }

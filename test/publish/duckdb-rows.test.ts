@@ -242,6 +242,17 @@ describe('a DuckDB file that others use too', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
   });
 
+  it('holds texts that it cannot take as docs/publications.md says', async ({ folder }) => {
+    await using target = open(fileOf(folder));
+    const model = emptyModel();
+    const more = '{"a":"\\u0000\\ud83d"}';
+    store(model, addEntity(model, 'pages', columns), { id: '1', body: 'a\0b\uE000c\ud83d', more });
+    await publishModel(target, model);
+    expect(await askDuckdbFile(fileOf(folder), 'SELECT body, more FROM news.pages')).toEqual([
+      { body: 'a\0b\uE000c\uFFFD', more: '{"a":"\\u0000\\ufffd"}' },
+    ]);
+  });
+
   it('says what it has lost of what was published', async ({ folder }) => {
     await using target = open(fileOf(folder));
     const model = emptyModel();

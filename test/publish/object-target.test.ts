@@ -157,9 +157,41 @@ describe('a prune', () => {
     });
     expect(await world.publish({ settings }, world.target('jsonl', failing))).toMatchObject({
       kind: 'published',
-      warnings: ['Old publications of target lake could not be removed: no right to remove'],
+      warnings: ['Old publications and leftovers of target lake could not be removed: no right to remove'],
     });
     expect(await problems()).toEqual([]);
+  });
+
+  it('removes what killed publishers left, with the first publication of a day, also where everything is kept', async () => {
+    await publishRuns(3);
+    const long = (Date.now() - 25 * hourMs) / 1_000;
+    // Of publications that others made then, and of one that is still to come.
+    const left = [1, 2, 2, 9].map(
+      (publication, index) => `news/members/g1/changes/0000000${publication}-000${index + 1}-0a1b2c3d.jsonl`,
+    );
+    for (const name of left) {
+      writeFileSync(join(world.lake, name), '{}\n');
+      utimesSync(join(world.lake, name), long, long);
+    }
+    const reads: string[] = [];
+    const counting = (store: ObjectStore): ObjectStore => ({
+      ...store,
+      read: async (name) => {
+        reads.push(name);
+        return await store.read(name);
+      },
+    });
+    await publishRuns(1);
+    expect(unnamedFiles(world.lake).toSorted()).toEqual(left);
+    world.clock.advance(dayMs);
+    await world.run({ upserts: [['1', 'Eve']] });
+    expect(await world.publish()).toMatchObject({ kind: 'published', warnings: [] });
+    expect(unnamedFiles(world.lake)).toEqual([]);
+    expect(lakeManifests(world.lake).map(({ publication }) => publication)).toEqual([1, 2, 3, 4, 5]);
+    expect(await problems()).toEqual([]);
+    await using target = world.target('jsonl', counting);
+    await target.prune(null, true);
+    expect(reads).toEqual([]);
   });
 
   it('removes what killed publishers left after a day, and nothing that others put there', async () => {

@@ -63,6 +63,23 @@ describe('a Parquet file', () => {
     ]);
   });
 
+  it('has plain booleans, which every reader takes, also with nulls between them', async ({ folder }) => {
+    const rows = Array.from({ length: 100 }, (_, index) =>
+      thing(index + 1, { values: [`k${index}`, null, null, index % 3 === 0 ? null : index % 2, null] }),
+    );
+    const [file] = await writeRowFiles(filesIn(folder, 'parquet'), rows);
+    const path = literal(file?.path ?? '');
+    const encodings = await duckdbLists(
+      `SELECT path_in_schema, encodings FROM parquet_metadata(${path}) WHERE type = 'BOOLEAN' ORDER BY ALL`,
+    );
+    expect(encodings).toEqual([
+      ['_deleted', 'PLAIN'],
+      ['is_on', 'PLAIN'],
+    ]);
+    const counts = `SELECT count(*), count(is_on), count(*) FILTER (is_on) FROM ${path}`;
+    expect(await duckdbLists(counts)).toEqual([[100n, 66n, 33n]]);
+  });
+
   it('keeps the sign of a zero among values that repeat', async ({ folder }) => {
     const rows = Array.from({ length: 40 }, (_, index) =>
       thing(index, { values: [`k${index}`, null, index % 2 === 0 ? 0 : -0, null, null] }),

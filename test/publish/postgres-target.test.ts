@@ -127,6 +127,24 @@ describe('a target in PostgreSQL', () => {
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
+  it('holds texts that it cannot take as docs/publications.md says', async ({ folder }) => {
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = addEntity(model, 'people', [
+      { name: 'id', type: 'string' },
+      { name: 'name', type: 'string' },
+      { name: 'more', type: 'object' },
+    ]);
+    store(model, entity, { id: '1', name: 'a\0b\uE000c\ud83d', more: '{"a":"\\u0000\\ud83d"}' });
+    await publishModel(target, model);
+    const table = `${schemaOf(folder)}.news__people`;
+    const undone = `replace(replace(name, U&'\\E000' || '0', ''), U&'\\E000' || '1', U&'\\E000')`;
+    expect(await ask(`SELECT name, more, ${undone} AS undone FROM ${table}`)).toEqual([
+      { name: 'a\uE0000b\uE0001c\uFFFD', more: '{"a":"\\u0000\\ud83d"}', undone: 'ab\uE000c\uFFFD' },
+    ]);
+    await expect(ask(`SELECT more ->> 'a' FROM ${table}`)).rejects.toThrow();
+  });
+
   it('touches no table of another program, and no schema of a sink', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);

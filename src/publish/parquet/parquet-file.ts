@@ -138,6 +138,8 @@ function columnOf({ element, isJson }: ParquetColumn, data: ParquetValue[]): Col
   const { name, type } = element;
   // The library takes both zeros for one where it collects distinct values.
   if (type === 'DOUBLE' && data.some(isNegativeZero)) return { name, data, encoding: 'PLAIN' };
+  // As runs, fastparquet does not read those with nulls between them.
+  if (type === 'BOOLEAN') return { name, data, encoding: 'PLAIN' };
   // It holds the whole lowest and highest value of every group until the footer: of long texts hundreds of MB.
   const isShort = !isJson && !data.some(isLong);
   return { name, data, statistics: isShort };
