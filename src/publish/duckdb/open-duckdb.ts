@@ -80,8 +80,10 @@ async function loadLibrary(): Promise<Library> {
     return library;
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND';
+    const state = isMissing ? 'is not installed' : `cannot be loaded (${why.slice(0, 200)})`;
     throw new SyncError(
-      `A target of type duckdb needs the package @duckdb/node-api, which cannot be loaded (${why.slice(0, 200)}). Install it beside this program: npm install @duckdb/node-api`,
+      `A target of type duckdb needs the package @duckdb/node-api, which ${state}. Install it beside this program: npm install @duckdb/node-api`,
       { code: 'PACKAGE_MISSING', recovery: 'stop' },
     );
   }
