@@ -133,7 +133,7 @@ async function planOf(
   return plan;
 }
 
-/** What continues entities of which something is lost could not be read by anybody. */
+/** No reader could read a publication that continues entities of which something is lost. */
 async function refuseBroken(
   target: Target,
   newest: StoredManifest,
