@@ -184,6 +184,7 @@ describe('the bytes of fetched pages', () => {
   it('are stored by walks that begin again too', async () => {
     const users = Array.from({ length: 250 }, (_, index): JsonObject => ({
       object: 'user',
+      type: 'person',
       id: `user-${index}`,
       name: `User ${index}`,
     }));

@@ -289,6 +289,7 @@ describe('a sync from a service whose rows move between pages', () => {
 describe('a sync from a service with bent page tokens', () => {
   const users = Array.from({ length: 250 }, (_, index): JsonObject => ({
     object: 'user',
+    type: 'person',
     id: `user-${index}`,
     name: `User ${index}`,
   }));
