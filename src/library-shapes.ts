@@ -66,6 +66,8 @@ export interface SyncResult {
     readonly deleted: number;
     /** Rows that look deleted and are kept, because there are more of them than the config's guards let pass. */
     readonly withheld: number;
+    /** Listings that may have records which the API did not show: it counts more, or sent its last page again. */
+    readonly unproven: number;
   }[];
 }
 
@@ -121,5 +123,7 @@ export interface ConnectorStatus {
     readonly due: number;
     /** Records that could not be stored as they are, and are kept whole. */
     readonly quarantined: number;
+    /** Listings that may have records which the API did not show when they were read last. */
+    readonly unproven: number;
   }[];
 }

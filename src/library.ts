@@ -141,14 +141,17 @@ export async function status(app: App): Promise<readonly ConnectorStatus[]> {
         last === null
           ? null
           : { run: last.run, state: last.state, startedAt: last.startedAt, finishedAt: last.finishedAt },
-      entities: (stored?.entities ?? []).map(({ entity, rows, deleted, missing, due, quarantined }) => ({
-        entity,
-        rows,
-        deleted,
-        missing,
-        due,
-        quarantined,
-      })),
+      entities: (stored?.entities ?? []).map(
+        ({ entity, rows, deleted, missing, due, quarantined, unproven }) => ({
+          entity,
+          rows,
+          deleted,
+          missing,
+          due,
+          quarantined,
+          unproven: unproven?.listings ?? 0,
+        }),
+      ),
     });
   }
   return statuses;
@@ -190,7 +193,8 @@ function progressOf(connector: string, event: RunEvent): Progress | null {
   return { kind: 'retrying', connector, code, attempt, attempts, waitMs };
 }
 
-function resultOf({ connector, run, outcome, entities, calls, error, resumeAt }: RunReport): SyncResult {
+function resultOf(report: RunReport): SyncResult {
+  const { connector, run, outcome, entities, calls, error, resumeAt, unproven } = report;
   return {
     connector,
     run,
@@ -204,6 +208,7 @@ function resultOf({ connector, run, outcome, entities, calls, error, resumeAt }:
       written: counts.inserted + counts.updated,
       deleted,
       withheld,
+      unproven: unproven.find((one) => one.entity === entity)?.listings ?? 0,
     })),
   };
 }

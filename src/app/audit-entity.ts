@@ -128,11 +128,16 @@ async function* readDigests(
 }
 
 /** Of the entity and of all that leads to it: nothing else was read. */
-function doubtsOf({ entities }: RunReport): readonly string[] {
+function doubtsOf({ entities, unproven }: RunReport): readonly string[] {
   return entities.flatMap(({ entity, setAside, unordered, depthLimited, isWhole }) => {
     const doubts = [
       ...(setAside > 0 ? [`${entity}: ${setAside} of its walks failed`] : []),
       ...(unordered > 0 ? [`${entity}: the order of ${unordered} of its walks is not known`] : []),
+      ...unproven
+        .filter((found) => found.entity === entity)
+        .map(
+          ({ listings }) => `${entity}: ${listings} of its listings may have records that they did not show`,
+        ),
       ...(depthLimited > 0 ? [`${entity}: ${depthLimited} listings lie below the depth limit`] : []),
     ];
     return doubts.length > 0 || isWhole ? doubts : [`${entity}: it was not read whole`];

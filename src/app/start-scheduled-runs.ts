@@ -217,6 +217,7 @@ function sampleConnector(
       freshWithinMs,
     })),
     missing: overview?.missing ?? [],
+    unproven: overview?.unproven ?? [],
   };
 }
 

@@ -51,6 +51,15 @@ export type RunEvent =
       readonly params: Params;
       readonly proof: string;
     }
+  /** At the end of a run: listings of the entity may have records that they did not show, one of them for this reason. */
+  | {
+      readonly kind: 'listings-unproven';
+      readonly entity: EntityName;
+      readonly listings: number;
+      readonly doubt: { readonly kind: string; readonly total?: number; readonly shown?: number };
+      /** So many in a row have found the same. */
+      readonly runs: number;
+    }
   | {
       readonly kind: 'walk-set-aside';
       readonly entity: EntityName;

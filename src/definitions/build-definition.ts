@@ -78,6 +78,7 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     order: file.order,
     whole: file.whole,
     growsOnly: file.growsOnly,
+    trustsTotal: file.totals === 'trust',
     incremental: file.incremental,
     deletes: file.deletes,
     unlisted: file.unlisted,
@@ -194,7 +195,7 @@ function whatReadingDependsOn({
 }: DefinitionFile): object {
   const read = Object.entries(entities).map(([name, entity]) => {
     const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
-    const { addedLater: _addedLater, whole: _whole, pagination, actions, ...written } = more;
+    const { addedLater: _addedLater, whole: _whole, totals: _totals, pagination, actions, ...written } = more;
     const { direct: _direct, ...get } = { direct: false, ...actions.get };
     const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
     const { totalKeys: _totalKeys, ...paging } = { totalKeys: [], ...pagination };

@@ -187,6 +187,7 @@ function makeSchema() {
     order: strictObject({ field: z.string(), params }).nullable().default(null),
     whole: names.default([]),
     growsOnly: z.boolean().default(false),
+    totals: z.enum(['trust', 'ignore']).default('trust'),
     incremental: incremental.nullable().default(null),
     deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),
     unlisted: z.array(unlisted).default([]),

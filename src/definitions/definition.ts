@@ -69,6 +69,8 @@ export interface Entity {
   readonly order: { readonly field: string; readonly params: Params } | null;
   /** Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a sort. */
   readonly growsOnly: boolean;
+  /** False: how many records a listing has by the answers' totals is used for nothing, because it is wrong. */
+  readonly trustsTotal: boolean;
   /** How only what changed is asked for; null: every walk is full. */
   readonly incremental: Incremental | null;
   /**

@@ -13,6 +13,8 @@ export interface ChosenEntity {
   /** A partition is read in full when its newest full walk is older than this; only counts where less than that can be read. */
   readonly fullEveryMs: number;
   readonly onSchemaChange: OnSchemaChange;
+  /** False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says. */
+  readonly trustsTotal?: boolean;
 }
 
 /** What is done with a field that the definition does not declare. */

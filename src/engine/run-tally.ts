@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
-import type { Partition, Proof, WalkFailure, WalkMode } from '../sinks/partition.ts';
+import type { Doubt, Partition, Proof, WalkFailure } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
@@ -33,6 +33,7 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   withdrawn: 0,
   withheldBecause: null,
   withholding: null,
+  isProven: true,
 };
 
 type EntityTally = {
@@ -85,10 +86,14 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     };
   }
 
-  function countSeal(entity: EntityName, mode: WalkMode, proof: Proof, by: 1 | -1): void {
+  function countSeal(
+    { entity, mode }: Pick<Partition, 'entity' | 'mode'>,
+    proof: Proof & { readonly doubt?: Doubt },
+    by: 1 | -1,
+  ): void {
     const tally = of(entity);
     tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
-    if (!proof.isOrdered && proof.isCounted !== true) tally.unordered += by;
+    if (!proof.isOrdered && proof.isCounted !== true && proof.doubt === undefined) tally.unordered += by;
     if (mode === 'incremental') tally.incremental += by;
   }
 
@@ -114,9 +119,10 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       for (const { entity, counts } of committed.counts) {
         of(entity).counts = addCounts(of(entity).counts, counts);
       }
-      for (const { mode, proof } of committed.unsealed ?? []) countSeal(partition.entity, mode, proof, -1);
+      for (const { mode, proof } of committed.unsealed ?? []) countSeal({ ...partition, mode }, proof, -1);
     },
-    sealed: ({ entity, mode }: Partition, proof: Proof): void => countSeal(entity, mode, proof, 1),
+    sealed: (partition: Partition, proof: Proof, doubt?: Doubt): void =>
+      countSeal(partition, { ...proof, ...(doubt === undefined ? {} : { doubt }) }, 1),
     setAside: (partition: Partition, failure: WalkFailure): void => {
       of(partition.entity).setAside += 1;
       const { code, recovery, message } = failure;
@@ -197,11 +203,12 @@ function unstoredFailure(entity: EntityName, { fetched, quarantined, partial }: 
   };
 }
 
-/** The reports (parents first), with an entity as whole only where all that leads to it is: nothing else would show what an unread parent leads to. */
+/** The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else would show what an unread parent leads to. */
 export function wholeEntities(
   definition: Definition,
   chosen: ChosenEntities,
   reports: readonly EntityReport[],
+  unproven: ReadonlySet<EntityName>,
 ): readonly EntityReport[] {
   const originOf = new Map(
     [...definition.entities.values()].flatMap(({ name, explodedTable }) =>
@@ -209,11 +216,14 @@ export function wholeEntities(
     ),
   );
   const whole = new Set<EntityName>();
+  const proven = new Set<EntityName>();
   return reports.map((report) => {
     const origin = originOf.get(report.entity);
     const leading = chosen.get(report.entity)?.parents ?? (origin === undefined ? [] : [origin]);
     const isWhole = report.isWhole && leading.every((name) => whole.has(name));
     if (isWhole) whole.add(report.entity);
-    return { ...report, isWhole };
+    const isProven = !unproven.has(report.entity) && leading.every((name) => proven.has(name));
+    if (isProven) proven.add(report.entity);
+    return { ...report, isWhole, isProven };
   });
 }

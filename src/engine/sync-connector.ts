@@ -82,9 +82,14 @@ async function report(run: Run): Promise<RunReport> {
   const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent, startedMs } = run;
   const ended = outcomeOf(run);
   const isRead = ended === 'ok' || ended === 'degraded';
-  const entities = isRead
-    ? wholeEntities(run.definition, run.entities, tally.entities())
-    : tally.entities().map((entity) => ({ ...entity, isWhole: false }));
+  const unproven = await sink.unproven(lease);
+  for (const { params: _params, ...found } of unproven) onEvent({ kind: 'listings-unproven', ...found });
+  const entities = wholeEntities(
+    run.definition,
+    run.entities,
+    tally.entities().map((entity) => (isRead ? entity : { ...entity, isWhole: false })),
+    new Set(unproven.map(({ entity }) => entity)),
+  );
   const lost = plan.kind === 'sync' ? await lostForGood(run, entities) : [];
   const outcome = isRead && lost.length > 0 ? 'degraded' : ended;
   const { error } = ending;
@@ -120,6 +125,7 @@ async function report(run: Run): Promise<RunReport> {
           },
         }
       : {}),
+    unproven,
     files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
   await sink.finish(lease, id, report);
@@ -142,7 +148,7 @@ async function lostForGood(
 ): Promise<readonly FailureReport[]> {
   const lost = await sink.lostRows(lease);
   return lost
-    .filter(({ entity }) => entities.some((one) => one.entity === entity && one.isWhole))
+    .filter(({ entity }) => entities.some((one) => one.entity === entity && one.isWhole && one.isProven))
     .map(({ entity, rows }) => ({
       entity,
       params: {},

@@ -28,8 +28,8 @@ const maxPagesAhead = 8;
  * (recovery `stop` or `throttle`), and the signal's reason when it is aborted: received pages are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const { entity, pageLengths } = context;
-  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, pageLengths) };
+  const { entity } = context;
+  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, context) };
   const ahead: Ahead = { fetching: null, stored: [] };
   try {
     return await walkPages(walk, ahead);
@@ -85,7 +85,7 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     const [oldest] = ahead.stored;
     if (!isAhead) await commits.waitFor(Promise.all(ahead.stored));
     else if (oldest !== undefined && ahead.stored.length >= maxPagesAhead) await commits.waitFor(oldest);
-    if (next.kind === 'end') return { kind: 'sealed', proof: next.seal.proof };
+    if (next.kind === 'end') return { kind: 'sealed', seal: next.seal };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null) {
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });

@@ -48,6 +48,7 @@ export async function walkPhase(run: Run): Promise<void> {
       isFiltered: isFiltered(entities.get(name)),
       pageLengths: new Map(),
       slowPages: { halvings: 0 },
+      trustsTotal: entities.get(name)?.trustsTotal ?? entity.trustsTotal,
       completePage: compileCompletePage(entity, run),
       checkAccount,
       preparePage: compilePreparePage(
@@ -75,8 +76,9 @@ export async function walkPhase(run: Run): Promise<void> {
       if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
       return await setAside(partition, end.failure);
     }
-    tally.sealed(partition, end.proof);
-    onEvent({ kind: 'walk-sealed', entity, params, proof: end.proof.kind });
+    const { proof, doubt } = end.seal;
+    tally.sealed(partition, proof, doubt);
+    onEvent({ kind: 'walk-sealed', entity, params, proof: proof.kind });
   }
 
   async function walkOne(partition: Partition): Promise<WalkEnd> {

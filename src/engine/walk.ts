@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
-import type { Partition, Position, Proof, WalkFailure } from '../sinks/partition.ts';
+import type { Partition, Position, Seal, WalkFailure } from '../sinks/partition.ts';
 import { smaller } from './clock-difference.ts';
 import type { CheckAccount } from './check-account.ts';
 import type { CompletePage, CompletedPage } from './complete-page.ts';
@@ -24,6 +24,8 @@ export interface WalkContext {
   readonly pageLengths: PageLengths;
   /** How often pages had to be halved in this run before the service gave one in time: walks that begin later do not try larger ones. */
   readonly slowPages: { halvings: number };
+  /** False: what answers name as total is used for nothing. */
+  readonly trustsTotal: boolean;
   readonly completePage: CompletePage;
   readonly checkAccount: CheckAccount;
   readonly preparePage: PreparePage;
@@ -43,7 +45,7 @@ interface InFlight {
 }
 
 export type WalkEnd =
-  | { readonly kind: 'sealed'; readonly proof: Proof }
+  | { readonly kind: 'sealed'; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
 
 /** A position with what the walk itself adds to it, and the beginnings of this run. */

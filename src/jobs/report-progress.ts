@@ -100,6 +100,8 @@ function lineOf(event: RunEvent): string | null {
         : `run ${event.run} started, resumes ${event.continues}`;
     case 'walk-set-aside':
       return `${event.entity}: a partition was set aside (${event.code})`;
+    case 'listings-unproven':
+      return `${event.entity}: ${event.listings} listings are not proven to be complete`;
     case 'throttled':
       return `throttled for ${event.waitMs} ms`;
     case 'sink-away':

@@ -5,9 +5,8 @@ import type { Partition } from '../sinks/partition.ts';
 import { keysetPagination } from './keyset.ts';
 import { newestFirstPagination } from './newest-first.ts';
 import { offsetStyle } from './offset.ts';
-import type { PageLengths } from './page-lengths.ts';
 import { pageTokenStyle } from './page-token.ts';
-import { type Pagination, type PaginationStyle, floorSecond, timeParam } from './pagination.ts';
+import { type Listing, type Pagination, type PaginationStyle, floorSecond, timeParam } from './pagination.ts';
 
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 
@@ -24,10 +23,14 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
 }
 
 /** How to walk one listing: in full by the style of its pagination, or around that from a watermark on. */
-export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
+export function paginationOf(
+  entity: Entity,
+  reading: Reading,
+  ofEntity: Pick<Listing, 'pageLengths' | 'trustsTotal'>,
+): Pagination {
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
-  const listing = { isOrdered, growsOnly: entity.growsOnly, pageLengths, trustsTotal: true };
+  const listing = { ...ofEntity, isOrdered, growsOnly: entity.growsOnly };
   const full = (storedRows: number): Pagination => styleOf(pagination).walk({ ...listing, storedRows });
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);

@@ -51,6 +51,7 @@ function buildEntity(
     fullEveryMs: buildDuration(file.fullEvery, defaultFullEveryMs, [...at, 'fullEvery'], note),
     freshWithinMs: buildDuration(file.freshWithin, freshWithinMs, [...at, 'freshWithin'], note),
     onSchemaChange: file.onSchemaChange ?? onSchemaChange,
+    ...(file.totals === undefined ? {} : { trustsTotal: file.totals === 'trust' }),
   };
 }
 

@@ -182,6 +182,7 @@ function describeEntity(entity: EntitySettings): object {
     fullEvery: formatDuration(entity.fullEveryMs),
     ...describeFreshness(entity.freshWithinMs),
     onSchemaChange: entity.onSchemaChange,
+    ...(entity.trustsTotal === undefined ? {} : { totals: entity.trustsTotal ? 'trust' : 'ignore' }),
   };
 }
 

@@ -143,6 +143,7 @@ const entity = strictObject({
   fullEvery: duration.optional(),
   freshWithin: duration.optional(),
   onSchemaChange: onSchemaChange.optional(),
+  totals: z.enum(['trust', 'ignore']).optional().meta({ description: 'ignore: the API counts wrongly' }),
 });
 
 const downloads = strictObject({

@@ -168,6 +168,8 @@ export interface EntitySettings {
   readonly freshWithinMs: number | null;
   /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
   readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
+  /** False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says. */
+  readonly trustsTotal?: boolean;
 }
 
 /** A target of `publish`. */

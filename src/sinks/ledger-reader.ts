@@ -5,7 +5,7 @@ import type { SinkCopies, UnfinishedCopy } from './copies.ts';
 import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
 import type { WalkFailure, WalkMode } from './partition.ts';
-import type { RunKind, RunOutcome, RunReport } from './run-report.ts';
+import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
 import type { Holder, Pause } from './lease.ts';
 
 /** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its own. */
@@ -120,6 +120,8 @@ export interface ConnectorOverview {
   readonly freshness: readonly EntityFreshness[];
   /** Of `lastEnded`; entities of which nothing is missing are left out. */
   readonly missing: readonly EntityMissing[];
+  /** Of `lastEnded`: listings that ended with a doubt; entities without such listings are left out. */
+  readonly unproven: readonly Pick<UnprovenListings, 'entity' | 'listings'>[];
 }
 
 /** Rows that seemed to be gone in a run, and are kept. */
@@ -153,6 +155,8 @@ export interface EntityStatus {
   readonly partitions: number;
   readonly due: number;
   readonly quarantined: number;
+  /** Listings that ended with a doubt when they were read last; null where there are none. */
+  readonly unproven: Omit<UnprovenListings, 'entity'> | null;
   /** When a listing of the entity was last read to its end, in full or for changes only. */
   readonly lastSealedAt: Instant | null;
   /** Since when all of it has been read completely, each listing in full and without a doubt; null: it never was. */

@@ -2,7 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { PageCounts, Params } from '../core/records.ts';
-import type { ProofKind } from './partition.ts';
+import type { Doubt, ProofKind } from './partition.ts';
 
 export interface LeftWork {
   readonly entity: EntityName;
@@ -44,6 +44,8 @@ export interface RunReport {
   readonly left: readonly LeftWork[];
   /** How later runs ask for what is `toConfirm`; absent where nothing is. */
   readonly confirmation?: Confirmation;
+  /** At the end of the run, whichever run has read them. */
+  readonly unproven: readonly UnprovenListings[];
   /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */
   readonly files: readonly FileReport[];
 }
@@ -52,6 +54,17 @@ export interface Confirmation {
   /** Calls that a run without limits spends on it at most. */
   readonly callsPerRun: number;
   readonly requestsPerSecond: number;
+}
+
+/** Listings of an entity whose last walk ended with a doubt. */
+export interface UnprovenListings {
+  readonly entity: EntityName;
+  readonly listings: number;
+  /** One of them: what is said of it was found in the most runs. */
+  readonly params: Params;
+  readonly doubt: Doubt;
+  /** So many chains of runs in a row have found the same. */
+  readonly runs: number;
 }
 
 export interface FileReport {
@@ -72,7 +85,7 @@ export interface EntityReport {
   /** Walks read to their end, by the kind of their proof. */
   readonly proofs: Readonly<Record<ProofKind, number>>;
   readonly setAside: number;
-  /** Of the sealed walks, those without proof of a known order. */
+  /** Of the sealed walks without a doubt, those without proof of a known order. */
   readonly unordered: number;
   /** Fields kept in `_extra` because they have no column or do not fit it. */
   readonly extraFields: number;
@@ -82,6 +95,8 @@ export interface EntityReport {
   readonly foreign: number;
   /** Records of which only a part came and whose rows stay as they were stored; counted among the unchanged ones and duplicates. */
   readonly partial: number;
+  /** False: a listing of the entity, or of what leads to it, ended with a doubt, so that records may be missing. */
+  readonly isProven: boolean;
   /** Sealed walks that read from a watermark instead of from the start. */
   readonly incremental: number;
   /** Rows tombstoned by this run, those below vanished parents included. */

@@ -20,7 +20,7 @@ import type {
 } from './partition.ts';
 import type { Repair } from './repair.ts';
 import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
-import type { LeftWork, RunKind, RunReport } from './run-report.ts';
+import type { LeftWork, RunKind, RunReport, UnprovenListings } from './run-report.ts';
 import type { StoredKeys } from './stored-keys.ts';
 
 /**
@@ -57,6 +57,8 @@ export interface Sink extends AsyncDisposable {
   findLeftovers(lease: Lease): Promise<number>;
   /** What is due and was not read, by entity: what a run that ends early leaves. */
   left(lease: Lease): Promise<readonly LeftWork[]>;
+  /** Listings of the connector that ended with a doubt when they were read last, by entity; of a backfill's window those of the window. */
+  unproven(lease: Lease): Promise<readonly UnprovenListings[]>;
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
   lostRows(lease: Lease): Promise<readonly LostRows[]>;
   readonly deletes: Deletes;

@@ -6,6 +6,7 @@ import { SyncError } from '../core/errors.ts';
 import type { FileFailure } from './files.ts';
 import {
   proofKinds,
+  type Doubt,
   type Position,
   type StoredDoubt,
   type StoredProof,
@@ -48,6 +49,7 @@ const nothingDeleted = {
   withdrawn: 0,
   withheldBecause: null,
   withholding: null,
+  isProven: true,
 };
 
 export function parseFailure(text: string): WalkFailure {
@@ -89,6 +91,12 @@ export function parseProof(text: string): StoredProof {
 
 export function parseDoubt(text: string): StoredDoubt {
   return check(doubt, text, 'why a walk proved nothing');
+}
+
+/** A doubt as a report has it. */
+export function parseUnproven(text: string): { readonly doubt: Doubt; readonly runs: number } {
+  const { runs: inRow, ...found } = parseDoubt(text);
+  return { doubt: found, runs: inRow };
 }
 
 export function parseDifferences(text: string): readonly number[] {
@@ -136,6 +144,7 @@ const pageLength = z.object({ size: z.number(), records: z.number() });
 const proof = z.object({
   kind: z.enum(proofKinds),
   isOrdered: z.boolean(),
+  isCounted: z.literal(true).exactOptional(),
   clockDifferences: z.array(z.number()).exactOptional(),
   lastPage: pageLength.exactOptional(),
   doubt: doubt.exactOptional(),
@@ -173,6 +182,7 @@ const report = z.looseObject({
     .default(null),
   resumeAt: z.string().nullable().default(null),
   left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })).default([]),
+  unproven: z.array(z.looseObject({ entity: z.string(), listings: z.number() })).default([]),
   files: z.array(z.looseObject({ entity: z.string() })).default([]),
 });
 const failure = z.object({

@@ -21,6 +21,7 @@ function levelOf(event: RunEvent): Level {
     case 'run-finished':
       return levelByOutcome(event.outcome);
     case 'walk-set-aside':
+    case 'listings-unproven':
     case 'walk-restarted':
     case 'call-retried':
     case 'throttled':

@@ -22,6 +22,8 @@ export interface SampledConnector {
     readonly withheld: number;
     readonly pending: number;
   }[];
+  /** As that run found them; entities without such listings are left out. */
+  readonly unproven: readonly { readonly entity: EntityName; readonly listings: number }[];
 }
 
 /** How single connectors stand at a scrape. */
@@ -53,13 +55,17 @@ export function openSampleSeries() {
       'pending_deletes',
       'Rows that were missing in the last run and are not confirmed as deleted yet. Absent where there are none.',
     ),
+    unproven: gauge(
+      'unproven_listings',
+      'Listings that may have records which they did not show when they were read last: the API counts more. Absent where there are none.',
+    ),
   };
 }
 
 /** `states`: those of the sample, and what this process alone knows. */
 export function showConnector(
   series: ReturnType<typeof openSampleSeries>,
-  { name: connector, freshness, missing }: SampledConnector,
+  { name: connector, freshness, missing, unproven }: SampledConnector,
   states: ReadonlySet<SampledState>,
   nowMs: number,
 ): void {
@@ -77,5 +83,8 @@ export function showConnector(
     const labels = labelText({ connector, entity });
     if (withheld > 0) series.withheld.set(labels, withheld);
     if (pending > 0) series.pending.set(labels, pending);
+  }
+  for (const { entity, listings } of unproven) {
+    series.unproven.set(labelText({ connector, entity }), listings);
   }
 }

@@ -130,6 +130,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'sweep-started':
         case 'record-confirmed':
         case 'deletes-withheld':
+        case 'listings-unproven':
         case 'walk-started':
         case 'walk-restarted':
         case 'walk-sealed':

@@ -67,13 +67,14 @@ export function sampleGauges(
   const clear = (): void => {
     for (const gauge of Object.values(gauges)) gauge.reset();
     // A reset gauge without labels is 0, which would be a statement.
-    for (const gauge of [gauges.redisUp, gauges.withheld, gauges.pending]) gauge.remove();
+    for (const gauge of [gauges.redisUp, gauges.withheld, gauges.pending, gauges.unproven]) gauge.remove();
     for (const one of Object.values(series)) one.clear();
   };
   const show = ({ connectors, depth, isRedisUp }: MetricSample): void => {
     const nowMs = options.clock.now();
     const counts = new Map<string, number>(['all', 'ok', 'running', ...troubles].map((state) => [state, 0]));
     const rows = { withheld: 0, pending: 0 };
+    let unproven = 0;
     const count = (state: string): void => void counts.set(state, (counts.get(state) ?? 0) + 1);
     for (const connector of connectors) {
       const states = withFailure(connector, runs.failedAtMs(connector.name));
@@ -85,12 +86,14 @@ export function sampleGauges(
         rows.withheld += withheld;
         rows.pending += waiting;
       }
+      for (const { listings } of connector.unproven) unproven += listings;
       const isInNeed = needAttention.some((state) => states.has(state));
       if (isInNeed || options.connectorSeries === 'all') showConnector(series, connector, states, nowMs);
     }
     for (const [state, number] of counts) gauges.connectors.set({ state }, number);
     gauges.withheld.set(rows.withheld);
     gauges.pending.set(rows.pending);
+    gauges.unproven.set(unproven);
     for (const { sink, endsInMs, ...jobs } of depth) {
       for (const state of queueStates) gauges.queue.set({ sink, state }, jobs[state]);
       gauges.backlog.set({ sink }, endsInMs / 1000);
@@ -155,6 +158,11 @@ function openSampleGauges(registry: Registry) {
       'worker_pending_deletes',
       [],
       'Rows of all connectors that were missing in their last run and are not confirmed as deleted yet.',
+    ),
+    unproven: gauge(
+      'worker_unproven_listings',
+      [],
+      'Listings of all connectors that may have records which they did not show in their last run.',
     ),
     queue: gauge(
       'queue_jobs',

@@ -6,6 +6,7 @@ import { completeReads } from './sink/complete-reads.ts';
 import { continuing } from './sink/continuing.ts';
 import { copying } from './sink/copying.ts';
 import { deleting } from './sink/deleting.ts';
+import { doubting } from './sink/doubting.ts';
 import { drifting } from './sink/drifting.ts';
 import { finishing } from './sink/finishing.ts';
 import { files } from './sink/files.ts';
@@ -48,6 +49,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('files', () => files(kind));
     describe('finishing', () => finishing(kind));
     describe('complete reads', () => completeReads(kind));
+    describe('doubts', () => doubting(kind));
     describe('operating', () => operating(kind));
     describe('copying', () => copying(kind));
   });

@@ -202,6 +202,7 @@ describe('a service that asks for a long pause', () => {
         wrapSink: (sink) => ({
           id: sink.id,
           history: sink.history,
+          unproven: (lease) => sink.unproven(lease),
           isInPlace: () => sink.isInPlace(),
           acquire: (identity) => sink.acquire(identity),
           startRun: (lease, plan) => sink.startRun(lease, plan),

@@ -16,6 +16,7 @@ const known = (entity: string, rows: number, partitions: number): EntityStatus =
   partitions,
   due: 0,
   quarantined: 0,
+  unproven: null,
   lastSealedAt: at,
   lastCompleteReadAt: at,
   files: null,
@@ -53,7 +54,15 @@ function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
   };
   const times = { startedAt: at, finishedAt: at };
   const counters = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
-  const rest = { failures: [], failuresOmitted: 0, error: null, resumeAt: null, left: [], files: [] };
+  const rest = {
+    failures: [],
+    failuresOmitted: 0,
+    error: null,
+    resumeAt: null,
+    left: [],
+    unproven: [],
+    files: [],
+  };
   const base = { run, kind: 'sync' as const, connector: 'c' as ConnectorName, continues: null, ...times };
   return {
     ...base,

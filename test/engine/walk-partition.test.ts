@@ -34,6 +34,7 @@ async function walkMembers(
     walkClosed: () => undefined,
   };
   const context: WalkContext = {
+    trustsTotal: true,
     run: {
       id: 'r' as RunId,
       source: {
@@ -153,7 +154,7 @@ describe('a walk that reads only what changed', () => {
       offset: 0,
       since_last_changed: '2026-03-31T23:59:30+00:00',
     });
-    expect(end).toEqual({ kind: 'sealed', proof: { kind: 'keyset', isOrdered: true } });
+    expect(end).toMatchObject({ kind: 'sealed', seal: { proof: { kind: 'keyset', isOrdered: true } } });
     expect(stored.at(-1)?.seal).toEqual({
       proof: { kind: 'keyset', isOrdered: true },
       watermark: '2026-04-02T00:00:00.000Z',

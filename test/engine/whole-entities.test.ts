@@ -32,9 +32,12 @@ function wholeWithout(leftOut: readonly string[], chosen: ChosenEntities = allEn
     withdrawn: 0,
     withheldBecause: null,
     withholding: null,
+    isProven: true,
     isWhole: !leftOut.includes(entity),
   }));
-  return wholeEntities(mailing, chosen, reports).flatMap(({ entity, isWhole }) => (isWhole ? [entity] : []));
+  return wholeEntities(mailing, chosen, reports, new Set()).flatMap(({ entity, isWhole }) =>
+    isWhole ? [entity] : [],
+  );
 }
 
 describe('an entity is whole', () => {

@@ -56,6 +56,7 @@ export function stopAtStep(stopAt: number): {
       requestCancel: (run, at) => sink.requestCancel(run, at),
       findLeftovers: (lease) => around('findLeftovers', () => sink.findLeftovers(lease)),
       left: (lease) => around('left', () => sink.left(lease)),
+      unproven: (lease) => sink.unproven(lease),
       lostRows: (lease) => sink.lostRows(lease),
       deletes: stoppableDeletes(sink.deletes, around),
       stored: sink.stored,

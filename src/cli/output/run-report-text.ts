@@ -6,6 +6,7 @@ import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from './json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
+import { unprovenLines } from './unproven-text.ts';
 import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 const shownFailures = 10;
@@ -52,6 +53,7 @@ export function runReportText(
       ? []
       : wrapped(`${indent}! ${pauseOf(report)} ${report.resumeAt}; run it again then`, width)),
     ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
+    ...unprovenLines(report.unproven).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
   ];
@@ -101,14 +103,14 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     listings === 0 ? '' : count(listings),
     isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
-    isQuiet ? 'nothing new to read' : hasListings ? notes(entity) : notesOfElements(entity, report),
+    isQuiet ? 'nothing new to read' : hasListings ? notes(entity, report) : notesOfElements(entity, report),
   ];
 }
 
 /** The gravest of what is known of an entity's listings. */
 function completeness(entity: EntityReport, report: RunReport): string {
   if (isUnfinished(entity, report)) return 'not yet';
-  if (entity.unordered > 0) return 'not proven';
+  if (!entity.isProven || entity.unordered > 0) return 'not proven';
   return entity.incremental > 0 ? 'changes only' : 'yes';
 }
 
@@ -140,11 +142,13 @@ function numbers(
   return [fetched, inserted, updated, unchanged, duplicate, deleted, pages].map(count);
 }
 
-function notes({ counts, ...entity }: EntityReport): string {
+function notes({ counts, ...entity }: EntityReport, { unproven }: RunReport): string {
+  const found = unproven.find((one) => one.entity === entity.entity)?.listings ?? 0;
   const { extraFields } = entity;
   const facts: readonly (readonly [number, string])[] = [
     [entity.setAside, 'failed'],
     [entity.withdrawn, 'missed an existing record, to be read again'],
+    [found, 'not proven'],
     [entity.unordered, 'without a stable order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
@@ -175,11 +179,12 @@ function isListed({ proofs, pages, setAside }: EntityReport): boolean {
 }
 
 /** The entity whose records they were taken out of stands before them. */
-function notesOfElements(entity: EntityReport, { entities }: RunReport): string {
+function notesOfElements(entity: EntityReport, report: RunReport): string {
+  const { entities } = report;
   const source = entities.slice(0, entities.indexOf(entity)).findLast(isListed);
   return entity.counts.fetched === 0 || source === undefined
-    ? notes(entity)
-    : [`taken out of ${source.entity}`, notes(entity)].filter(Boolean).join(', ');
+    ? notes(entity, report)
+    : [`taken out of ${source.entity}`, notes(entity, report)].filter(Boolean).join(', ');
 }
 
 function fileLines({ files }: RunReport): readonly string[] {

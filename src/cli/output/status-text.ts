@@ -7,6 +7,7 @@ import { toTheMinute } from './about-time.ts';
 import { jsonText } from './json-text.ts';
 import { toConfirmLines, withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
+import { unprovenLines } from './unproven-text.ts';
 import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
@@ -54,6 +55,9 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
+    ...unprovenLines(
+      status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
+    ).flatMap((line) => wrapped(`  ${line}`, width)),
     ...damageLines(shown, program),
     ...filesText(shown, status),
     ...missingText(shown, status, program),

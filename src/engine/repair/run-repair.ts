@@ -59,6 +59,7 @@ export async function runRepair(
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: null,
     left: [],
+    unproven: [],
     files: [],
   });
   try {

@@ -1,6 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { EntityStatus } from '../ledger-reader.ts';
+import type { UnprovenListings } from '../run-report.ts';
 
 /** What is stored of an entity, and of how its listings were read. */
 export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
@@ -16,6 +17,13 @@ export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
   readonly asOf: Instant | null;
 }
 
+/** What an entity's status says of listings that ended with a doubt. */
+export function toUnproven(found: UnprovenListings | undefined): EntityStatus['unproven'] {
+  if (found === undefined) return null;
+  const { listings, params, doubt, runs } = found;
+  return { listings, params, doubt, runs };
+}
+
 /** What `status` shows of all entities of a connector. */
 export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.entity, one]));
@@ -28,6 +36,7 @@ export function entityStatuses(facts: readonly EntityFacts[]): readonly EntitySt
       partitions,
       due,
       quarantined,
+      unproven,
       lastSealedAt,
       files,
     }): EntityStatus => ({
@@ -38,6 +47,7 @@ export function entityStatuses(facts: readonly EntityFacts[]): readonly EntitySt
       partitions,
       due,
       quarantined,
+      unproven,
       lastSealedAt,
       lastCompleteReadAt: lastCompleteRead(entity, byName),
       files,

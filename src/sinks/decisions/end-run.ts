@@ -26,19 +26,26 @@ export function isDoubted({ error }: Pick<RunReport, 'error'>): boolean {
 
 /** A full run has met every row of the entity, so that adopted ones are those of the new address. */
 export function agreesWithStored(
-  { isWhole, withheld, pending }: Pick<EntityReport, 'isWhole' | 'withheld' | 'pending'>,
+  {
+    isWhole,
+    isProven,
+    withheld,
+    pending,
+  }: Pick<EntityReport, 'isWhole' | 'isProven' | 'withheld' | 'pending'>,
   isFull: boolean,
 ): boolean {
-  return isFull && isWhole && withheld + pending === 0;
+  return isFull && isWhole && isProven && withheld + pending === 0;
 }
 
-/** The entities that were read whole, and whose walks they come from: an exploded table stands behind its entity in `tables`, the plan's order. */
+/** The entities that were read whole without a doubt, and whose walks they come from: an exploded table stands behind its entity in `tables`, the plan's order. */
 export function readWhole(
   { entities }: Pick<RunReport, 'entities'>,
   tables: Iterable<EntityName>,
   walkedEntities: ReadonlySet<EntityName>,
 ): readonly { readonly entity: EntityName; readonly walked: EntityName }[] {
-  const whole = new Set(entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
+  const whole = new Set(
+    entities.filter(({ isWhole, isProven }) => isWhole && isProven).map(({ entity }) => entity),
+  );
   let walked: EntityName | null = null;
   return [...tables].flatMap((entity) => {
     walked = walkedEntities.has(entity) || walked === null ? entity : walked;

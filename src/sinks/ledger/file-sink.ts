@@ -19,6 +19,7 @@ import { openDatabase, storedId, type DatabaseOptions } from './open-database.ts
 import { findLeftovers } from './partitions/find-partition.ts';
 import { boundScope, type ReadyPartition } from './partitions/read-partitions.ts';
 import type { RecordCopies, RecordStore } from './record-store.ts';
+import { readUnproven } from './read-unproven.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
@@ -136,6 +137,12 @@ function fileSink(id: string, ledger: Ledger): Sink {
         const scope = boundScope({ connector, window: run.window, entities: [...run.entities] });
         return ledger.partitions.left.all(scope);
       }),
+    unproven: async (lease) => {
+      const { connector, run } = checked(lease);
+      if (run === null) return [];
+      const found = readUnproven(ledger.db, connector, run.window);
+      return found.map(({ connector: _connector, ...one }) => one);
+    },
     lostRows: async (lease) =>
       reading(() =>
         [...(checked(lease).run?.tables ?? [])]

@@ -1,10 +1,11 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { entityStatuses, type EntityFacts } from '../decisions/complete-reads.ts';
+import { entityStatuses, toUnproven, type EntityFacts } from '../decisions/complete-reads.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/note-downloads.ts';
 import { parseHolder, parseNames } from '../stored-json.ts';
 import { standing } from '../decisions/standing.ts';
+import { readUnproven } from './read-unproven.ts';
 import { asOfSql, has, readRuns } from './read-runs.ts';
 
 /** With so many, a pass over all partitions is faster than the index is for those of one. */
@@ -27,11 +28,14 @@ export function readConnectors(
   const one = isOne ? first.connector : null;
   const files = new Map(readFileStatus(db, one).map((found) => [entityKey(found), found]));
   const entities = new Map<ConnectorName, EntityFacts[]>(asked.map(({ connector }) => [connector, []]));
+  const unproven = new Map(readUnproven(db, one).map((found) => [entityKey(found), found]));
   for (const { connector, parents, ...row } of readEntities(db, one)) {
+    const key = entityKey({ connector, entity: row.entity });
     entities.get(connector)?.push({
       ...row,
       parents: parseNames(parents ?? '[]') as EntityName[],
-      files: filesOf(files.get(entityKey({ connector, entity: row.entity }))),
+      files: filesOf(files.get(key)),
+      unproven: toUnproven(unproven.get(key)),
     });
   }
   return asked.map(({ holder, ...row }): ConnectorStatus => ({
@@ -46,7 +50,7 @@ interface ConnectorRow extends Pick<ConnectorStatus, 'connector' | 'definition' 
   readonly holder: string;
 }
 
-interface EntityRow extends Omit<EntityFacts, 'files' | 'parents'> {
+interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'> {
   readonly connector: ConnectorName;
   readonly parents: string | null;
 }

@@ -28,6 +28,7 @@ export function readOverview(db: Database.Database): readonly ConnectorOverview[
     ),
   );
   const missing = grouped(db.prepare<[], EntityMissing & Of>(missingSql(db)));
+  const unproven = grouped(db.prepare<[], ConnectorOverview['unproven'][number] & Of>(unprovenSql(db)));
   return [...new Set([...identities.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
     connector,
     identity: identities.get(connector) ?? null,
@@ -36,6 +37,7 @@ export function readOverview(db: Database.Database): readonly ConnectorOverview[
     lastEnded: lastEnded.get(connector) ?? null,
     freshness: freshness.get(connector) ?? [],
     missing: missing.get(connector) ?? [],
+    unproven: unproven.get(connector) ?? [],
   }));
 }
 
@@ -58,6 +60,15 @@ function missingSql(db: Database.Database): string {
         AND (run.report GLOB '*"withheld":[1-9]*' OR run.report GLOB '*"pending":[1-9]*'),
       json_each(run.report, '$.entities') AS reported
     WHERE ${rows('withheld')} + ${rows('pending')} > 0`;
+}
+
+function unprovenSql(db: Database.Database): string {
+  return `SELECT known.connector AS connector, json_extract(listed.value, '$.entity') AS entity,
+      json_extract(listed.value, '$.listings') AS listings
+    FROM _sync_connectors AS known
+      JOIN _sync_runs AS run ON run.number = (${newestNumberSql(db, 'known.connector', 'AND report IS NOT NULL')})
+        AND run.report LIKE '%"unproven":[{%',
+      json_each(run.report, '$.unproven') AS listed`;
 }
 
 function grouped<Row extends Of & { readonly entity: EntityName }>(

@@ -9,6 +9,7 @@ import { openPostgresSource } from './copies/copy-out.ts';
 import { postgresDeletes } from './deletes/postgres-deletes.ts';
 import { postgresFiles } from './downloads/postgres-files.ts';
 import { ledgerReader } from './history/history.ts';
+import { readUnproven } from './history/read-unproven.ts';
 import { acquireConnector, noRun } from './lease/acquire.ts';
 import { noteCopiedTo } from './lease/connectors.ts';
 import { openLeases, type Leases } from './lease/leases.ts';
@@ -83,6 +84,14 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
     finish: async (lease, run, report) => await finishRun(ledger, heldOf(lease), run, report),
     findLeftovers: async (lease) => await findLeftovers(ledger, heldOf(lease)),
     left: async (lease) => await left(ledger, heldOf(lease)),
+    unproven: async (lease) => {
+      const held = heldOf(lease);
+      const found = await readFenced(ledger, held, async (tx) => {
+        const { connector, run } = held;
+        return run === null ? [] : await readUnproven(tx, at, { only: [connector], window: run.window });
+      });
+      return found.map(({ connector: _connector, ...one }) => one);
+    },
     // Rows and ledger are one: what the server has lost of one it has lost of the other.
     lostRows: async (lease) => await readFenced(ledger, heldOf(lease), async () => []),
     pause: async (connector, pause) =>

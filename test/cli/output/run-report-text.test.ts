@@ -236,6 +236,7 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     error: null,
     resumeAt: null,
     left: [],
+    unproven: [],
     files: [],
   };
 }

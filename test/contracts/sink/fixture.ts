@@ -346,6 +346,7 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
     error: null,
     resumeAt: null,
     left: [],
+    unproven: [],
     files: [],
     ...change,
   };

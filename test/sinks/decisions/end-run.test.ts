@@ -8,7 +8,8 @@ const [lists, members, tags] = ['lists', 'members', 'members_tags'].map((name) =
   EntityName,
   EntityName,
 ];
-const report = (entity: EntityName, isWhole: boolean) => ({ entity, isWhole }) as EntityReport;
+const report = (entity: EntityName, isWhole: boolean) =>
+  ({ entity, isWhole, isProven: true }) as EntityReport;
 
 it('names the walks of each entity that was read completely', () => {
   const entities = [report(lists, false), report(members, true), report(tags, true)];
@@ -19,7 +20,7 @@ it('names the walks of each entity that was read completely', () => {
 });
 
 it('takes adopted rows for those of the new address once a full run misses none', () => {
-  const whole = { isWhole: true, withheld: 0, pending: 0 };
+  const whole = { isWhole: true, isProven: true, withheld: 0, pending: 0 };
   expect(agreesWithStored(whole, true)).toBe(true);
   expect(agreesWithStored(whole, false)).toBe(false);
   expect(agreesWithStored({ ...whole, pending: 1 }, true)).toBe(false);

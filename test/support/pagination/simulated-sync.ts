@@ -140,6 +140,7 @@ export function simulatedSync(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
     const context: WalkContext = {
+      trustsTotal: true,
       run: {
         id: 'run' as RunId,
         source,

@@ -69,6 +69,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     order: null,
     whole: [],
     growsOnly: false,
+    trustsTotal: true,
     incremental: null,
     deletes: 'sweep',
     unlisted: [],

@@ -1,9 +1,10 @@
 import type { ConnectorName } from '../../../core/names.ts';
-import { entityStatuses, type EntityFacts } from '../../decisions/complete-reads.ts';
+import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/complete-reads.ts';
 import { parseHolder, parseReport } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { ConnectorStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
 import type { Tx, Values } from '../session.ts';
+import { readUnproven } from './read-unproven.ts';
 
 /** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
 export async function readConnectors(
@@ -19,10 +20,17 @@ export async function readConnectors(
     named,
   );
   const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
+  const unproven = new Map(
+    (await readUnproven(tx, at, { only })).map((found) => [`${found.connector}/${found.entity}`, found]),
+  );
   for (const row of await tx.rows<EntityRow>(entityStatusSql(at, which), named)) {
     const { stored, bytes, wanted, failed } = row;
     const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
-    entities.get(row.connector)?.push({ ...row, files });
+    entities.get(row.connector)?.push({
+      ...row,
+      files,
+      unproven: toUnproven(unproven.get(`${row.connector}/${row.entity}`)),
+    });
   }
   const lastRuns = new Map(
     (await tx.rows<LastRun>(lastRunsSql(at, which), named)).map((run) => [run.connector, run]),
@@ -58,7 +66,7 @@ function lastRunsSql(at: string, which: (column: string) => string): string {
     WHERE ${which('known.connector')}`;
 }
 
-interface EntityRow extends Omit<EntityFacts, 'files'>, FileStatus {
+interface EntityRow extends Omit<EntityFacts, 'files' | 'unproven'>, FileStatus {
   readonly connector: ConnectorName;
   readonly hasFiles: boolean;
 }

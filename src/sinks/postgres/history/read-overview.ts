@@ -1,6 +1,7 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import { parseReport } from '../../stored-json.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
+import type { RunReport } from '../../run-report.ts';
 import type { Tx } from '../session.ts';
 import { readPauses } from './read-runs.ts';
 
@@ -28,7 +29,14 @@ export async function readOverview(tx: Tx, at: string): Promise<readonly Connect
       `SELECT connector, entity, as_of FROM ${at}_sync_tables ORDER BY connector, entity`,
     ),
   );
-  const missing = await readMissing(tx, at);
+  const missing = await readReports(tx, at, `run.report ~ '"(withheld|pending)":[1-9]'`, ({ entities }) =>
+    entities
+      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
+      .filter(({ withheld, pending }) => withheld + pending > 0),
+  );
+  const unproven = await readReports(tx, at, `run.report LIKE '%"unproven":[{%'`, (report) =>
+    report.unproven.map(({ entity, listings }) => ({ entity, listings })),
+  );
   return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
     connector,
     identity: identityOf.get(connector)?.identity ?? null,
@@ -37,6 +45,7 @@ export async function readOverview(tx: Tx, at: string): Promise<readonly Connect
     lastEnded: ended.get(connector) ?? null,
     freshness: freshness.get(connector) ?? [],
     missing: missing.get(connector) ?? [],
+    unproven: unproven.get(connector) ?? [],
   }));
 }
 
@@ -59,23 +68,17 @@ function newestRunsSql(at: string, columns: string, which: string): string {
     ORDER BY number DESC LIMIT 1)`;
 }
 
-/** Most reports have nothing missing: their text says so before it is taken apart. */
-async function readMissing(
+/** What the newest reports say of such: most have nothing of it, and their text says so before it is taken apart. */
+async function readReports<Said>(
   tx: Tx,
   at: string,
-): Promise<ReadonlyMap<ConnectorName, readonly EntityMissing[]>> {
+  which: string,
+  read: (report: RunReport) => readonly Said[],
+): Promise<ReadonlyMap<ConnectorName, readonly Said[]>> {
   const reports = await tx.rows<Of & { readonly report: string }>(
-    `${newestRunsSql(at, 'run.connector, run.report', 'AND one.report IS NOT NULL')}
-     WHERE run.report ~ '"(withheld|pending)":[1-9]'`,
+    `${newestRunsSql(at, 'run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
   );
-  return new Map(
-    reports.map(({ connector, report }) => [
-      connector,
-      parseReport(report)
-        .entities.map(({ entity, withheld, pending }) => ({ entity, withheld, pending }))
-        .filter(({ withheld, pending }) => withheld + pending > 0),
-    ]),
-  );
+  return new Map(reports.map(({ connector, report }) => [connector, read(parseReport(report))]));
 }
 
 function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {

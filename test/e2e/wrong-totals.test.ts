@@ -1,0 +1,97 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { HostileCall } from '../support/hostile/exchange.ts';
+import { success } from '../support/hostile/replies.ts';
+import { startHostileServer } from '../support/hostile-server.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { it } from '../support/it.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { sampleSinks } from '../support/sample-sinks.ts';
+import { chosenEntities, syncOnce } from '../support/sync-once.ts';
+
+const mailing = builtInDefinition('email-marketing');
+
+/** A service that has so many lists and counts `total` of them; it answers with at most a thousand. */
+function counting(total: number, rows: number) {
+  const lists = Array.from({ length: rows }, (_, index): JsonObject => ({ id: `l${index}`, name: 'One' }));
+  return startHostileServer({
+    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
+    respond: ({ params }: HostileCall) => {
+      const { offset, count } = params as { readonly offset: number; readonly count: number };
+      const page = lists.slice(offset, offset + Math.min(count, 1_000));
+      return success(page, { links: [], total_items: total });
+    },
+  });
+}
+
+describe('a service that counts more records than it shows', () => {
+  it.for([
+    [8, 3],
+    [2_000, 1_000],
+    [37, 7],
+  ] as const)(
+    'gives a run that is not complete, with both numbers: %i counted, %i shown',
+    async ([total, rows], { folder }) => {
+      await using server = await counting(total, rows);
+      const report = await syncOnce({
+        baseUrl: server.baseUrl,
+        definition: mailing,
+        connectorId: 'c1',
+        sink: sampleSinks.sqlite.options(folder),
+        entities: chosenEntities(mailing, ['lists']),
+        clock: instantClock(),
+      });
+      expect(report).toMatchObject({
+        outcome: 'ok',
+        left: [],
+        unproven: [{ entity: 'lists', listings: 1, doubt: { kind: 'total', total, shown: rows }, runs: 1 }],
+        entities: [{ entity: 'lists', isProven: false, unordered: 0, counts: { inserted: rows } }],
+      });
+    },
+  );
+
+  it('is told in every run, in status and to programs until the settings say to ignore its totals', async ({
+    folder,
+  }) => {
+    await using server = await counting(8, 3);
+    const write = async (entities: string): Promise<void> =>
+      await writeFile(
+        join(folder, 'sync.yaml'),
+        `api: { baseUrl: "${server.baseUrl}", clientId: local, clientSecret: secret-of-a-test }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+connectors:
+  news: { definition: email-marketing, id: c1, sink: main, include: [lists, tags], entities: { ${entities} } }
+`,
+      );
+    const cli = async (...args: readonly string[]): Promise<CliResult> =>
+      await callCli([...args, '--config', join(folder, 'sync.yaml')], { cwd: folder });
+    await write('');
+    const note = '! lists: the API counts 8 records and showed 3';
+    const advice = '3 runs in a row: if its count is wrong, set "totals: ignore" for lists in the config';
+    for (const run of [1, 2, 3]) {
+      const { code, stdout } = await cli('sync');
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^ {2}lists .+ not proven +1 not proven/m);
+      expect(stdout, 'what is found through it').toMatch(/^ {2}tags .+ not proven$/m);
+      expect(stdout).toContain(note);
+      expect(stdout.includes(advice)).toBe(run === 3);
+    }
+    const status = await cli('status');
+    expect(status.stdout).toMatch(/^ {2}lists +3 .+ never *$/m);
+    expect(status.stdout).toContain(note);
+    expect(status.stdout).toContain(advice);
+    expect(jsonLines(await cli('sync', '--json')).at(-1)).toMatchObject({
+      report: { unproven: [{ entity: 'lists', listings: 1, doubt: { total: 8, shown: 3 }, runs: 4 }] },
+    });
+
+    await write('lists: { totals: ignore }');
+    const ignored = await cli('sync');
+    expect(ignored.stdout).toMatch(/^ {2}lists .+ yes/m);
+    expect(ignored.stdout).not.toContain('not proven');
+    const after = await cli('status');
+    expect(after.stdout).not.toMatch(/the API counts|never/);
+  });
+});
