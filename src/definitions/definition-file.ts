@@ -93,8 +93,9 @@ function makeSchema() {
         flagKeys: names.default([]),
         tokenKeys: names.min(1),
         lifetimeMs: z.int().min(1000).default(60_000),
+        totalKeys: names.default([]),
       }),
-      strictObject({ kind: z.literal('single') }),
+      strictObject({ kind: z.literal('single'), totalKeys: names.default([]) }),
     ],
     { error: 'expected kind: offset, pageToken or single' },
   );

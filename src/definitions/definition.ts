@@ -163,8 +163,9 @@ export type Pagination =
       readonly flagKeys: readonly string[];
       readonly tokenKeys: readonly string[];
       readonly lifetimeMs: number;
+      readonly totalKeys: readonly string[];
     }
-  | { readonly kind: 'single' };
+  | { readonly kind: 'single'; readonly totalKeys: readonly string[] };
 
 /**
  * `field`: the change value, a dotted path in the record; into an exploded array, the highest of its elements

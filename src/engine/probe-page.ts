@@ -36,7 +36,10 @@ export async function probePage(
 }
 
 function firstRequest(entity: Entity, variant: Params): ListRequest {
-  const pagination = paginationOf(entity, fromTheStart, new Map());
+  const pagination = paginationOf(entity, fromTheStart, {
+    pageLengths: new Map(),
+    trustsTotal: entity.trustsTotal,
+  });
   return {
     entity: entity.name,
     params: {

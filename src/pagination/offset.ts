@@ -1,9 +1,9 @@
-import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { pageMark, shortMark } from './pagination.ts';
 import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from './offset-position.ts';
 import { numberedPagination } from './numbered.ts';
+import { readTotal } from './read-total.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
@@ -176,12 +176,6 @@ function askAgain(position: OffsetPosition, page: PageSeen): OffsetPosition | nu
 /** The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total could be older than its rows. */
 function isAllOf({ offset, size, total }: OffsetPosition, { marks }: PageSeen): boolean {
   return marks.length < size && offset + marks.length === total;
-}
-
-function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
-  if (!isJsonObject(metadata)) return null;
-  const value = keys.map((key) => memberOf(metadata, key)).find((one) => one !== undefined);
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 /** True when the page shows nothing but the end of what was read, in the same order. */

@@ -2,10 +2,13 @@ import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { readTotal } from './read-total.ts';
 import {
+  doubtOf,
   pageMark,
   shortMark,
   type Advance,
+  type Listing,
   type NextPage,
   type PageAnswer,
   type PageSeen,
@@ -31,6 +34,8 @@ const positionSchema = z.object({
   milestone: z.string(),
   /** The records of that page: fresh tokens may lead in a circle too. */
   milestonePage: z.string().default(''),
+  /** Records so far; null in positions of earlier versions, whose walks end without a doubt. */
+  shown: z.number().int().min(0).nullable().default(null),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -38,15 +43,18 @@ type TokenPosition = z.infer<typeof positionSchema>;
 export function pageTokenStyle(rules: TokenRules): PaginationStyle {
   return {
     restsOnOrder: false,
-    walk: () => pageTokenPagination(rules),
+    walk: (listing) => pageTokenPagination(rules, listing),
     readNext: (answer) => readNext(rules, answer),
-    readTotal: () => null,
+    readTotal: ({ metadata }) => readTotal(rules.totalKeys, metadata),
     calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }
 
 /** Walks by an opaque token. Only the response's own flag ends the walk: short and empty pages say nothing. */
-export function pageTokenPagination(rules: TokenRules): Pagination {
+export function pageTokenPagination(
+  rules: TokenRules,
+  { trustsTotal }: Pick<Listing, 'trustsTotal'>,
+): Pagination {
   return {
     begin: () => ({
       kind: 'pageToken',
@@ -57,6 +65,7 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
       pageMark: '',
       milestone: '',
       milestonePage: '',
+      shown: 0,
     }),
     request: (stored) => {
       const { token, size } = positionSchema.parse(stored);
@@ -65,7 +74,8 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
         ...(token === null ? {} : { [rules.tokenParam]: token }),
       };
     },
-    advance: (stored, page) => advance(positionSchema.parse(stored), page),
+    advance: (stored, { total, ...page }) =>
+      advance(positionSchema.parse(stored), trustsTotal && total !== undefined ? { ...page, total } : page),
     halve: (stored) => {
       const position = positionSchema.parse(stored);
       return position.size === null || position.size === 1
@@ -84,6 +94,7 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
 
 function advance(position: TokenPosition, page: PageSeen): Advance {
   const pages = position.pages + 1;
+  const shown = position.shown === null ? null : position.shown + page.marks.length;
   if (page.next === null) {
     return broken('BODY_INVALID', 'the response does not say whether another page follows');
   }
@@ -94,6 +105,7 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       kind: 'end',
       position: { ...position, pages, token: null },
       proof: { kind: 'token', isOrdered: true },
+      ...doubtOf(page.total, shown),
     };
   }
   if (token === null || token === '') {
@@ -122,6 +134,7 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
     isFurther: true,
     position: {
       ...position,
+      shown,
       token,
       tokenAtMs: page.nowMs,
       pages,

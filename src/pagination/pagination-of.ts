@@ -6,7 +6,15 @@ import { keysetPagination } from './keyset.ts';
 import { newestFirstPagination } from './newest-first.ts';
 import { offsetStyle } from './offset.ts';
 import { pageTokenStyle } from './page-token.ts';
-import { type Listing, type Pagination, type PaginationStyle, floorSecond, timeParam } from './pagination.ts';
+import { readTotal } from './read-total.ts';
+import {
+  doubtOf,
+  type Listing,
+  type Pagination,
+  type PaginationStyle,
+  floorSecond,
+  timeParam,
+} from './pagination.ts';
 
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 
@@ -18,7 +26,7 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
     case 'pageToken':
       return pageTokenStyle(pagination);
     case 'single':
-      return singleStyle;
+      return singleStyle(pagination);
   }
 }
 
@@ -81,21 +89,26 @@ function sincePagination(
 
 const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });
 
-/** Everything comes in one response: that response is the proof. */
-const singleStyle: PaginationStyle = {
-  restsOnOrder: false,
-  walk: () => ({
-    begin: () => ({ kind: 'single', pages: 0 }),
-    request: () => ({}),
-    advance: (position) => ({
-      kind: 'end',
-      position: { kind: 'single', pages: singlePosition.parse(position).pages + 1 },
-      proof: { kind: 'single', isOrdered: true },
+/** Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked for once more. */
+function singleStyle({ totalKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
+  return {
+    restsOnOrder: false,
+    walk: ({ trustsTotal }) => ({
+      begin: () => ({ kind: 'single', pages: 0 }),
+      request: () => ({}),
+      advance: (stored, { marks, total }) => {
+        const pages = singlePosition.parse(stored).pages + 1;
+        const position = { kind: 'single', pages };
+        const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
+        if (doubt !== undefined && pages === 1) return { kind: 'continue', position, isFurther: false };
+        const proof = { kind: 'single', isOrdered: true } as const;
+        return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
+      },
+      halve: () => null,
+      expired: () => null,
     }),
-    halve: () => null,
-    expired: () => null,
-  }),
-  readNext: () => null,
-  readTotal: () => null,
-  calls: (_rows, listings) => listings,
-};
+    readNext: () => null,
+    readTotal: ({ metadata }) => readTotal(totalKeys, metadata),
+    calls: (_rows, listings) => listings,
+  };
+}

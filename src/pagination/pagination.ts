@@ -113,6 +113,13 @@ export interface ChangeSpan {
   readonly highestMs: number;
 }
 
+/** The doubt of a walk at whose end more records are counted than came; nothing where one of the numbers is not known. */
+export function doubtOf(total: number | undefined, shown: number | null): { readonly doubt?: Doubt } {
+  return total === undefined || shown === null || total <= shown
+    ? {}
+    : { doubt: { kind: 'total', total, shown } };
+}
+
 /** 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is stored with every commit. */
 export function shortMark(mark: string): string {
   return hash('sha256', mark, 'base64url').slice(0, 11);

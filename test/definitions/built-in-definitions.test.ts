@@ -40,7 +40,7 @@ describe('the email-marketing definition', () => {
       const count = entity.actions.get('list')?.params.get('count');
       if (entity.name === 'tags') {
         expect(count).toBeUndefined();
-        expect(entity.pagination).toEqual({ kind: 'single' });
+        expect(entity.pagination).toEqual({ kind: 'single', totalKeys: ['total_items'] });
       } else {
         expect(count).toEqual({
           type: 'integer',
@@ -175,6 +175,7 @@ describe('the workspace-notes definition', () => {
         flagKeys: ['has_more'],
         tokenKeys: ['next_cursor'],
         lifetimeMs: 60_000,
+        totalKeys: [],
       });
     }
   });

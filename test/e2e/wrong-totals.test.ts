@@ -19,7 +19,8 @@ function counting(total: number, rows: number) {
   const lists = Array.from({ length: rows }, (_, index): JsonObject => ({ id: `l${index}`, name: 'One' }));
   return startHostileServer({
     connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
-    respond: ({ params }: HostileCall) => {
+    respond: ({ entity, params }: HostileCall) => {
+      if (entity !== 'lists') return success([]);
       const { offset, count } = params as { readonly offset: number; readonly count: number };
       const page = lists.slice(offset, offset + Math.min(count, 1_000));
       return success(page, { links: [], total_items: total });
@@ -52,6 +53,34 @@ describe('a service that counts more records than it shows', () => {
       });
     },
   );
+
+  it('is found out where a listing comes in one answer, too', async ({ folder }) => {
+    let tagCalls = 0;
+    await using server = await startHostileServer({
+      connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
+      respond: ({ entity, params }: HostileCall) => {
+        const lists = params['offset'] === 0 ? [{ id: 'l1' }] : [];
+        if (entity === 'lists') return success(lists, { total_items: 1 });
+        tagCalls += 1;
+        return success([{ id: 1 }, { id: 2 }, { id: 3 }], { total_items: 8 });
+      },
+    });
+    const report = await syncOnce({
+      baseUrl: server.baseUrl,
+      definition: mailing,
+      connectorId: 'c1',
+      sink: sampleSinks.sqlite.options(folder),
+      entities: chosenEntities(mailing, ['lists', 'tags']),
+      clock: instantClock(),
+    });
+    const doubt = { kind: 'total', total: 8, shown: 3 };
+    expect(report).toMatchObject({
+      outcome: 'ok',
+      unproven: [{ entity: 'tags', listings: 1, params: { list_id: 'l1' }, doubt }],
+      entities: [{ isProven: true }, { isProven: false, counts: { inserted: 3 } }],
+    });
+    expect(tagCalls, 'asked once more').toBe(2);
+  });
 
   it('is told in every run, in status and to programs until the settings say to ignore its totals', async ({
     folder,

@@ -10,11 +10,12 @@ const rules = {
   flagKeys: ['has_more'],
   tokenKeys: ['next_cursor'],
   lifetimeMs: 60_000,
+  totalKeys: ['total'],
 } as const;
 
 /** Feeds one page after the other until the walk is over. */
 function walk(pages: readonly { marks: readonly string[]; next: NextPage | null }[]): Advance {
-  const pagination = pageTokenPagination(rules);
+  const pagination = pageTokenPagination(rules, { trustsTotal: true });
   let position = pagination.begin();
   for (const page of pages) {
     const advance = pagination.advance(position, { ...page, changes: [], capMs: 0, bytes: 100, nowMs: 1000 });
@@ -39,7 +40,7 @@ describe('page token pagination', () => {
   });
 
   it('sends the token back and asks for the largest page', () => {
-    const pagination = pageTokenPagination(rules);
+    const pagination = pageTokenPagination(rules, { trustsTotal: true });
     expect(pagination.request(pagination.begin())).toEqual({ page_size: 100 });
     const advance = pagination.advance(pagination.begin(), {
       marks: ['a'],
@@ -111,7 +112,7 @@ describe('page token pagination', () => {
   });
 
   it('knows when a token is too old to be sent', () => {
-    const pagination = pageTokenPagination(rules);
+    const pagination = pageTokenPagination(rules, { trustsTotal: true });
     const advance = pagination.advance(pagination.begin(), {
       marks: ['a'],
       next: more('t'),
@@ -127,7 +128,7 @@ describe('page token pagination', () => {
   });
 
   it('halves the page size down to one', () => {
-    const pagination = pageTokenPagination(rules);
+    const pagination = pageTokenPagination(rules, { trustsTotal: true });
     let position: ReturnType<typeof pagination.halve> = pagination.begin();
     const sizes: unknown[] = [];
     while (position !== null) {

@@ -193,6 +193,7 @@ describe('what an answer says about the next page', () => {
       sizeParam: null,
       maxSize: null,
       lifetimeMs: 1,
+      totalKeys: [],
       flagKeys: ['more'],
       tokenKeys: ['token', 'other'],
     },

@@ -148,6 +148,7 @@ function describe(
       flagKeys: ['more'],
       tokenKeys: ['next'],
       lifetimeMs: 1e9,
+      totalKeys: [],
     };
     return { rules, paging: { kind, token: body('next'), more: null } };
   }

@@ -31,8 +31,9 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
       flagKeys: ['has_more'],
       tokenKeys: ['next_cursor'],
       lifetimeMs: 60_000,
+      totalKeys: [],
     }),
-    entity('tags', ['list_id'], null, { kind: 'single' }),
+    entity('tags', ['list_id'], null, { kind: 'single', totalKeys: [] }),
   ];
   return {
     name: 'test-type',

@@ -68,7 +68,11 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
     const left = entities.length - followed.length;
     const parts = [
       counted(entities.length, 'entity', 'entities'),
-      ...(oldest === undefined ? [] : [`complete as of ${longAgo(oldest, clock.now())} or later`]),
+      ...(oldest === undefined
+        ? []
+        : [
+            `${never === 0 ? '' : `${count(known.length)} of them `}complete as of ${longAgo(oldest, clock.now())} or later`,
+          ]),
       ...(never === 0 ? [] : [`${count(never)} never read completely`]),
       ...(left === 0 ? [] : [`${count(left)} no longer in the config`]),
     ];

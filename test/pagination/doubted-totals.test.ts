@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import { styleOf } from '../../src/pagination/pagination-of.ts';
+import type { Advance, NextPage, PageSeen } from '../../src/pagination/pagination.ts';
+import type { Position } from '../../src/sinks/partition.ts';
+
+const single = styleOf({ kind: 'single', totalKeys: ['total_items'] });
+const byToken = styleOf({
+  kind: 'pageToken',
+  tokenParam: 'cursor',
+  sizeParam: null,
+  maxSize: null,
+  flagKeys: ['has_more'],
+  tokenKeys: ['next'],
+  lifetimeMs: 60_000,
+  totalKeys: ['total'],
+});
+
+type Answer = Pick<PageSeen, 'marks'> & { readonly total?: number; readonly next?: NextPage };
+
+/** The walk's end, and how many answers it took; those after the last repeat it. */
+function walk(
+  style: typeof single,
+  answers: readonly [Answer, ...Answer[]],
+  trustsTotal = true,
+): { readonly doubt: unknown; readonly calls: number } {
+  const pages = style.walk({
+    isOrdered: true,
+    growsOnly: false,
+    pageLengths: new Map(),
+    storedRows: 0,
+    trustsTotal,
+  });
+  let position: Position = pages.begin();
+  for (let calls = 1; calls < 10; calls += 1) {
+    const answer = answers[calls - 1] ?? answers.at(-1) ?? answers[0];
+    const seen: PageSeen = { changes: [], capMs: 0, bytes: 1, nowMs: 0, next: null, ...answer };
+    const advance: Advance = pages.advance(position, seen);
+    if (advance.kind === 'end') return { doubt: advance.doubt, calls };
+    if (advance.kind !== 'continue') throw new Error(advance.why);
+    ({ position } = advance);
+  }
+  throw new Error('the walk does not end');
+}
+
+describe('a listing that comes in one answer', () => {
+  const three = ['a', 'b', 'c'];
+
+  it('is asked for once more where the answer counts more, and then doubted', () => {
+    const doubt = { kind: 'total', total: 8, shown: 3 };
+    expect(walk(single, [{ marks: three, total: 8 }])).toEqual({ doubt, calls: 2 });
+    expect(walk(single, [{ marks: ['a', 'a', 'b'], total: 3 }]).doubt).toEqual({
+      ...doubt,
+      total: 3,
+      shown: 2,
+    });
+  });
+
+  it('is complete where the second answer has them all', () => {
+    const answers: readonly [Answer, Answer] = [
+      { marks: ['a'], total: 3 },
+      { marks: three, total: 3 },
+    ];
+    expect(walk(single, answers)).toEqual({ doubt: undefined, calls: 2 });
+  });
+
+  it.each<[string, Answer, boolean]>([
+    ['no total', { marks: three }, true],
+    ['a total below its records', { marks: three, total: 1 }, true],
+    ['a total that is to be ignored', { marks: three, total: 8 }, false],
+  ])('is complete at once with %s', (_what, answer, trustsTotal) => {
+    expect(walk(single, [answer], trustsTotal)).toEqual({ doubt: undefined, calls: 1 });
+  });
+
+  it('has its total where the definition says', () => {
+    expect(single.readTotal({ metadata: { total_items: 8 } })).toBe(8);
+    expect(single.readTotal({ metadata: null })).toBe(null);
+  });
+});
+
+describe('a listing that is read by page tokens', () => {
+  const first = { marks: ['a', 'b'], next: { hasMore: true, token: 't' } };
+  const last = { marks: ['c'], next: { hasMore: false, token: null } };
+
+  it('is doubted where its last answer counts more than all pages showed', () => {
+    const doubt = { kind: 'total', total: 5, shown: 3 };
+    expect(
+      walk(byToken, [
+        { ...first, total: 3 },
+        { ...last, total: 5 },
+      ]),
+    ).toEqual({ doubt, calls: 2 });
+  });
+
+  it('is complete where it showed as many, or its total is to be ignored', () => {
+    expect(
+      walk(byToken, [
+        { ...first, total: 5 },
+        { ...last, total: 3 },
+      ]).doubt,
+    ).toBeUndefined();
+    expect(walk(byToken, [first, { ...last, total: 5 }], false).doubt).toBeUndefined();
+  });
+});
