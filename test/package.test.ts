@@ -16,15 +16,16 @@ const mebibyte = 1024 * 1024;
 /** As npm would install it, but for its dependencies, which are those of this checkout. */
 it.beforeAll(async ({ fileFolder: made }) => {
   folder = made;
-  installed = join(folder, 'node_modules', 'connector-sync');
+  const { name } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { name: string };
+  installed = join(folder, 'node_modules', name);
   launcher = join(installed, 'src', 'launch.cjs');
   await run('npm', ['run', '--silent', 'build:types'], { cwd: root });
   await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder], { cwd: root });
   mkdirSync(installed, { recursive: true });
   const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   await run('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components', '1']);
-  for (const name of readdirSync(join(root, 'node_modules'))) {
-    symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
+  for (const library of readdirSync(join(root, 'node_modules'))) {
+    symlinkSync(join(root, 'node_modules', library), join(folder, 'node_modules', library));
   }
 }, 120_000);
 

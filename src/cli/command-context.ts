@@ -12,7 +12,7 @@ export interface CommandContext {
   /** The environment, filled up from `.env` where that names something more. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** How a person calls this program, for commands in printed texts: `npx connector-sync`. */
+  /** How a person calls this program, for commands in printed texts: `npx --no-install connector-sync`. */
   readonly program: string;
   /** Standard input, which nothing touches before a command asks for it. */
   readonly input: () => Input;

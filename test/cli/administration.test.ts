@@ -311,7 +311,7 @@ describe('connectors delete', () => {
     expect(result.stdout).toBe(
       `c-news (News), email-marketing, would be deleted.
 The config's newsletter reads it: without it, syncs of it fail. What is stored stays.
-Nothing was changed. To do it: npx connector-sync connectors delete c-news --yes
+Nothing was changed. To do it: npx --no-install connector-sync connectors delete c-news --yes
 `,
     );
     expect(changes).toEqual([]);

@@ -197,11 +197,11 @@ describe('init', () => {
       expect(await readFile(join(folder, file), 'utf8')).toContain(`path: ${path} }`);
       const named = file.includes(' ') ? `'${file}'` : file;
       for (const command of ['check', 'discover', 'sync']) {
-        expect(result.stdout).toContain(`npx connector-sync ${command} --config ${named}\n`);
+        expect(result.stdout).toContain(`npx --no-install connector-sync ${command} --config ${named}\n`);
       }
     }
     const standard = await callCli(['init'], { cwd: folder });
-    expect(standard.stdout).toContain('npx connector-sync check\n');
+    expect(standard.stdout).toContain('npx --no-install connector-sync check\n');
   });
 
   it('writes a config for a sink in PostgreSQL, whose address and password come from the environment', async () => {

@@ -30,7 +30,7 @@ function fileOf(entity: string): string {
 }
 
 const advice =
-  /Restore it from a backup and sync again\. Without a backup: `(npx )?connector-sync reset newsletter --yes`/;
+  /Restore it from a backup and sync again\. Without a backup: `(npx --no-install )?connector-sync reset newsletter --yes`/;
 const flip = (file: string): void => {
   const bytes = readFileSync(file);
   writeFileSync(file, bytes.fill('x', 20, 21));

@@ -21,7 +21,9 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
   // Lines of the two runs' tables are for any width; the rest fits the narrowest usual terminal.
   const afterRuns = first.stdout.slice(first.stdout.indexOf('records read in'));
   expect(afterRuns.split('\n').filter((line) => line.length > 80)).toEqual([]);
-  expect(first.stdout).toContain('    npx connector-sync status --config d/connector-sync.yaml\n');
+  expect(first.stdout).toContain(
+    '    npx --no-install connector-sync status --config d/connector-sync.yaml\n',
+  );
   expect((await stat(join(folder, 'd', 'demo.db'))).size).toBeGreaterThan(100_000);
   expect(first.stdout).toMatch(/^ {2}parquet: publication 1: [\d,]+ rows, 0 deletes, \d+ files, /m);
   const [, sql = ''] = /^ {4}duckdb -c "(.*)"$/m.exec(first.stdout) ?? [];
@@ -46,7 +48,7 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
   expect(later.code).toBe(0);
   expect(later.stdout).toMatch(/^\d+ rows written, \d+ marked as deleted, /m);
   expect(later.stdout).toMatch(/^The first run read [\d,]+ records in \d+ calls\. /m);
-  expect(later.stdout).toContain('    npx connector-sync demo --directory d --revision 2\n');
+  expect(later.stdout).toContain('    npx --no-install connector-sync demo --directory d --revision 2\n');
 
   const status = await callCli(['status', '--config', join('d', 'connector-sync.yaml')], {
     cwd: folder,

@@ -49,7 +49,7 @@ describe('demo --scheduled', () => {
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.result;
     expect([code, stderr]).toEqual([130, steps]);
-    expect(stdout).toContain('npx connector-sync schedule list --config d/connector-sync.yaml');
+    expect(stdout).toContain('npx --no-install connector-sync schedule list --config d/connector-sync.yaml');
   });
 });
 

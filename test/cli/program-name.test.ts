@@ -3,12 +3,12 @@ import { programName, shellWord } from '../../src/cli/program-name.ts';
 
 it.each([
   ['/usr/local/bin/connector-sync', { PATH: '/bin:/usr/local/bin' }, 'connector-sync'],
-  ['/clone/dist/main.js', { PATH: '/clone/dist' }, 'npx connector-sync'],
-  ['/clone/node_modules/.bin/connector-sync', { PATH: '/bin' }, 'npx connector-sync'],
+  ['/clone/dist/main.js', { PATH: '/clone/dist' }, 'npx --no-install connector-sync'],
+  ['/clone/node_modules/.bin/connector-sync', { PATH: '/bin' }, 'npx --no-install connector-sync'],
   [
     '/clone/node_modules/.bin/connector-sync',
     { PATH: '/clone/node_modules/.bin', npm_command: 'exec' },
-    'npx connector-sync',
+    'npx --no-install connector-sync',
   ],
 ])('%s with %o is called again as it can be', (script, env, name) => {
   expect(programName(script, env)).toBe(name);

@@ -37,7 +37,7 @@ describe('connector-sync publish', () => {
   it('publishes what is stored, and then says that nothing is new', async () => {
     expect(await world.cli('publish', 'hand')).toMatchObject({
       code: 0,
-      stdout: 'hand: nothing is stored yet; run "npx connector-sync sync" first\n',
+      stdout: 'hand: nothing is stored yet; run "npx --no-install connector-sync sync" first\n',
     });
     await world.json('sync', 'newsletter');
     const [first, ...none] = await world.json('publish', 'hand');
@@ -290,7 +290,7 @@ describe('connector-sync sync', () => {
     const result = await world.cli('sync', 'newsletter');
     expect(result.code).toBe(0);
     expect(result.stderr).toContain('Warning: target lake was not published to, what was synced is stored: ');
-    expect(result.stderr).toContain('To publish: npx connector-sync publish lake\n');
+    expect(result.stderr).toContain('To publish: npx --no-install connector-sync publish lake\n');
     expect(readFileSync(path.join(world.folder, 'lake'), 'utf8')).toBe('a file in the place of the folder');
     expect((await world.cli('publish', 'lake')).code).not.toBe(0);
   });

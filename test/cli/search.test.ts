@@ -154,7 +154,7 @@ describe('search', () => {
     const nothing = await world.cli('search', 'wiki/pages');
     expect(nothing).toMatchObject({ code: 2 });
     expect(nothing.stderr).toContain(
-      'Nothing of wiki/pages is stored in sink main yet. Run "npx connector-sync sync wiki"',
+      'Nothing of wiki/pages is stored in sink main yet. Run "npx --no-install connector-sync sync wiki"',
     );
     await using lake = await openCliWorld({ sink: 'jsonl' });
     const lines = await lake.cli('search', 'newsletter/campaigns');

@@ -62,7 +62,9 @@ it('makes what it needs for its owner alone, shows the secret that it made up, a
   second.child.kill('SIGTERM');
   const { stdout, stderr } = await second.result;
   expect(stdout).toContain('credentials: client id local; its secret was shown once, when it was created.');
-  expect(stdout).toMatch(/Lost it\? Make another one:\n +npx connector-sync applications create\n/);
+  expect(stdout).toMatch(
+    /Lost it\? Make another one:\n +npx --no-install connector-sync applications create\n/,
+  );
   expect(stdout).toContain(`reference:   ${url ?? ''}/docs\n`);
   expect(stdout).toContain(`OpenAPI:     ${url ?? ''}/openapi.json\n`);
   expect(stdout).toContain('connectors:  sample-newsletter, sample-wiki, sample-library (revision 0)\n');

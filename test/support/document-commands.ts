@@ -29,19 +29,24 @@ export interface UnrunCommand {
 /** The lines of guides that no test runs. Their flags are checked as those of all others. */
 export const unrunCommands: readonly UnrunCommand[] = [
   { line: 'npm ci', why: 'downloads every dependency' },
-  { line: 'npm run demo', why: 'builds the program first', instead: 'npx connector-sync demo' },
-  { line: 'npx connector-sync worker --http 9400', why: 'needs Redis, and runs until it is stopped' },
+  { line: 'npm run demo', why: 'builds the program first', instead: 'connector-sync demo' },
   {
-    line: "npx connector-sync schedule pause newsletter --reason 'the account is being moved'",
+    line: 'npm run demo -- --revision 1',
+    why: 'builds the program first',
+    instead: 'connector-sync demo --revision 1',
+  },
+  { line: 'connector-sync worker --http 9400', why: 'needs Redis, and runs until it is stopped' },
+  {
+    line: "connector-sync schedule pause newsletter --reason 'the account is being moved'",
     why: 'asks the Redis of the config where the sink is',
   },
   {
-    line: 'npx connector-sync schedule resume newsletter',
+    line: 'connector-sync schedule resume newsletter',
     why: 'asks the Redis of the config where the sink is',
   },
-  { line: 'npx connector-sync schedule list', why: 'asks the Redis of the config for the next runs' },
-  { line: 'npx connector-sync schedule run newsletter', why: 'needs Redis' },
-  { line: 'npx connector-sync runs --follow', why: 'runs until it is stopped' },
+  { line: 'connector-sync schedule list', why: 'asks the Redis of the config for the next runs' },
+  { line: 'connector-sync schedule run newsletter', why: 'needs Redis' },
+  { line: 'connector-sync runs --follow', why: 'runs until it is stopped' },
 ];
 
 export function blocksOf(document: string, language: string): readonly string[] {
@@ -58,7 +63,7 @@ export function callsOf(document: string): readonly string[] {
     .flatMap((block) => block.split('\n'));
   const calls = [...spans, ...lines].flatMap((line) => {
     const [, args] =
-      /^(?:LOG_LEVEL=\w+ )?(?:npx )?connector-sync (.+)$/.exec(line.trim()) ??
+      /^(?:LOG_LEVEL=\w+ )?(?:npx --no-install )?connector-sync (.+)$/.exec(line.trim()) ??
       /docker compose run --rm worker (.+)$/.exec(line) ??
       /node dist\/main\.js (.+)$/.exec(line) ??
       [];

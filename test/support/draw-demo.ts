@@ -11,7 +11,7 @@ import { displayWidth } from '../../src/cli/output/text-table.ts';
 
 const columns = 110;
 const rows = 120;
-const typed = 'npx connector-sync demo';
+const typed = 'connector-sync demo';
 const last = 'connector-sync init';
 const timeoutMs = 120_000;
 /** Pixels. */
@@ -28,7 +28,7 @@ async function terminalAfterDemo(): Promise<readonly string[]> {
   const start = join(folder, 'bashrc');
   writeFileSync(
     start,
-    `PS1='$ '\ncd ${folder}\nnpx() { shift; node ${resolve('dist/main.js')} "$@"; }\nclear\n`,
+    `PS1='$ '\ncd ${folder}\nconnector-sync() { node ${resolve('dist/main.js')} "$@"; }\nclear\n`,
   );
   tmux(
     '-f',

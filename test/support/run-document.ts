@@ -1,14 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { blocksOf, unrunCommands } from './document-commands.ts';
@@ -76,17 +68,11 @@ async function scriptOf(document: string): Promise<string> {
   return ['set -eu', "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT", ...lines].join('\n');
 }
 
-/** Holds an `npx` that starts the built program at once: npm's own takes longer to start than most commands to run. */
+/** Holds the built program as an installation links it. */
 function programFolder(world: string): string {
   const { bin } = JSON.parse(readFileSync('package.json', 'utf8')) as { bin: { 'connector-sync': string } };
   const folder = join(world, 'bin');
   mkdirSync(folder);
-  const npx = join(folder, 'npx');
-  const program = resolve(bin['connector-sync']);
-  writeFileSync(
-    npx,
-    `#!/bin/sh\n[ "$1" = connector-sync ] && shift && exec '${process.execPath}' '${program}' "$@"\n`,
-  );
-  chmodSync(npx, 0o755);
+  symlinkSync(resolve(bin['connector-sync']), join(folder, 'connector-sync'));
   return [folder, dirname(process.execPath)].join(delimiter);
 }
