@@ -81,8 +81,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'publish',
-    description:
-      'Publish what changed into files, buckets or databases for a warehouse, whole or not at all.',
+    description: 'Publish changes to files, buckets or databases for a warehouse, atomically.',
     load: async () => (await import('./commands/publish.ts')).addPublish,
   },
   {

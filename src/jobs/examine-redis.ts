@@ -81,7 +81,7 @@ function examinePersistence(facts: Facts): RedisFinding {
   const what = 'redis persistence';
   if (facts.get('aof_enabled') !== '1') {
     const detail =
-      'appendonly is no: after a restart, schedules are restored within a minute, manual jobs are lost; set it to yes';
+      'appendonly is off: a restart of Redis loses manual jobs (schedules are restored within a minute). Turn it on';
     return { what, state: 'warning', detail };
   }
   if (facts.get('aof_last_write_status') !== 'err') return { what, state: 'ok', detail: 'appendonly' };

@@ -107,7 +107,8 @@ async function askForToken(reply: FastifyReply): Promise<FastifyReply> {
     .code(401)
     .header('www-authenticate', 'Basic realm="connector-sync", charset="UTF-8"')
     .send({
-      message: 'Expected http.token of the config: as the password of any user, or as a bearer token.',
+      message:
+        'Log in with any user name; the password is http.token of the config. A bearer token works too.',
     });
 }
 

@@ -14,7 +14,7 @@ export async function probeObjects(store: ObjectStore): Promise<void> {
   await store.remove([name]);
   if (second === 'exists') return;
   throw new SyncError(
-    `The target overwrote ${name} although it was told to create it only if it is not there: two publishers would overwrite each other's publications. Use a store with conditional writes.`,
+    `The target overwrote ${name} although it was asked to create it only if it is not there: two publishers would overwrite each other's publications. Use a store with conditional writes.`,
     { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
   );
 }

@@ -47,7 +47,7 @@ export async function readNewest(store: ObjectStore): Promise<StoredManifest | n
   const number = await lastNumber(store, (noted ?? 1) - 1);
   if (number === null && noted !== null && (await store.read(manifestName(noted))) === null) {
     throw new SyncError(
-      `The newest manifest ${manifestName(noted)} is gone, and ${latestName} names it. Restore it from a backup; without one, remove ${latestName} and publish with --new-generation, after which readers must begin anew.`,
+      `The newest manifest ${manifestName(noted)} is gone, and ${latestName} names it. Restore it from a backup; without one, remove ${latestName} and publish with --new-generation, after which readers must start again.`,
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { publication: noted } },
     );
   }
@@ -85,7 +85,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
     throw new SyncError(
       `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
         'If a newer version wrote it, use that one. Else restore it from a backup; without one, remove it and ' +
-        `${latestName}, and publish with --new-generation, after which readers must begin anew.`,
+        `${latestName}, and publish with --new-generation, after which readers must start again.`,
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
     );
   }

@@ -104,7 +104,7 @@ function noSinkError(
   const sink = settings.connectors[0]?.sink.name ?? '';
   return new SyncError(
     `The sink ${sink} is not there, and target ${settings.name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
-      `If the sink is gone for good, sync into a new one, then replace all published rows: publish ${settings.name} --new-generation.`,
+      `If the sink is lost, sync into a new one, then replace all published rows: publish ${settings.name} --new-generation.`,
     { code: 'SINK_MOVED', recovery: 'retry', context: { target: settings.name, sink } },
   );
 }

@@ -80,7 +80,7 @@ const publishing = {
   snapshotEvery: duration.optional(),
   keep: duration
     .optional()
-    .meta({ description: 'How long an older publication can be read; default: for good' }),
+    .meta({ description: 'How long an older publication can be read; default: without limit' }),
 };
 
 const publishTarget = z.discriminatedUnion(

@@ -100,7 +100,7 @@ export function fencedError(
   why: string,
 ): SyncError {
   return new SyncError(
-    `Writing as holder of connector "${connector}" was refused: ${why}. End this run; a newer one goes on.`,
+    `Writing as holder of connector "${connector}" was refused: ${why}. End this run; a newer one continues.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, epoch } },
   );
 }
@@ -114,7 +114,7 @@ export function releasedError(connector: ConnectorName): SyncError {
 
 export function noPartitionError(connector: ConnectorName, partition: number): SyncError {
   return new SyncError(
-    `Partition ${partition} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
+    `Partition ${partition} of connector "${connector}" is not in the ledger (any more). End this run; a newer one continues.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, partition } },
   );
 }
@@ -153,8 +153,8 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
 export function copiedAwayError({ connector, from, to, at }: CopiedAway): SyncError {
   return new SyncError(
     `Connector "${connector}" was copied from sink ${from} to sink ${to} at ${at}, so ${from} takes no more syncs of it. ` +
-      `To go on in ${to}: set "sink: ${to}" for ${connector} in the config, and restart its workers. ` +
-      `To go on in ${from} instead: connector-sync copy --from ${from} --reopen ${connector}.`,
+      `To continue in ${to}: set "sink: ${to}" for ${connector} in the config, and restart its workers. ` +
+      `To continue in ${from} instead: connector-sync copy --from ${from} --reopen ${connector}.`,
     { code: 'COPIED_AWAY', recovery: 'stop', context: { connector, from, to } },
   );
 }

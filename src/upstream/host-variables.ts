@@ -45,7 +45,7 @@ export async function hostVariables(
     if (!template.some((part) => part.kind === 'name' && part.name === name)) continue;
     const found = await firstValue(from, facts, signal);
     if (found === null) {
-      throw unusable(`they do not tell the ${name} of the address; expected it in ${listOf(from)}`);
+      throw unusable(`the ${name} of the address is missing; it is read from ${listOf(from)}`);
     }
     if (found.value.length > maxHostLength || !linearPattern(pattern).test(found.value)) {
       throw unusable(

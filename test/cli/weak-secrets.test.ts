@@ -28,7 +28,7 @@ it.each(['wrong', 'secret', 'check', 'mine'])(
     const { code, stdout } = await check(secret);
     expect(code).toBe(4);
     expect(stdout).toMatch(
-      /"The client id or the client secret is wrong\.; unauthorized"; check api\.clientId and api\.clientSecret$/m,
+      /"The client id or the client secret is wrong; unauthorized"; check api\.clientId and api\.clientSecret$/m,
     );
     expect(stdout).toMatch(/^! client secret: it is short or an ordinary word/m);
   },

@@ -23,7 +23,7 @@ Examples:
   $ connector-sync applications list
   $ connector-sync applications delete client-4f1c09a7b2d3
 
-They work while "connector-sync serve" runs on the folder, which obeys them at once. Organizations see nothing of each other.`;
+Changes apply at once, even while "connector-sync serve" runs on the folder. Organizations see nothing of each other.`;
 
 export function addApplications(applications: Command, enter: Enter): void {
   applications.addHelpText('after', examples);

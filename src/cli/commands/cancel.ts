@@ -11,7 +11,7 @@ export function addCancel(command: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-What is stored stays, and the next run goes on from there. A scheduled connector runs again when its time comes;
+What is stored stays, and the next run resumes from there. A scheduled connector runs again when its time comes;
 "schedule pause" keeps it from that.
 
 Example:

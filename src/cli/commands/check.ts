@@ -98,8 +98,8 @@ function connectionsText({ connectors, parts }: LocalSettings): string {
   );
   const lookUps = parts.api?.lookups.concurrency ?? 0;
   const calls = perSink.reduce((sum, one) => sum + one, lookUps);
-  const more = lookUps === 0 ? '' : ` and ${lookUps} look-ups`;
-  return `a worker opens at most ${count(calls)} at a time, with ${defaultRuns} runs for each sink${more}; open files must allow that`;
+  const more = lookUps === 0 ? '' : `, ${lookUps} look-ups`;
+  return `a worker opens up to ${count(calls)} (${defaultRuns} runs for each sink${more}); the limit of open files (ulimit -n) must be higher`;
 }
 
 async function checkSinks(
@@ -163,7 +163,7 @@ async function checkUnderneath(
 
 async function checkDisk(sink: SinkSettings): Promise<string> {
   const bytes = await freeBytes(sink);
-  if (bytes === null) return 'what is free there is not known';
+  if (bytes === null) return 'free space on the server: unknown';
   const freeMiB = Math.floor(bytes / mebibyte);
   if (freeMiB < leastFreeMiB) {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);

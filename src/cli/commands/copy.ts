@@ -19,7 +19,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
-import { copyEndText } from './copy/copy-end-text.ts';
+import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
 
 interface CopyFlags {
   readonly from?: string;
@@ -43,7 +43,7 @@ export function addCopy(command: Command, enter: Enter): void {
       `
 Copies the records, deleted ones included, and all that is known of them: progress, runs, missing rows, change numbers.
 Nothing is read from the API, and what is stored in the sink --from stays. Afterwards, set "sink:" of the connector in
-the config: the next sync goes on from there. Interrupted or killed, run the same command again: it resumes.
+the config: the next sync continues from there. Interrupted or killed, run the same command again: it resumes.
 Until it is complete, what is in --to cannot be synced or exported. Once it is, --from takes no more syncs of it.
 
 Exit codes: 0 copied, or copied before; 2 refused, 5 a run has the connector; 130 interrupted.
@@ -52,7 +52,7 @@ Examples:
   $ connector-sync copy --from warehouse --to pg newsletter
   $ connector-sync copy --from warehouse --to pg            every connector whose sink is warehouse
   $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy
-  $ connector-sync copy --from warehouse --reopen newsletter syncs go on in warehouse`,
+  $ connector-sync copy --from warehouse --reopen newsletter syncs continue in warehouse`,
     )
     .action((names: readonly string[], flags: CopyFlags) =>
       enter((context) => runCopy(context, names, flags)),
@@ -72,10 +72,15 @@ async function runCopy(
   if (flags.discard === true) return await discardAll(context, settings, to, names);
   const from = sinkNamed(settings, '--from', flags.from);
   const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
-  return await forEach(context, connectors, async (connector) => {
+  const copies: EndedCopy[] = [];
+  const code = await forEach(context, connectors, async (connector) => {
     const end = await copyShown(context, { connector: connector.name, from, to });
-    showEnd(context, connector, end, { from, to });
+    const copy = { connector, end, from, to, program: context.program };
+    showCopied(context, copy);
+    copies.push(copy);
   });
+  for (const line of copyEndText(copies)) context.terminal.print(line);
+  return code;
 }
 
 async function copyShown(
@@ -118,12 +123,8 @@ function copyingText(connector: ConnectorName, { entity, rows, allRows }: CopyPr
   return `${connector}  ${duration(ms)}  ${count(rows)} of ${count(allRows)} rows copied, now ${what}`;
 }
 
-function showEnd(
-  { terminal, program }: CommandContext,
-  connector: ConnectorSettings,
-  end: CopyEnd,
-  { from, to }: { readonly from: SinkSettings; readonly to: SinkSettings },
-): void {
+function showCopied({ terminal }: CommandContext, copy: EndedCopy): void {
+  const { connector, end, from, to } = copy;
   const { connector: _name, ...facts } = end;
   terminal.printJson({
     kind: 'copy',
@@ -135,7 +136,7 @@ function showEnd(
     sinkInConfig: connector.sink.name,
     downloads: connector.downloads?.directory ?? null,
   });
-  for (const line of copyEndText({ connector, end, from, to, program })) terminal.print(line);
+  for (const line of copiedText(copy)) terminal.print(line);
 }
 
 async function discardAll(
@@ -166,7 +167,7 @@ async function reopenAll(
   names: readonly string[],
 ): Promise<ExitCode> {
   if (names.length === 0) {
-    throw usage('--reopen: name the connectors that go on in --from.');
+    throw usage('--reopen: name the connectors that continue in --from.');
   }
   const { terminal, clock } = context;
   return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {

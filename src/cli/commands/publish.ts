@@ -20,7 +20,7 @@ interface PublishFlags {
 }
 
 const help = `
-A publication is there whole or not at all, and holds what changed since the one before, deletes included. It reads what
+A publication is atomic, and holds what changed since the one before, deletes included. It reads what
 is stored: no API is asked.
 
 Examples:
@@ -68,7 +68,7 @@ export function addPublish(command: Command, enter: Enter): void {
   command
     .command('prune')
     .description(
-      'Remove publications that "keep" of the config does not keep, and files that killed publishers left, when they are a day old.',
+      'Remove publications older than "keep" of the config, and day-old leftovers of killed publishers.',
     )
     .argument(...target)
     .option('--dry-run', 'say what would be removed, remove nothing')

@@ -49,7 +49,10 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   if (!/^\d+$/.test(flags.limit) || limit < 1) {
     throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
   }
-  const runs = (await fromEverySink(settings, (history) => history.runs({ limit })))
+  const found = await fromEverySink(settings, async (history, sink) =>
+    (await history.runs({ limit })).map((run): ShownRun => ({ ...run, sink: sink.name })),
+  );
+  const runs = found
     .flat()
     .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
     .slice(0, limit);
@@ -73,9 +76,17 @@ function showRun(context: CommandContext, run: RunSummary): ExitCode {
   return exitCodes.ok;
 }
 
-/** On a narrow screen without the start, which a run's id begins with; where not even that fits, each run is told as a sentence. */
-export function runsTable(runs: readonly RunSummary[], width: number | null): readonly string[] {
-  const rows = runs.map(runRow);
+/** A run that was copied is in two sinks. */
+export type ShownRun = RunSummary & { readonly sink: string };
+
+/**
+ * The sink is shown where there are several. On a narrow screen without the start, which a run's id begins with; where not even that fits, each run is
+ * written as a sentence.
+ */
+export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
+  const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
+  const columns = allColumns.filter(({ title }) => hasSinks || title !== 'sink');
+  const rows = runs.map((run) => runRow(run).filter((_, at) => hasSinks || allColumns[at]?.title !== 'sink'));
   const whole = textTable(columns, rows);
   const fits = (lines: readonly string[]): boolean =>
     width === null || lines.every((line) => displayWidth(line) <= width);
@@ -86,7 +97,7 @@ export function runsTable(runs: readonly RunSummary[], width: number | null): re
   return width === null || fits(narrow) ? narrow : rowSentences(shorter, shorterRows, width);
 }
 
-function runRow(run: RunSummary): readonly string[] {
+function runRow(run: ShownRun): readonly string[] {
   const counts = (run.report?.entities ?? []).reduce(
     (sum, entity) => addCounts(sum, entity.counts),
     noCounts,
@@ -94,6 +105,7 @@ function runRow(run: RunSummary): readonly string[] {
   return [
     run.run,
     run.connector,
+    run.sink,
     run.kind === 'sync' ? '' : run.kind,
     run.state,
     run.startedAt,
@@ -102,8 +114,8 @@ function runRow(run: RunSummary): readonly string[] {
   ];
 }
 
-const columns = [
-  ...leftColumns('run', 'connector', 'kind', 'state', 'started'),
+const allColumns = [
+  ...leftColumns('run', 'connector', 'sink', 'kind', 'state', 'started'),
   ...rightColumns('took', 'read', 'written'),
 ];
 

@@ -59,7 +59,7 @@ function addApply(schedule: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-A sink belongs to the machine that has its files, and Redis knows which. If that file is lost for good (a broken disk),
+A sink belongs to the machine that has its files, and Redis knows which. If that file is lost (a broken disk),
 --take-over makes this machine's file the sink's.
 
 Examples:

@@ -42,7 +42,8 @@ and does not read again those that it had finished. Of several commands with the
 what is free, waits for the others, and ends with 0 when all of it was done. A single busy connector is exit code 5.
 
 Deletes: a row that a full read does not find is marked as deleted. More than the limits of the config (guards) are kept
-instead, with exit code 6; --allow-deletes deletes them.`;
+instead, with exit code 6; --allow-deletes deletes them, those that later runs still have to check included:
+it need not be repeated.`;
 
 export function addSync(command: Command, enter: Enter): void {
   command

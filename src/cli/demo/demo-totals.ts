@@ -15,11 +15,11 @@ export function totalsText(
     .reduce((sum, entity) => sum + entity.deleted, 0);
   const verdict =
     written + deleted === 0
-      ? '0 rows written, because nothing has changed since the last run'
+      ? 'Nothing has changed: 0 rows written'
       : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
   return [
     `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
-    `${verdict}, in ${duration(ms)} from start to end.`,
+    `${verdict} (${duration(ms)}).`,
     'Pages overlap on purpose, so that no record slips between two of them: a record',
     'that came twice counts as duplicate. _extra keeps values that have no column.',
     'A listing is one list that the API was asked for, such as the members of one',
@@ -29,9 +29,9 @@ export function totalsText(
       : [
           `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
           'what has changed, this run asked for changes only (so says the column complete);',
-          'deletes there show at the next complete read. What lies below unchanged wiki',
-          'pages was left out; the rest was read and compared. Where the API can say so,',
-          'it is asked for each record that seems deleted.',
+          'deletes there show at the next complete read. Blocks and comments of unchanged',
+          'pages were skipped; the rest was read and compared. Records that seem deleted',
+          'are checked one by one where the API allows it.',
         ]),
   ];
 }

@@ -55,32 +55,41 @@ export function withheldLines(
 
 function withheldText({ entity, withheld, withheldBecause, withholding }: MissingOf): string {
   const kept = withholding?.along.some(({ rows }) => rows > 0) === true ? 'all kept' : 'kept';
-  const limit = withholding === null ? '' : ` (limit ${limitText(withholding)})`;
   const along = withholding === null ? '' : alongText(withholding);
   const look = withheld === 1 ? 'looks deleted' : 'look deleted';
+  const limit = withholding === null ? '' : ` (limit: ${limitText(withholding)})`;
   switch (withheldBecause) {
     case 'empty':
       return `! ${entity}: the listing came back empty; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} until a second complete read agrees${limit}`;
     case 'replaced':
-      return `! ${entity}: other records came in place of all that were stored; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} (is it still the same account?)`;
+      return `! ${entity}: none of the ${counted(withheld, 'stored row')} came back, only other records${along}; ${kept}. Is it still the same account?`;
     case 'adopted':
       return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}: the connector was adopted from another address, and no "sync --full" has agreed with it yet`;
-    case 'share':
     case 'along':
+      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}${limit}`;
+    case 'share':
     case null: {
-      const dayAgo = withholding?.dayAgo ?? null;
+      if (withholding === null) return `! ${entity}: ${count(withheld)} ${look}; ${kept}`;
+      const { dayAgo, deletedInDay, below = 0 } = withholding;
       // Most of them came within the day.
-      const isMore = dayAgo !== null && withheld > dayAgo;
-      const of = dayAgo === null || isMore ? '' : ` of ${count(dayAgo)}`;
-      const few = isMore ? ` (${counted(dayAgo, 'row was', 'rows were')} stored a day ago)` : '';
-      const before =
-        withholding === null || withholding.deletedInDay === 0
-          ? ''
-          : `, ${count(withholding.deletedInDay)} more were deleted in the last 24 hours`;
-      const [rows, note] = withheldBecause === 'along' ? ['', ''] : [of, few];
-      return `! ${entity}: ${count(withheld)}${rows} ${look}${note}${before}${along}; ${kept}${limit}`;
+      const isMore = withheld > dayAgo;
+      const more = [
+        ...(isMore ? [` (${counted(dayAgo, 'row was', 'rows were')} stored a day ago)`] : []),
+        ...(below === 0 ? [] : [`, ${count(below)} more would go with the records above them`]),
+        ...(deletedInDay === 0 ? [] : [`, ${count(deletedInDay)} more were deleted in the last 24 hours`]),
+      ];
+      const of = isMore ? '' : ` of ${count(dayAgo)}`;
+      return `! ${entity}: ${count(withheld)}${of} ${look}${more.join('')}${along}; ${kept}: ${sumText(withheld, withholding)}`;
     }
   }
+}
+
+/** `400 in 24 hours (65.6 %) are over the limit of ...`: the sum that was held against it. */
+function sumText(withheld: number, withholding: Withholding): string {
+  const { dayAgo, deletedInDay, below = 0 } = withholding;
+  const sum = withheld + below + deletedInDay;
+  const share = sum > dayAgo ? '' : ` (${percent(sum / dayAgo)})`;
+  return `${count(sum)} in 24 hours${share} ${sum === 1 ? 'is' : 'are'} over the limit (${limitText(withholding)})`;
 }
 
 const namedEntities = 3;
@@ -96,10 +105,14 @@ function alongText({ along }: Withholding): string {
 }
 
 function limitText({ maxDeleteShare, minDeleteRows }: Withholding): string {
-  return `${Math.round(maxDeleteShare * 1000) / 10} % or ${counted(minDeleteRows, 'row')} in 24 hours`;
+  return `more than ${percent(maxDeleteShare)} and more than ${counted(minDeleteRows, 'row')} in 24 hours`;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
 }
 
 function pendingText(pending: readonly EntityReport[]): string {
   const parts = pending.map((entity) => `${count(entity.pending)} of ${entity.entity}`);
-  return `may be deleted, kept until a later run is certain: ${parts.join(', ')}`;
+  return `may be deleted, kept until that is confirmed: ${parts.join(', ')}`;
 }

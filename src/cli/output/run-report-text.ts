@@ -184,7 +184,7 @@ function notesOfElements(entity: EntityReport, report: RunReport): string {
   const source = entities.slice(0, entities.indexOf(entity)).findLast(isListed);
   return entity.counts.fetched === 0 || source === undefined
     ? notes(entity, report)
-    : [`taken out of ${source.entity}`, notes(entity, report)].filter(Boolean).join(', ');
+    : [`derived from ${source.entity}`, notes(entity, report)].filter(Boolean).join(', ');
 }
 
 function fileLines({ files }: RunReport): readonly string[] {

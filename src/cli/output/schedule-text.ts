@@ -119,7 +119,9 @@ export function givenUpLines(
   const failed = shown.flatMap(({ connector, givenUp }) =>
     givenUp === null
       ? []
-      : [`${connector.name} failed for good ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`],
+      : [
+          `${connector.name} failed, and is not tried again, ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`,
+        ],
   );
   const unpublished = targets.flatMap(({ target, failure }) =>
     failure === null

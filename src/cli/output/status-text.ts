@@ -129,7 +129,7 @@ function copiedText({ connector, copiedAway }: StoredConnector, program: string)
   if (copiedAway === null) return [];
   const { from, to, at } = copiedAway;
   return [
-    `  ! copied to sink ${to} at ${at}: ${from} takes no more syncs of it. Set "sink: ${to}" for it in the config, or go on here:`,
+    `  ! copied to sink ${to} at ${at}: ${from} takes no more syncs of it. Set "sink: ${to}" for it in the config, or continue here:`,
     `    ${program} copy --from ${from} --reopen ${connector.name}`,
   ];
 }

@@ -97,7 +97,7 @@ function checkValue(value: ValueFile, shape: Shape, at: YamlPath, note: Note): v
   const field = checkParts(value, at, note);
   if (field === null || !checkField(field, shape, [...at, 'field'], note)) return;
   if (shape.fields[field]?.required === false) {
-    const message = `expected a required field: without ${field} nobody could sign in`;
+    const message = `expected a required field: without ${field} no one could sign in`;
     note([...at, 'field'], message, ['credentials']);
   }
 }

@@ -15,6 +15,8 @@ interface DeleteVerdict {
 
 interface JudgedEntity extends DeleteVerdict {
   readonly missing: EntityMissing;
+  /** Rows of the entity that would go along with others' records. */
+  readonly below: number;
 }
 
 /** Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
@@ -123,11 +125,14 @@ async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly J
   const verdicts = judgeDeletes(found, asked.guards);
   return found.flatMap((missing) => {
     const verdict = verdicts.get(missing.entity);
-    return verdict === undefined || missing.missing + missing.orphans === 0 ? [] : [{ missing, ...verdict }];
+    const below = goingOf(missing, found) - countOpen(missing);
+    return verdict === undefined || missing.missing + missing.orphans === 0
+      ? []
+      : [{ missing, ...verdict, below }];
   });
 }
 
-function tallyOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['asked']): MissingTally {
+function tallyOf({ missing, withheldBecause, below }: JudgedEntity, { guards }: Run['asked']): MissingTally {
   const vouchedFor = withheldBecause === 'adopted' ? 0 : missing.vouchedFor;
   const withheld = withheldBecause === null ? 0 : missing.missing - missing.allowed - vouchedFor;
   const pending = missing.missing - withheld + missing.orphans;
@@ -139,7 +144,7 @@ function tallyOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['as
     pending,
     toConfirm,
     withheldBecause,
-    withholding: { dayAgo, deletedInDay, along, ...guards },
+    withholding: { dayAgo, deletedInDay, below, along, ...guards },
   };
 }
 

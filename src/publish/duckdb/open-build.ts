@@ -103,7 +103,7 @@ async function checkNoLog(file: string): Promise<void> {
   const log = await stat(`${file}.wal`).catch(() => null);
   if (log === null) return;
   throw new SyncError(
-    `Somebody else writes to ${file}: there is a ${path.basename(file)}.wal beside it. Open published files with -readonly; open and close it once with DuckDB, and publish again.`,
+    `Another program writes to ${file}: there is a ${path.basename(file)}.wal beside it. Open published files with -readonly; open and close it once with DuckDB, and publish again.`,
     { code: 'TARGET_FAILED', recovery: 'stop', context: { file } },
   );
 }

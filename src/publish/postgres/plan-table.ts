@@ -108,5 +108,5 @@ function problemOf(
   const problem = shapeProblem({ ...had, columns: kept }, there);
   const foreign = added.find(({ name }) => there?.columns.has(name) === true && !dropped.includes(name));
   if (problem !== null || foreign === undefined) return problem;
-  return `has a column ${foreign.name} that somebody else added, and needs that name for a column of the source`;
+  return `has a column ${foreign.name} that was added by hand, and needs that name for a column of the source`;
 }

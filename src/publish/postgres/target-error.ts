@@ -39,7 +39,7 @@ export function toTargetError(error: unknown, place: string): unknown {
   }
   if (code === '2BP01') {
     return made(
-      `has views or other objects on a table, or on a column of it, that has to be made anew (${[said, ...(dependents ?? [])].join('; ')}). Drop them, publish again, and make them again.`,
+      `has views or other objects on a table, or on a column of it, that has to be replaced (${[said, ...(dependents ?? [])].join('; ')}). Drop them, publish again, and make them again.`,
       'stop',
       'TARGET_INCOMPATIBLE',
     );
@@ -69,10 +69,10 @@ function adviceOf(code: string): string {
   if (code === '42809') return 'Rename or drop what stands in its place, and publish again.';
   if (code === '42P16') return 'Drop that view, and publish again.';
   if (code.startsWith('23')) {
-    return 'If somebody added a constraint or an index to a table of the target, drop it, and publish again.';
+    return 'If a constraint or an index was added to a table of the target, drop it, and publish again.';
   }
   if (code.startsWith('42')) {
-    return 'If somebody changed tables of the target, undo that, or publish with --new-generation.';
+    return 'If tables of the target were changed, undo that, or publish with --new-generation.';
   }
   return 'Check the server and its log.';
 }

@@ -72,12 +72,12 @@ function start(baseUrl: string): Markup {
   -H 'Content-Type: application/json' \\
   -d '{"client_id":"'"$CLIENT_ID"'","client_secret":"'"$CLIENT_SECRET"'"}' | jq -r .access_token)`;
   return markup`<p>
-      Every endpoint but the first and this reference wants a token. The examples below take it from
+      All endpoints except the token endpoint and this reference need a token. The examples below take it from
       <code>$TOKEN</code>:
     </p>
     <pre><code>${token}</code></pre>
     <p>
-      What goes wrong is answered with
+      Errors look like
       <code>{"message": …, "errors": [{"field", "message", "error_code", "details"}]}</code> and a status
       code. Each endpoint lists its own; these come everywhere:
     </p>

@@ -25,7 +25,7 @@ export const checkNewConnector = endpoint({
   path: '/api/v1/integrations/connectors/check',
   operationId: 'checkNewConnector',
   tag: 'Connectors',
-  summary: 'Try what a connector would be made of',
+  summary: 'Validate a new connector',
   description:
     'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that says no ' +
     'is an answer, not an error: 200 with `status: failed`.',

@@ -71,7 +71,7 @@ export const inspectConnector = endpoint({
   path: '/api/v1/integrations/connectors/{id}/inspect',
   operationId: 'inspectConnector',
   tag: 'Connectors',
-  summary: 'Ask how far the indexed store of a connector is',
+  summary: "Get the status of a connector's index",
   description:
     'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
     'being complete.',

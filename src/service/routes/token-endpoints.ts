@@ -23,7 +23,7 @@ const createToken = endpoint({
   },
   success: {
     status: 200,
-    description: 'The token. Nobody can ask for it a second time: it is kept as a hash.',
+    description: 'The token. It cannot be shown a second time: only a hash of it is kept.',
     body: z
       .object({
         access_token: z.string(),

@@ -173,7 +173,7 @@ const updateWorkspace = endpoint({
   summary: 'Change a workspace',
   description:
     'Changes what is given and leaves the rest. The connectors of an inactive workspace execute nothing, and their indexed stores are ' +
-    'dropped; without `cache_enabled` only the stores go. Set back, the stores fill anew.',
+    'dropped; without `cache_enabled` only the stores go. Set back, the stores are filled again.',
   access: 'application',
   request: { path: workspacePath, body: change },
   success: { status: 200, description: 'The workspace as it is now.', body: workspace },

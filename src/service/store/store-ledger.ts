@@ -102,8 +102,8 @@ function problemOf({ report }: Pick<RunSummary, 'report'>): string | null {
       return report.resumeAt === null
         ? 'The last sync ended before everything was read; the next one resumes.'
         : report.resumeBecause === undefined
-          ? `The third party asked for quiet until ${report.resumeAt}; the sync goes on then.`
-          : `The network in front of the third party refused calls; the sync goes on at ${report.resumeAt}.`;
+          ? `The third party asked for quiet until ${report.resumeAt}; the sync resumes then.`
+          : `The network in front of the third party refused calls; the sync resumes at ${report.resumeAt}.`;
     case 'degraded':
       return `The last sync left something out: ${leftOut(report)}.`;
     case 'failed':
@@ -115,7 +115,7 @@ const cutOff = 'The last sync was cut off before its end; the next one resumes.'
 
 export function failedWith(code: ErrorCode): string {
   const advice =
-    code === 'AUTH_FAILED' ? 'the third party does not take the credentials' : 'it is tried again';
+    code === 'AUTH_FAILED' ? 'the third party does not take the credentials' : 'the next sync tries again';
   return `The last sync failed (${code}): ${advice}.`;
 }
 

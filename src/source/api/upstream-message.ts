@@ -28,7 +28,12 @@ export function readUpstreamMessage(body: string): UpstreamMessage {
   for (const name of ['message', 'detail', 'error', 'errors', 'result']) {
     if (Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
   }
-  const text = parts.length > 0 ? withoutRepeats(parts).join('; ') : body.slice(0, 2_000);
+  const text =
+    parts.length > 0
+      ? withoutRepeats(parts)
+          .map((part) => part.replace(/\.$/, ''))
+          .join('; ')
+      : body.slice(0, 2_000);
   return { text, isJson: true, errorCodes: errorCodesOf(parsed) };
 }
 

@@ -115,14 +115,18 @@ describe('the text of a run', () => {
         program: 'npx cs',
       });
     expect(withheld({}).slice(-2)).toEqual([
-      '  ! email_activity_events: 310 of 610 look deleted; kept (limit 20 % or 20 rows in 24 hours)',
+      '  ! email_activity_events: 310 of 610 look deleted; kept: 310 in 24 hours (50.8 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
       '    check at the source; if they are deleted there: npx cs sync newsletter --allow-deletes; to look at single records: npx cs audit newsletter/email_activity_events',
     ]);
     expect(withheld({ withholding: { ...withholding, deletedInDay: 90 } }).at(-2)).toBe(
-      '  ! email_activity_events: 310 of 610 look deleted, 90 more were deleted in the last 24 hours; kept (limit 20 % or 20 rows in 24 hours)',
+      '  ! email_activity_events: 310 of 610 look deleted, 90 more were deleted in the last 24 hours; kept: 400 in 24 hours (65.6 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
     );
     expect(withheld({ withholding: { ...withholding, dayAgo: 8 } }).at(-2)).toBe(
-      '  ! email_activity_events: 310 look deleted (8 rows were stored a day ago); kept (limit 20 % or 20 rows in 24 hours)',
+      '  ! email_activity_events: 310 look deleted (8 rows were stored a day ago); kept: 310 in 24 hours are over the limit (more than 20 % and more than 20 rows in 24 hours)',
+    );
+    const below = { ...withholding, dayAgo: 2000, deletedInDay: 200, below: 300 };
+    expect(withheld({ withheld: 100, withholding: below }).at(-2), 'what is counted adds up').toBe(
+      '  ! email_activity_events: 100 of 2,000 look deleted, 300 more would go with the records above them, 200 more were deleted in the last 24 hours; kept: 600 in 24 hours (30 %) are over the limit (more than 20 % and more than 20 rows in 24 hours)',
     );
     const along = [
       { entity: entity('tags'), rows: 3 },
@@ -133,13 +137,13 @@ describe('the text of a run', () => {
     expect(
       withheld({ withheld: 6, withheldBecause: 'along', withholding: { ...withholding, along } }).at(-2),
     ).toBe(
-      '  ! email_activity_events: 6 look deleted and would take 4,730 list_members, 40 interests, 3 tags, 2 other rows along; all kept (limit 20 % or 20 rows in 24 hours)',
+      '  ! email_activity_events: 6 look deleted and would take 4,730 list_members, 40 interests, 3 tags, 2 other rows along; all kept (limit: more than 20 % and more than 20 rows in 24 hours)',
     );
     expect(withheld({ withheld: 1, withheldBecause: 'empty' }).at(-2)).toBe(
-      '  ! email_activity_events: the listing came back empty; 1 stored row looks deleted; kept until a second complete read agrees (limit 20 % or 20 rows in 24 hours)',
+      '  ! email_activity_events: the listing came back empty; 1 stored row looks deleted; kept until a second complete read agrees (limit: more than 20 % and more than 20 rows in 24 hours)',
     );
     expect(withheld({ withheld: 54, withheldBecause: 'replaced' }).at(-2)).toBe(
-      '  ! email_activity_events: other records came in place of all that were stored; 54 stored rows look deleted; kept (is it still the same account?)',
+      '  ! email_activity_events: none of the 54 stored rows came back, only other records; kept. Is it still the same account?',
     );
     expect(withheld({ withheld: 54, withholding: null }).at(-2), 'of an earlier version').toBe(
       '  ! email_activity_events: 54 look deleted; kept',
@@ -148,7 +152,7 @@ describe('the text of a run', () => {
 
   it('says in one line what is not yet certain to be gone', () => {
     expect(runReportText(report({ pending: 12 }), null).at(-1)).toBe(
-      '  may be deleted, kept until a later run is certain: 12 of email_activity_events',
+      '  may be deleted, kept until that is confirmed: 12 of email_activity_events',
     );
   });
 

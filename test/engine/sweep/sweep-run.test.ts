@@ -55,6 +55,7 @@ describe('a sweep', () => {
     expect(report(members).withholding).toEqual({
       dayAgo: 1000,
       deletedInDay: 0,
+      below: 0,
       along: [],
       maxDeleteShare: 0.2,
       minDeleteRows: 20,
@@ -77,6 +78,17 @@ describe('a sweep', () => {
     expect(report(members)).toMatchObject({ withheld: 0, pending: 0 });
     expect(events.map(({ kind }) => kind)).toEqual(['sweep-started', 'deletes-withheld']);
     expect((await sweep(deletes, { allowDeletes: true })).report(lists)).toMatchObject({ deleted: 2 });
+  });
+
+  it('says how many rows of an entity would go along with the records of others', async () => {
+    const rows = [...missingRows(members, 100), ...missingRows(lists, 2)];
+    const along = { lists: [{ entity: members, rows: 400 }] };
+    const { report } = await sweep(fakeDeletes(rows, { lists: 100, list_members: 2000 }, { along }));
+    expect(report(members)).toMatchObject({
+      withheld: 100,
+      withheldBecause: 'share',
+      withholding: { dayAgo: 2000, deletedInDay: 0, below: 400 },
+    });
   });
 
   it('counts what get no longer returns although it did before, before it is deleted', async () => {

@@ -40,7 +40,9 @@ it('a database that may not grow is SINK_FULL for now', ({ folder }) => {
   expect(failure).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
 });
 
-it('a full disk is told with the place, what is free there, and what to do', ({ folder }) => {
+it('a full disk is SINK_FULL, and the message says where, what is free there, and what to do', ({
+  folder,
+}) => {
   const file = join(folder, 'not-there', 'a.db');
   const full = Object.assign(new Error('no space'), { code: 'ENOSPC', syscall: 'write' });
   expect(String(toSinkError(full, file))).toMatch(

@@ -3,7 +3,7 @@ import { isSharedSink } from '../../../settings/build-sinks.ts';
 import type { ConnectorSettings, SinkSettings } from '../../../settings/settings.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
 
-interface EndedCopy {
+export interface EndedCopy {
   readonly connector: ConnectorSettings;
   readonly end: CopyEnd;
   readonly from: SinkSettings;
@@ -11,30 +11,41 @@ interface EndedCopy {
   readonly program: string;
 }
 
-/** What a copy has done, and what a person does next. */
-export function copyEndText({ connector, end, from, to, program }: EndedCopy): readonly string[] {
-  const { name } = connector;
-  const isUsed = connector.sink.name === to.name;
+/** What the copy of one connector has done. */
+export function copiedText({ connector, end, from, to, program }: EndedCopy): readonly string[] {
   return [
     headline(end, from, to),
-    `  Change numbers (_seq) are the same in ${to.name}, up to ${end.newestSeq}: consumers continue with the number they have.`,
-    `  Only "sink" in the last line of export is another: ${end.toSink}`,
     ...filesText(connector, end, to),
     ...(end.isPaused
-      ? [`  It is paused in ${to.name} too. To resume: ${program} schedule resume ${name}`]
+      ? [`  It is paused in ${to.name} too. To resume: ${program} schedule resume ${connector.name}`]
       : []),
-    ...(isUsed
-      ? [`  Next: ${program} sync ${name}`]
+  ];
+}
+
+/** What holds for all connectors that were copied, and what a person does next; empty where none was. */
+export function copyEndText(copies: readonly EndedCopy[]): readonly string[] {
+  const [first] = copies;
+  if (first === undefined) return [];
+  const { from, to, program, end } = first;
+  const namesOf = (some: readonly EndedCopy[], between: string): string =>
+    some.map(({ connector }) => connector.name).join(between);
+  const used = copies.filter(({ connector }) => connector.sink.name === to.name);
+  const unused = copies.filter((copy) => !used.includes(copy));
+  return [
+    `Change numbers (_seq) are the same in ${to.name}: consumers continue with the number they have, and see a new sink id (${end.toSink}).`,
+    ...(used.length === 0 ? [] : [`Next: ${program} sync ${namesOf(used, ' ')}`]),
+    ...(unused.length === 0
+      ? []
       : [
-          `  Next: set "sink: ${to.name}" for ${name} in the config, and restart its workers.`,
-          '  Until then its syncs end with code 2: they would store changes that the new sink never gets.',
+          `Next: set "sink: ${to.name}" for ${namesOf(unused, ', ')} in the config, and restart the workers.`,
+          'Until then syncs are refused (exit code 2).',
         ]),
-    `  ${from.name} still holds ${name} as it was, and takes no more syncs of it. To go on there instead: ${program} copy --from ${from.name} --reopen ${name}`,
+    `What is in ${from.name} stays as it was, and is not synced there again. To continue there instead: ${program} copy --from ${from.name} --reopen ${namesOf(copies, ' ')}`,
   ];
 }
 
 function headline(
-  { connector, state, rows, deleted, entities }: CopyEnd,
+  { connector, state, rows, deleted, entities, newestSeq }: CopyEnd,
   from: SinkSettings,
   to: SinkSettings,
 ): string {
@@ -42,7 +53,7 @@ function headline(
   if (state === 'done') {
     return `${connector}: was copied from ${from.name} to ${to.name} before, and ${from.name} has not changed since (${what})`;
   }
-  return `${connector}: copied from ${from.name} to ${to.name}${state === 'resumed' ? ' (resumed)' : ''}: ${what}, and the sync state`;
+  return `${connector}: copied from ${from.name} to ${to.name}${state === 'resumed' ? ' (resumed)' : ''}: ${what}, up to change number ${newestSeq}, and the sync state`;
 }
 
 /** Files lie in a folder of the config, whatever the sink is. */

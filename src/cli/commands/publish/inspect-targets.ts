@@ -58,7 +58,7 @@ export async function runPublishStatus(context: CommandContext, names: readonly 
     );
     if (refusal !== null) terminal.print(`  ! ${printable(refusal.message)}`);
     if (newGeneration !== null) {
-      terminal.print(`  ! The next publication has all rows anew, because ${newGeneration}`);
+      terminal.print(`  ! The next publication has all rows again, because ${newGeneration}`);
     }
     for (const line of heldBackTexts(heldBack)) terminal.print(`  ! ${line}`);
     const followed = entities.filter((one) => isStillPublished(target, one));

@@ -96,7 +96,7 @@ function anewTexts(generations: readonly NewGeneration[]): readonly string[] {
     namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
   }
   return [...namesByReason].map(([reason, names]) => {
-    return `${whoText(names)}: published anew, because ${reason}`;
+    return `${whoText(names)}: all rows published again, because ${reason}`;
   });
 }
 

@@ -58,7 +58,7 @@ function connectorsText(ids: readonly string[]): string {
 function newOnesText({ upstream }: Announced['choices']): string {
   return upstream === null
     ? 'sample data, whatever their credentials (--samples)'
-    : 'read their service; a secret "sample" gives sample data';
+    : 'read the real service; credentials that start with "sample" give sample data';
 }
 
 function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {

@@ -65,7 +65,7 @@ export async function partitionsById(
   const lost = ids.find((id) => !byId.has(id));
   if (lost === undefined) return byId;
   throw new SyncError(
-    `Partition ${lost} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
+    `Partition ${lost} of connector "${connector}" is not in the ledger (any more). End this run; a newer one continues.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, partition: lost } },
   );
 }
