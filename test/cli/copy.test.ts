@@ -170,7 +170,9 @@ describe('connector-sync copy', () => {
     world.moveTo(3);
     expect(await cli(['sync', 'newsletter'])).toMatchObject({
       code: 2,
-      stderr: containing('so main takes no more syncs of it. To go on in pg: set "sink: pg" for newsletter'),
+      stderr: containing(
+        'so main takes no more syncs of it. To continue in pg: set "sink: pg" for newsletter',
+      ),
     });
     expect((await cli(['status', 'newsletter'])).stdout).toContain('! copied to sink pg at 2');
     const reopen = ['copy', '--from', 'main', '--reopen', 'newsletter'];

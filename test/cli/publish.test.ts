@@ -73,7 +73,7 @@ describe('connector-sync publish', () => {
     const config = readFileSync(world.config, 'utf8');
     writeFileSync(world.config, config.replace('./lake, format: jsonl', './lake, format: csv'));
     expect((await world.cli('publish', 'status', 'lake')).stdout).toMatch(
-      /^lake .*publication 1 of [^,]*\n {2}! The next publication has all rows anew, because its files were \.jsonl and are now \.csv\n/,
+      /^lake .*publication 1 of [^,]*\n {2}! The next publication has all rows again, because its files were \.jsonl and are now \.csv\n/,
     );
     const [anew] = await world.json('publish', 'lake');
     expect(anew).toMatchObject({ result: 'published', publication: 2 });

@@ -158,7 +158,7 @@ describe('a table in PostgreSQL that is not as it was made', () => {
       addColumns(entity, { name: 'email', type: 'string' });
       store(model, entity, { id: 'p1', email: 'e' });
       const says =
-        'has a column email that somebody else added, and needs that name for a column of the source';
+        'has a column email that was added by hand, and needs that name for a column of the source';
       const again = (): void => {
         const next = addEntity(model, 'people', entity.columns);
         store(model, next, { id: 'p1', email: 'e' });

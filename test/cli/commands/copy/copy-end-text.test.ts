@@ -8,12 +8,13 @@ function copied(name: string, sink: string): EndedCopy {
   const connector = { name, sink: { name: sink }, downloads: null } as unknown as ConnectorSettings;
   const end: CopyEnd = {
     connector: name as ConnectorName,
-    state: 'copied',
+    state: 'begun',
     rows: 10,
     deleted: 0,
     entities: 2,
     files: 0,
     newestSeq: 17,
+    fromSink: 'id-of-main',
     toSink: 'id-of-pg',
     isPaused: false,
   };
