@@ -187,7 +187,7 @@ describe('a table in PostgreSQL that is not as it was made', () => {
     store(model, entity, { id: 'p4' });
     await expect(publishModel(target, model)).rejects.toMatchObject({
       code: 'TARGET_FAILED',
-      message: expect.stringMatching(/column "mine".*If somebody added a constraint.* drop it/),
+      message: expect.stringMatching(/column "mine".*If a constraint.* was added .* drop it/),
     });
     await alter(schema, `RENAME TO away; CREATE VIEW ${schema}.news__people AS SELECT * FROM ${schema}.away`);
     people(model, 2);

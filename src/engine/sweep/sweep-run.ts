@@ -139,13 +139,8 @@ function tallyOf({ missing, withheldBecause, below }: JudgedEntity, { guards }: 
   const toConfirm = isWorthAsking(missing, withheldBecause) ? Math.min(pending, missing.toConfirm) : 0;
   if (withheld === 0) return { withheld, pending, toConfirm, withheldBecause: null, withholding: null };
   const { dayAgo, deletedInDay, along } = missing;
-  return {
-    withheld,
-    pending,
-    toConfirm,
-    withheldBecause,
-    withholding: { dayAgo, deletedInDay, below, along, ...guards },
-  };
+  const withholding = { dayAgo, deletedInDay, below, along, ...guards };
+  return { withheld, pending, toConfirm, withheldBecause, withholding };
 }
 
 /** True when there was any. Of a run that must end at once a first batch goes all the same: it has been asked for. */
