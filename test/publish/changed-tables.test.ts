@@ -203,7 +203,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     );
     store(model, entity, { id: 'P1', name: 'Bob' });
     await expect(publishModel(target, model)).rejects.toMatchObject({
-      message: expect.stringMatching(/23505.*If somebody added a constraint or an index.* drop it/),
+      message: expect.stringMatching(/23505.*If a constraint or an index was added.* drop it/),
     });
     expect(await ask(`SELECT id, name FROM ${schema}.news__people`)).toEqual([{ id: 'p1', name: 'Ada' }]);
   });
