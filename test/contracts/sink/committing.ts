@@ -51,7 +51,7 @@ export function committing(kind: SinkKind): void {
       { id, position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] } },
     ]);
     const other = await bench().open();
-    const nothingGone = { deleted: 0, missing: 0, files: null };
+    const nothingGone = { deleted: 0, missing: 0, unproven: null, files: null };
     const neverRead = { lastSealedAt: null, lastCompleteReadAt: null };
     expect((await other.history.connectors())[0]?.entities).toEqual([
       { entity: 'lists', rows: 1, ...nothingGone, partitions: 1, due: 1, quarantined: 0, ...neverRead },
