@@ -54,6 +54,9 @@ function* texts() {
       bugs: { url: `${address}/issues` },
     }),
   ];
+  const lock = JSON.parse(read('package-lock.json'));
+  const packages = { ...lock.packages, '': { ...lock.packages[''], name } };
+  yield ['package-lock.json', json({ ...lock, name, packages })];
   const before = {
     name: manifest.name,
     repository: manifest.repository.url.replace(/^git\+https:\/\/|\.git$/g, ''),

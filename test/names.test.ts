@@ -48,6 +48,8 @@ describe('the names of package and repository', () => {
       bugs: { url: 'https://github.com/owner/sync/issues' },
       publishConfig: { access: 'public', provenance: true },
     });
+    const lock = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as unknown;
+    expect(lock).toMatchObject({ name: '@owner/sync', packages: { '': { name: '@owner/sync' } } });
     for (const file of ['README.md', 'docs/library.md']) {
       const text = readFileSync(join(folder, file), 'utf8');
       expect([file, text.includes('@owner/sync'), text.includes('@connector-sync/cli')]).toEqual([
