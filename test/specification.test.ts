@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
+import { servedDefinition } from '../src/definitions/served-definition.ts';
 
 const lines = readFileSync('docs/specification.md', 'utf8').split('\n');
 
@@ -43,7 +44,8 @@ it('names our choice wherever the specification shows nothing, and decisions tha
 
 const operations = ['email-marketing', 'workspace-notes'].flatMap((name) => {
   const definition = loadDefinitions([builtInDefinitionsFolder]).get(name);
-  return [...(definition?.entities.values() ?? [])].flatMap((entity) =>
+  if (definition === undefined) return [];
+  return [...servedDefinition(definition).entities.values()].flatMap((entity) =>
     [...entity.actions].map(([action, { params }]) => ({
       entity: entity.name,
       action,

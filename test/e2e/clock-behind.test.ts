@@ -70,11 +70,15 @@ async function withNotes(behindMs: number, work: (world: World) => Promise<void>
 }
 
 function pageOf(id: string, editedMs: number): JsonObject {
-  return { object: 'page', id, last_edited_time: new Date(editedMs).toISOString() };
+  const created_time = '2024-01-01T00:00:00.000Z';
+  const last_edited_time = new Date(editedMs).toISOString();
+  return { object: 'page', id, created_time, last_edited_time, parent: { workspace: true }, properties: {} };
 }
 
 function blockOf(id: string): JsonObject {
-  return { object: 'block', id, type: 'paragraph', has_children: false, parent: { page_id: 'recent' } };
+  const created_time = '2024-01-01T00:00:00.000Z';
+  const parent = { page_id: 'recent' };
+  return { object: 'block', id, type: 'paragraph', created_time, has_children: false, parent };
 }
 
 describe("records whose clock is behind the service's Date", () => {

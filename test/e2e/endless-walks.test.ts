@@ -135,6 +135,9 @@ describe('a listing of page tokens that never ends', () => {
             ['bent', 'good'].map((id) => ({
               object: 'page',
               id,
+              parent: { type: 'workspace', workspace: true },
+              properties: {},
+              created_time: '2026-01-01T00:00:00.000Z',
               last_edited_time: '2026-01-01T00:00:00.000Z',
             })),
             end,
@@ -168,7 +171,9 @@ function blocks(from: number, version: number): readonly JsonObject[] {
     object: 'block',
     id: `block-${from + index}`,
     type: 'paragraph',
+    created_time: '2026-01-01T00:00:00.000Z',
     has_children: false,
+    parent: { type: 'page_id', page_id: 'good' },
     paragraph: { text: `version ${version}` },
   }));
 }

@@ -131,7 +131,7 @@ describe('a download', () => {
         done(Object.assign(new Error('no name server here'), { code: 'ENOTFOUND' }), []);
       },
     });
-    expect(await failureOf(account.download(call, never))).toMatchObject({ reason: 'network' });
+    expect(await failureOf(account.download(call, never))).toMatchObject({ reason: 'name' });
     expect(asked).toEqual(['files.example']);
   });
 
