@@ -50,7 +50,8 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'src/launch.cjs',
   ]);
   const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
-  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(0.75 * mebibyte);
+  // Three quarters of it are this program's own code, so it grows; which packages are put in, deployment.test.ts holds.
+  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(0.9 * mebibyte);
 });
 
 it('runs from where npm installed it', async () => {
