@@ -30,8 +30,8 @@ export const offsetPosition = z.object({
   furthest: z.number().int().min(0).default(0),
   /** Of the listing, as every page so far has said; null where one did not, or said another. */
   total: z.number().int().min(0).nullable().default(null),
-  /** Different records so far, as far as the last of them are remembered. */
-  shown: z.number().int().min(0).default(0),
+  /** Different records so far; null in a walk that an earlier version began. */
+  shown: z.number().int().min(0).nullable().default(null),
   /** The total was above what had come, and what lies behind was asked for once more. */
   hasAskedAgain: z.boolean().default(false),
   /** Records of the page before; 0 where nothing can be concluded from what comes after it. */

@@ -5,6 +5,7 @@ import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from '.
 import { numberedPagination } from './numbered.ts';
 import { readTotal } from './read-total.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
+import { openSeenMarks } from './seen-marks.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
@@ -41,19 +42,22 @@ export function offsetPagination(
   rules: OffsetRules,
   { pageLengths, isOrdered, storedRows, trustsTotal }: Listing,
 ): Pagination {
+  const seenMarks = openSeenMarks();
+
   function advance(stored: unknown, seen: PageSeen): Advance {
     const { total: named, ...page } = seen;
     const lastTotal = trustsTotal ? (named ?? null) : null;
     const before = offsetPosition.parse(stored);
     const total = before.pages === 0 || before.total === lastTotal ? lastTotal : null;
     const furthest = Math.max(before.furthest, before.offset + page.marks.length);
-    const shown = before.shown + newRecords(before, page);
+    const shown = countShown(before, page);
     const position = { ...before, total, shown };
     const step = nextStep(position, page);
-    if (step.kind === 'end' && lastTotal !== null && lastTotal > Math.max(shown, furthest)) {
+    const came = shown ?? furthest;
+    if (step.kind === 'end' && lastTotal !== null && lastTotal > came) {
       const askedAgain = position.hasAskedAgain ? null : askAgain(position, page);
       if (askedAgain !== null) return { kind: 'continue', position: askedAgain, isFurther: false };
-      return { ...step, doubt: { kind: 'total', total: lastTotal, shown: Math.max(shown, furthest) } };
+      return { ...step, doubt: { kind: 'total', total: lastTotal, shown: came } };
     }
     if (step.kind !== 'continue') return step;
     const isMore = position.before > 0 && (step.isMore ?? false);
@@ -68,12 +72,20 @@ export function offsetPagination(
     };
   }
 
+  /** Exactly while this process has met all of the walk; after a resume, as far as the position remembers records. */
+  function countShown(before: OffsetPosition, page: PageSeen): number | null {
+    if (before.pages > 0 && before.shown === null) return null;
+    const shown = before.pages === 0 ? 0 : (before.shown ?? 0);
+    return seenMarks.add(shown, page.marks) ?? shown + newRecords(before, page);
+  }
+
   function nextStep(position: OffsetPosition, page: PageSeen): Step {
     const received = page.marks.length;
     const known = noteLength(pageLengths, position.size, page);
     if (position.pages === 0) {
       // What is stored of the listing was there once: a page that shows less of it may have been cut.
-      const isAll = isAllOf(position, page);
+      // A total may count the page alone: then the largest pages are where the service cuts them.
+      const isAll = received < known.records && isAllOf(position, page);
       if (received === 0) return endOf({ ...position, isSingle: true }, page, false);
       return received >= storedRows && (isAll || isFarBelow(page, known))
         ? endOf({ ...position, isSingle: true }, page, !isAll)

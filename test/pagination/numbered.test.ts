@@ -162,8 +162,6 @@ describe('made-up services', () => {
         isOrdered: random() < 0.5,
         growsOnly: random() < 0.1,
       };
-      // A walk by offset takes the total's word where its first page shows just as many records.
-      if (made.kind === 'offset' && rows.length > made.cap && totalOf(rows.length) === made.cap) continue;
       const walked = walkMadeUp(rows, made, said);
       if (!saysComplete(walked)) continue;
       complete += 1;

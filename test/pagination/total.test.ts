@@ -78,12 +78,32 @@ function numbered(count: number): string[] {
 const nothing: TotalOf = () => undefined;
 
 describe('a walk by offset whose answers have a total', () => {
-  it.each([1, 2, 11, 50, 99])('proves a listing of %i rows by its one page', (count) => {
-    expect(walk(numbered(count), truly)).toMatchObject({
-      calls: 1,
-      proof: { kind: 'single', isOrdered: true },
-    });
-    expect(walk(numbered(count), nothing).calls).toBeGreaterThan(1);
+  const longer = (): PageLengths => new Map([[100, { records: 100, bytes: 10_000, followed: Infinity }]]);
+
+  it.each([1, 2, 11, 50, 99])(
+    'proves a listing of %i rows by its one page, once a longer one came',
+    (count) => {
+      expect(walk(numbered(count), truly, { pageLengths: longer() })).toMatchObject({
+        calls: 1,
+        proof: { kind: 'single', isOrdered: true },
+      });
+      expect(walk(numbered(count), nothing).calls).toBeGreaterThan(1);
+    },
+  );
+
+  it('asks once more where the total may count the records of the page alone', () => {
+    expect(walk(numbered(50), truly).calls).toBe(2);
+    const rows = numbered(120);
+    const walked = walk(rows, () => 50, { cap: 50 });
+    expect(walked.seen.size).toBe(120);
+    expect(walked.doubt).toBeUndefined();
+  });
+
+  it('doubts its end where records that came twice fill the places of others', () => {
+    const rows = numbered(150);
+    const page = (offset: number, count: number): string[] =>
+      Array.from({ length: Math.min(count, 150 - offset) }, (_, index) => rows[(offset + index) % 100] ?? '');
+    expect(walk(rows, truly, { page }).doubt).toEqual({ kind: 'total', total: 150, shown: 100 });
   });
 
   it.each([150, 234, 999])('saves the call behind the last of several pages, of %i rows', (count) => {
@@ -155,8 +175,8 @@ describe('a walk by offset whose answers have a total', () => {
   });
 
   it('asks once more where the one page shows less than what is stored', () => {
-    expect(walk(numbered(50), truly, { storedRows: 51 }).calls).toBe(2);
-    expect(walk(numbered(50), truly, { storedRows: 50 }).calls).toBe(1);
+    expect(walk(numbered(50), truly, { storedRows: 51, pageLengths: longer() }).calls).toBe(2);
+    expect(walk(numbered(50), truly, { storedRows: 50, pageLengths: longer() }).calls).toBe(1);
   });
 
   it('goes on with a walk that an earlier version began, without its total', () => {
