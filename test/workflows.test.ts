@@ -1,6 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type * as workflowParser from '@actions/workflow-parser';
+import { build } from 'esbuild';
 import { describe, expect } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -67,6 +70,39 @@ function runJob(folder: string, steps: readonly z.infer<typeof step>[], confirme
 }
 
 describe('the workflows', () => {
+  let parser: typeof workflowParser;
+  it.beforeAll(async ({ fileFolder }) => {
+    // Bundled, because it imports JSON in a way that Node.js refuses.
+    const outfile = join(fileFolder, 'workflow-parser.mjs');
+    await build({ entryPoints: ['@actions/workflow-parser'], bundle: true, format: 'esm', outfile });
+    parser = (await import(pathToFileURL(outfile).href)) as typeof workflowParser;
+  });
+
+  /** What GitHub's own parser finds wrong. */
+  async function problemsOf(name: string, content: string): Promise<string[]> {
+    const { context, value } = parser.parseWorkflow({ name, content }, new parser.NoOperationTraceWriter());
+    if (value !== undefined) await parser.convertWorkflowTemplate(context, value);
+    return context.errors.getErrors().map(({ message }) => message);
+  }
+
+  it('are taken by the parser of GitHub', async () => {
+    for (const file of readdirSync('.github/workflows')) {
+      expect(await problemsOf(file, readFileSync(`.github/workflows/${file}`, 'utf8'))).toEqual([]);
+    }
+  });
+
+  it.for([
+    ['a misspelt key', 'runs-on:', 'run-on:', "Unexpected value 'run-on'"],
+    ['an unknown context', '${{ matrix.node }}', '${{ matrx.node }}', "Unrecognized named-value: 'matrx'"],
+    ['an unknown right', 'contents: read', 'contents: reed', "Unexpected value 'reed'"],
+  ] as const)('are refused by it with %s', async ([, right, wrong, message]) => {
+    const text = workflows[0]?.text ?? '';
+    expect(text).toContain(right);
+    expect(await problemsOf('test.yml', text.replace(right, wrong))).toContainEqual(
+      expect.stringContaining(message),
+    );
+  });
+
   it('use actions by commit only', () => {
     const used = workflows.flatMap(({ text }) => text.match(/uses: .*/g) ?? []);
     expect(used.length).toBeGreaterThan(0);
