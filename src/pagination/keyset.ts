@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import type { Entity } from '../definitions/definition.ts';
+import { numberedPosition, type OffsetRules } from './numbered-position.ts';
 import { offsetPosition } from './offset-position.ts';
-import { offsetPagination } from './offset.ts';
+import { offsetStyle } from './offset.ts';
 import {
   type Advance,
   type Listing,
@@ -11,17 +11,17 @@ import {
   timeParam,
 } from './pagination.ts';
 
-type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
-
-/** Below this many records a page is gone on with by offset: a new bound would bring little else than what is known. */
+/** Below this many records the walk behind the bound continues: a new bound would bring little else than what is known. */
 const fewestToMove = 20;
+
+const innerPosition = z.discriminatedUnion('kind', [offsetPosition, numberedPosition]);
 
 const positionSchema = z.object({
   kind: z.literal('keyset'),
   /** The lower bound, whole seconds in milliseconds since the epoch. */
   sinceMs: z.number().int(),
-  /** The walk by offset through what lies behind the bound. */
-  inner: offsetPosition,
+  /** The walk through what lies behind the bound, by offset or by page numbers. */
+  inner: innerPosition,
 });
 type KeysetPosition = z.infer<typeof positionSchema>;
 
@@ -29,7 +29,7 @@ type KeysetPosition = z.infer<typeof positionSchema>;
  * Walks a listing that is sorted by its change value, ascending, from a lower bound on: after each page the bound moves up to
  * its last value less a second, and the offset is 0 again. Everything before a page's last value has been read then, whatever
  * vanished or moved to the end meanwhile. Where more records share a second than a page holds, the bound stays and the offset
- * grows, by the seam rule. The bound never passes the walk's beginning: one value from the future would carry it over all
+ * grows, by the seam rule. Numbered pages may be read from the last one to the first: there the bound moves only after a first page. The bound never passes the walk's beginning: one value from the future would carry it over all
  * that changes now.
  */
 export function keysetPagination(
@@ -41,7 +41,7 @@ export function keysetPagination(
 ): Pagination {
   const { sinceParam, pageLengths, trustsTotal } = options;
   // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
-  const byOffset = offsetPagination(rules, {
+  const behindBound = offsetStyle(rules).walk({
     isOrdered: true,
     growsOnly: false,
     pageLengths,
@@ -52,40 +52,50 @@ export function keysetPagination(
   function advance(position: KeysetPosition, page: PageSeen): Advance {
     const fault = faultOf(position, page, sinceParam);
     if (fault !== null) return { kind: 'broken', code: 'PAGING_BROKEN', why: fault, dropWatermark: true };
-    const step = byOffset.advance(position.inner, page);
+    const step = behindBound.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
-    const inner = offsetPosition.parse(step.position);
+    const inner = innerPosition.parse(step.position);
     if (step.kind === 'end') {
       return {
         ...step,
         position: { ...position, inner },
-        proof: { kind: 'keyset', isOrdered: step.proof.isOrdered },
+        proof: { ...step.proof, kind: 'keyset' },
       };
     }
     // A step back for a lost seam does not count the page: something before it may be unread.
     const isSeamWhole = inner.pages > position.inner.pages;
-    const sinceMs = isSeamWhole ? nextBound(position, page) : position.sinceMs;
+    const isForwards = inner.kind === 'offset' || position.inner.pages === 0;
+    const sinceMs = isSeamWhole && isForwards ? nextBound(position, page) : position.sinceMs;
     return sinceMs > position.sinceMs
-      ? { ...step, position: beginAt(sinceMs, inner.size), isFurther: true }
+      ? { ...step, position: beginAt(sinceMs, position.inner.size), isFurther: true }
       : { ...step, position: { ...position, inner } };
   }
 
   function beginAt(sinceMs: number, size: number): KeysetPosition {
-    return { kind: 'keyset', sinceMs, inner: { ...offsetPosition.parse(byOffset.begin()), size } };
+    return { kind: 'keyset', sinceMs, inner: { ...innerPosition.parse(behindBound.begin()), size } };
+  }
+
+  /** An earlier version walked numbered pages by offset: what lies behind the bound is read again. */
+  function read(stored: unknown): KeysetPosition {
+    const position = positionSchema.parse(stored);
+    return position.inner.kind === behindBound.begin().kind
+      ? position
+      : beginAt(position.sinceMs, rules.maxSize);
   }
 
   return {
     begin: () => beginAt(floorSecond(options.sinceMs), rules.maxSize),
     request: (stored) => {
-      const { sinceMs, inner } = positionSchema.parse(stored);
-      return { ...byOffset.request(inner), [sinceParam]: timeParam(sinceMs) };
+      const { sinceMs, inner } = read(stored);
+      return { ...behindBound.request(inner), [sinceParam]: timeParam(sinceMs) };
     },
-    advance: (stored, page) => advance(positionSchema.parse(stored), page),
+    advance: (stored, page) => advance(read(stored), page),
     halve: (stored) => {
-      const position = positionSchema.parse(stored);
-      const inner = byOffset.halve(position.inner);
-      return inner === null ? null : { ...position, inner };
+      const position = read(stored);
+      const inner = behindBound.halve(position.inner);
+      return inner === null ? null : { ...position, inner: innerPosition.parse(inner) };
     },
+    refused: (stored) => behindBound.refused?.(read(stored).inner) ?? null,
     expired: () => null,
   };
 }

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { readTotal } from './read-total.ts';
+import { openSeenMarks } from './seen-marks.ts';
 import {
   doubtOf,
   pageMark,
@@ -34,8 +35,10 @@ const positionSchema = z.object({
   milestone: z.string(),
   /** The records of that page: fresh tokens may lead in a circle too. */
   milestonePage: z.string().default(''),
-  /** Records so far; null in positions of earlier versions, whose walks end without a doubt. */
+  /** Different records so far, or all that came where not all of them are remembered; null in positions of earlier versions, whose walks end without a doubt. */
   shown: z.number().int().min(0).nullable().default(null),
+  /** Different records so far; null where not all of them are remembered. */
+  distinct: z.number().int().min(0).nullable().default(null),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -55,6 +58,7 @@ export function pageTokenPagination(
   rules: TokenRules,
   { trustsTotal }: Pick<Listing, 'trustsTotal'>,
 ): Pagination {
+  const seenMarks = openSeenMarks();
   return {
     begin: () => ({
       kind: 'pageToken',
@@ -66,6 +70,7 @@ export function pageTokenPagination(
       milestone: '',
       milestonePage: '',
       shown: 0,
+      distinct: 0,
     }),
     request: (stored) => {
       const { token, size } = positionSchema.parse(stored);
@@ -74,8 +79,16 @@ export function pageTokenPagination(
         ...(token === null ? {} : { [rules.tokenParam]: token }),
       };
     },
-    advance: (stored, { total, ...page }) =>
-      advance(positionSchema.parse(stored), trustsTotal && total !== undefined ? { ...page, total } : page),
+    advance: (stored, { total, ...page }) => {
+      const before = positionSchema.parse(stored);
+      const distinct =
+        trustsTotal && rules.totalKeys.length > 0
+          ? seenMarks.add(before.distinct, page.marks.map(shortMark))
+          : null;
+      const shown = distinct ?? (before.shown === null ? null : before.shown + page.marks.length);
+      const seen = trustsTotal && total !== undefined ? { ...page, total } : page;
+      return advance({ ...before, distinct, shown }, seen);
+    },
     halve: (stored) => {
       const position = positionSchema.parse(stored);
       return position.size === null || position.size === 1
@@ -94,7 +107,6 @@ export function pageTokenPagination(
 
 function advance(position: TokenPosition, page: PageSeen): Advance {
   const pages = position.pages + 1;
-  const shown = position.shown === null ? null : position.shown + page.marks.length;
   if (page.next === null) {
     return broken('BODY_INVALID', 'the response does not say whether another page follows');
   }
@@ -105,7 +117,7 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       kind: 'end',
       position: { ...position, pages, token: null },
       proof: { kind: 'token', isOrdered: true },
-      ...doubtOf(page.total, shown),
+      ...doubtOf(page.total, position.shown),
     };
   }
   if (token === null || token === '') {
@@ -134,7 +146,6 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
     isFurther: true,
     position: {
       ...position,
-      shown,
       token,
       tokenAtMs: page.nowMs,
       pages,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
+  hasCounted,
   saysComplete,
   walkMadeUp,
   type Declared,
@@ -141,15 +142,17 @@ describe('made-up services', () => {
       const int = (below: number): number => Math.floor(random() * below);
       const rows = numbered(pick(int(5), int(60), int(400)));
       const shift = pick(0, 0, 0, 1, -1, int(200), -int(200));
+      const tooHigh = 1 + int(200);
       const totalOf = pick<MadeUpPaging['totalOf']>(
         truly,
         nothing,
         (count: number): number | null => Math.max(0, count + shift),
+        (count) => count + tooHigh,
         () => 100,
         () => 0,
       );
       const made: MadeUpPaging = {
-        kind: pick('page', 'page', 'page', 'offset', 'cursor'),
+        kind: pick('page', 'page', 'offset', 'offset', 'cursor'),
         cap: 1 + pick(int(10), int(60), int(120)),
         size: pick('heard', 'ignored', 'renamed'),
         after: pick('empty', 'refused', 'wrap', 'repeat'),
@@ -161,12 +164,14 @@ describe('made-up services', () => {
         end: pick('repeats', 'refused', null),
         isOrdered: random() < 0.5,
         growsOnly: random() < 0.1,
+        ...(made.kind !== 'cursor' && random() < 0.3 ? { incremental: { kind: 'keyset', fromRow: 0 } } : {}),
       };
       const walked = walkMadeUp(rows, made, said);
       if (!saysComplete(walked)) continue;
       complete += 1;
       const missed = rows.filter((row) => !walked.seen.has(row)).length;
-      expect({ trial, seed, made, said, missed }).toEqual({ trial, seed, made, said, missed: 0 });
+      const shown = { trial, seed, made, said, missed, hasCounted: hasCounted(walked) };
+      expect(shown).toEqual({ ...shown, missed: 0, hasCounted: true });
     }
     expect(complete).toBeGreaterThan(trials / 3);
   });

@@ -1,20 +1,28 @@
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
+import type { Params } from '../../../src/core/records.ts';
 import type { Pagination as PaginationRules } from '../../../src/definitions/definition.ts';
 import type { Paging } from '../../../src/definitions/upstream/upstream.ts';
+import { keysetPagination } from '../../../src/pagination/keyset.ts';
+import { newestFirstPagination } from '../../../src/pagination/newest-first.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
+import type { Pagination } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import { translatePaging } from '../../../src/upstream/translate-paging.ts';
+import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
+import { tokenPage, tokenPaging, type TokenFault, type TokenKind, type TokenPage } from './made-up-tokens.ts';
 
 /** A service that pages in its own way, whatever its definition says. */
 export interface MadeUpPaging {
-  readonly kind: 'page' | 'offset' | 'cursor';
+  readonly kind: 'page' | 'offset' | TokenKind;
   /** Records of a page at most. */
   readonly cap: number;
   /** What it does with the size that is asked for; `renamed`: it hears another name, and gives what it gives without one. */
   readonly size: 'heard' | 'ignored' | 'renamed';
   readonly after: 'empty' | 'refused' | 'wrap' | 'repeat';
+  /** What is wrong with its page tokens; nothing unless said otherwise. */
+  readonly fault?: TokenFault;
   /** What it says of the number of records; null: nothing. */
   readonly totalOf: (rows: number) => number | null;
 }
@@ -26,6 +34,8 @@ export interface Declared {
   readonly end: 'repeats' | 'refused' | null;
   readonly isOrdered: boolean;
   readonly growsOnly: boolean;
+  /** A walk from a watermark on instead of a full one; `fromRow`: the first row that changed since. */
+  readonly incremental?: { readonly kind: 'keyset' | 'newestFirst'; readonly fromRow: number };
 }
 
 export interface MadeUpWalk {
@@ -35,11 +45,23 @@ export interface MadeUpWalk {
   readonly proof: Proof | null;
   readonly doubt: Doubt | null;
   readonly why: string | null;
+  /** What the last answer that was read says of the number of records. */
+  readonly counted: number | null;
 }
 
 /** The run's report would call the listing complete. */
 export function saysComplete({ proof, doubt }: MadeUpWalk): boolean {
   return proof !== null && doubt === null && (proof.isOrdered || proof.isCounted === true);
+}
+
+/** The walk saw what its last answer counts, or it ended where it had seen all that changed. */
+export function hasCounted({ seen, counted, proof }: MadeUpWalk): boolean {
+  return counted === null || counted <= seen.size || proof?.kind === 'keyset';
+}
+
+/** Three rows share a second. */
+function changedMs(row: string): number {
+  return Date.UTC(2026, 4, 1) + Math.floor(Number(row.replace(/\D/g, '')) / 3) * 1000;
 }
 
 /** Walks as the engine does; `between` runs before each call. Records are marked by themselves: what changes its place changes its mark. */
@@ -52,94 +74,136 @@ export function walkMadeUp(
 ): MadeUpWalk {
   const { rules, paging } = describe(service, declared);
   const style = styleOf(rules);
-  const { isOrdered, growsOnly } = declared;
-  const pages = style.walk({ isOrdered, growsOnly, pageLengths, storedRows: 0, trustsTotal: true });
+  const pages = openWalk(rules, declared, pageLengths);
   const seen = new Set<string>();
   let position = pages.begin();
   let restarts = 0;
+  let counted: number | null = null;
   for (let calls = 1; calls < 6000; calls += 1) {
     between(calls);
-    const failed = (why: string): MadeUpWalk => ({ seen, calls, proof: null, doubt: null, why });
-    const call = translatePaging({ pagination: rules }, { paging }, pages.request(position));
-    const answer = answerOf(rows, service, call.call);
-    const isRefused = answer === null;
-    if (isRefused && call.endStatus !== 404 && pages.refused?.(position) !== 'empty') {
-      return failed('refused');
-    }
-    const found = answer?.records ?? [];
-    const value: JsonValue = { total: answer?.total ?? null, next: answer?.next ?? null };
-    const read = {
-      value,
-      status: 200,
-      header: () => null,
-      url: new URL('https://made-up.example/'),
-    };
-    const metadata: JsonObject = isRefused ? {} : call.readMetadata(read, found);
-    const marks = found.slice(call.from, call.to).map(({ id }) => textOf(id ?? null));
+    const ended = (end: Partial<MadeUpWalk>): MadeUpWalk => ({
+      seen,
+      calls,
+      counted,
+      proof: null,
+      doubt: null,
+      why: null,
+      ...end,
+    });
+    const read = ask(rows, service, { pagination: rules, paging, params: pages.request(position) });
+    if ('why' in read) return ended(read);
+    if (read.isRefused && pages.refused?.(position) !== 'empty') return ended({ why: 'refused' });
+    const marks = read.records.map(({ id }) => textOf(id ?? null));
     for (const mark of marks) seen.add(mark.replaceAll("'", ''));
+    const { metadata } = read;
     const next = style.readNext({ result: [], metadata, link: null });
-    if (next !== null && 'fault' in next) return failed(next.fault);
+    if (next !== null && 'fault' in next) return ended({ why: next.fault });
     const total = style.readTotal({ metadata });
+    counted = total ?? counted;
+    const changes = marks.map(changedMs).map((ms) => ({ lowestMs: ms, highestMs: ms }));
     const step = pages.advance(position, {
       marks,
-      changes: [],
-      capMs: 0,
+      changes: declared.incremental === undefined ? [] : changes,
+      capMs: Infinity,
       bytes: 100 * marks.length,
       next,
       ...(total === null ? {} : { total }),
       nowMs: calls,
     });
-    if (step.kind === 'end') {
-      return { seen, calls, proof: step.proof, doubt: step.doubt ?? null, why: null };
-    }
-    if (step.kind === 'broken') return failed(step.why);
+    if (step.kind === 'end') return ended({ proof: step.proof, doubt: step.doubt ?? null });
+    if (step.kind === 'broken') return ended({ why: step.why });
     restarts += step.kind === 'restart' ? 1 : 0;
-    if (step.kind === 'restart' && restarts > 3) return failed(step.why);
+    if (step.kind === 'restart' && restarts > 3) return ended({ why: step.why });
     // What the ledger keeps is JSON: a walk must survive the way there and back.
     position =
       step.kind === 'restart'
         ? pages.begin()
         : (JSON.parse(JSON.stringify(step.position)) as typeof position);
   }
-  return { seen, calls: 6000, proof: null, doubt: null, why: 'never ends' };
+  return { seen, calls: 6000, proof: null, doubt: null, why: 'never ends', counted };
 }
 
-interface MadeUpAnswer {
-  readonly records: readonly JsonObject[];
+function openWalk(
+  rules: PaginationRules,
+  { isOrdered, growsOnly, incremental }: Declared,
+  pageLengths: PageLengths,
+): Pagination {
+  const listing = { pageLengths, trustsTotal: true };
+  const full = styleOf(rules).walk({ ...listing, isOrdered, growsOnly, storedRows: 0 });
+  if (incremental === undefined) return full;
+  const sinceMs = changedMs(`row-${incremental.fromRow}`);
+  return rules.kind === 'offset'
+    ? keysetPagination(rules, { ...listing, sinceParam: 'since', sinceMs })
+    : newestFirstPagination(full, { untilMs: sinceMs });
+}
+
+interface Call {
+  readonly pagination: PaginationRules;
+  readonly paging: Paging;
+  readonly params: Params;
+}
+
+/** One call through what the definition says of it. */
+function ask(
+  rows: readonly string[],
+  service: MadeUpPaging,
+  { pagination, paging, params }: Call,
+):
+  | { readonly records: readonly JsonObject[]; readonly metadata: JsonObject; readonly isRefused: boolean }
+  | { readonly why: string } {
+  try {
+    const call = translatePaging({ pagination }, { paging }, params);
+    const answer = answerOf(rows, service, call.call);
+    if (answer === null) return { records: [], metadata: {}, isRefused: call.endStatus !== 404 };
+    const { records, total, next, more } = answer;
+    const url = new URL('https://made-up.example/');
+    const value: JsonValue = { total, next, more };
+    const header = (): string => `<${next}>; rel="${more ? 'next' : 'first'}"`;
+    const metadata = call.readMetadata({ value, status: 200, header, url }, records);
+    return { records: records.slice(call.from, call.to), metadata: { total, ...metadata }, isRefused: false };
+  } catch (error) {
+    if (error instanceof UpstreamFailure) return { why: error.message };
+    throw error;
+  }
+}
+
+interface MadeUpAnswer extends TokenPage {
   readonly total: number | null;
-  readonly next: string | null;
 }
 
 /** Null: there is no such page. */
 function answerOf(
   rows: readonly string[],
-  { kind, cap, size, after, totalOf }: MadeUpPaging,
+  { kind, cap, size, after, totalOf, fault }: MadeUpPaging,
   { params, query }: { params: JsonObject; query: readonly (readonly [string, string])[] },
 ): MadeUpAnswer | null {
+  const sinceMs = Date.parse(textOf(params['since'] ?? '1970-01-01'));
+  const found = rows.filter((row) => changedMs(row) >= sinceMs);
   const asked = typeof params['limit'] === 'number' && size === 'heard' ? params['limit'] : cap;
   const length = size === 'ignored' ? cap : Math.min(cap, asked);
-  const last = Math.max(0, Math.ceil(rows.length / length) - 1) * length;
+  const total = totalOf(found.length);
+  if (kind !== 'page' && kind !== 'offset') {
+    const token = query[0]?.[1] ?? params['cursor'];
+    const isAsked = token !== undefined;
+    return { ...tokenPage(found, { kind, length, fault, token: isAsked ? textOf(token) : null }), total };
+  }
+  const last = Math.max(0, Math.ceil(found.length / length) - 1) * length;
   const numbers = { page: (Number(query[0]?.[1] ?? 1) - 1) * length, offset: Number(params['offset'] ?? 0) };
-  let start = kind === 'cursor' ? Number(params['cursor'] ?? 0) : numbers[kind];
-  if (kind !== 'cursor' && start > 0 && start >= rows.length) {
+  let start = numbers[kind];
+  if (start > 0 && start >= found.length) {
     if (after === 'refused') return null;
     if (after === 'wrap') start = 0;
     if (after === 'repeat') start = last;
   }
-  const end = start + length;
-  return {
-    records: rows.slice(start, end).map((id) => ({ id })),
-    total: totalOf(rows.length),
-    next: end < rows.length ? String(end) : null,
-  };
+  const records = found.slice(start, start + length).map((id) => ({ id }));
+  return { records, total, next: null, more: false };
 }
 
 function describe(
   { kind, after, totalOf }: MadeUpPaging,
   { maxSize, isFixed, end }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
-  const body = (name: string): { kind: 'body'; path: string[] } => ({ kind: 'body', path: [name] });
-  if (kind === 'cursor') {
+  if (kind !== 'page' && kind !== 'offset') {
     const rules: PaginationRules = {
       kind: 'pageToken',
       tokenParam: 'cursor',
@@ -148,11 +212,11 @@ function describe(
       flagKeys: ['more'],
       tokenKeys: ['next'],
       lifetimeMs: 1e9,
-      totalKeys: [],
+      totalKeys: ['total'],
     };
-    return { rules, paging: { kind, token: body('next'), more: null } };
+    return { rules, paging: tokenPaging[kind] };
   }
-  const total = totalOf(1) === null ? null : body('total');
+  const total = totalOf(1) === null ? null : ({ kind: 'body', path: ['total'] } as const);
   const byOffset = { kind: 'offset', offsetParam: 'offset', sizeParam: 'limit', maxSize } as const;
   const rules: PaginationRules = { ...byOffset, totalKeys: ['total'] };
   if (kind === 'offset') return { rules, paging: { kind, total } };
