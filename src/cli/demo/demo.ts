@@ -167,10 +167,7 @@ function nextSteps(
   const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
   const steps = [
     ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
-    [
-      'Query it with DuckDB; if a key occurs twice, the row with the highest _seq is current:',
-      duckdbCommand(directory),
-    ],
+    ['Query it with DuckDB; of rows with one key, the highest _seq is current:', duckdbCommand(directory)],
     ['Show what is stored, and when all of it was last read:', `${program} status --config ${config}`],
     ['Run it again: nothing has changed, so nothing is written:', again],
     ...(revision < maxSampleRevision

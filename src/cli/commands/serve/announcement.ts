@@ -58,7 +58,7 @@ function connectorsText(ids: readonly string[]): string {
 function newOnesText({ upstream }: Announced['choices']): string {
   return upstream === null
     ? 'sample data, whatever their credentials (--samples)'
-    : 'read the real service; credentials that start with "sample" give sample data';
+    : 'the real service; sample data if a secret starts with "sample"';
 }
 
 function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {
