@@ -5,6 +5,7 @@ import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { pagingFile } from '../../src/definitions/upstream/paging-file.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
@@ -99,6 +100,13 @@ describe('loading definitions', () => {
       );
     expect(known.length).toBeGreaterThan(tracker.length + 80);
     expect(hash(known)).toBe(before);
+  });
+
+  it('keeps the content hash of a definition that does not say how its numbered pages end', () => {
+    const page = { kind: 'page', param: 'page', first: 1 };
+    expect(pagingFile().parse(page)).toStrictEqual({ ...page, total: null });
+    const said = { ...page, total: null, fixed: true, end: { status: 404 } };
+    expect(pagingFile().parse(said)).toStrictEqual(said);
   });
 
   it('freezes what it has loaded', () => {
