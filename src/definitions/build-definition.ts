@@ -198,7 +198,14 @@ function whatReadingDependsOn({
     const { addedLater: _addedLater, whole: _whole, totals: _totals, pagination, actions, ...written } = more;
     const { direct: _direct, ...get } = { direct: false, ...actions.get };
     const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
-    const { totalKeys: _totalKeys, ...paging } = pagination;
+    const {
+      totalKeys: _totalKeys,
+      totalCountsListing: _counts,
+      ...paging
+    } = {
+      totalCountsListing: undefined,
+      ...pagination,
+    };
     const offered = actions.get === undefined ? actions : { ...actions, get };
     return [name, { ...counted, actions: offered, pagination: paging }] as const;
   });

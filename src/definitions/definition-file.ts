@@ -84,6 +84,7 @@ function makeSchema() {
         sizeParam: z.string(),
         maxSize: z.int().min(1).max(10_000),
         totalKeys: names.default([]),
+        totalCountsListing: z.literal(true).optional(),
       }),
       strictObject({
         kind: z.literal('pageToken'),

@@ -151,6 +151,8 @@ export type Pagination =
       readonly maxSize: number;
       /** Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them. */
       readonly totalKeys: readonly string[];
+      /** The service documents that its totals count the listing, not the page: a first page as long as its total is the whole listing. */
+      readonly totalCountsListing?: true | undefined;
       /** The service numbers its pages: their size may be its own, and one that was shown before may mean the end. Absent: it takes any offset. */
       readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean };
     }

@@ -84,8 +84,9 @@ export function offsetPagination(
     const known = noteLength(pageLengths, position.size, page);
     if (position.pages === 0) {
       // What is stored of the listing was there once: a page that shows less of it may have been cut.
-      // A total may count the page alone: then the largest pages are where the service cuts them.
-      const isAll = received < known.records && isAllOf(position, page);
+      // Unless the service documents it, a total may count the page alone: then the largest pages are where the service cuts them.
+      const isTotalSure = rules.totalCountsListing === true || received < known.records;
+      const isAll = isTotalSure && isAllOf(position, page);
       if (received === 0) return endOf({ ...position, isSingle: true }, page, false);
       return received >= storedRows && (isAll || isFarBelow(page, known))
         ? endOf({ ...position, isSingle: true }, page, !isAll)

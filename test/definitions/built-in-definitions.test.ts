@@ -57,6 +57,7 @@ describe('the email-marketing definition', () => {
           sizeParam: 'count',
           maxSize: 1000,
           totalKeys: ['total_items'],
+          totalCountsListing: true,
         });
       }
     }

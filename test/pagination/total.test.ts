@@ -27,6 +27,7 @@ function walk(
     storedRows?: number;
     pageLengths?: PageLengths;
     trustsTotal?: boolean;
+    totalCountsListing?: true;
     /** What of the rows an answer has. */
     page?: (offset: number, count: number) => string[];
   } = {},
@@ -37,7 +38,14 @@ function walk(
   readonly doubt?: Doubt;
 } {
   const { between, cap = 100, storedRows = 0, pageLengths = new Map(), trustsTotal = true } = options;
-  const pagination = style.walk({ isOrdered: true, growsOnly: false, pageLengths, storedRows, trustsTotal });
+  const { totalCountsListing } = options;
+  const pagination = offsetStyle({ ...rules, totalCountsListing }).walk({
+    isOrdered: true,
+    growsOnly: false,
+    pageLengths,
+    storedRows,
+    trustsTotal,
+  });
   const seen = new Set<string>();
   let position = pagination.begin();
   let restarts = 0;
@@ -97,6 +105,7 @@ describe('a walk by offset whose answers have a total', () => {
     const walked = walk(rows, () => 50, { cap: 50 });
     expect(walked.seen.size).toBe(120);
     expect(walked.doubt).toBeUndefined();
+    expect(walk(numbered(50), truly, { totalCountsListing: true }).calls).toBe(1);
   });
 
   it('doubts its end where records that came twice fill the places of others', () => {
