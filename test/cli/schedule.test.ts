@@ -98,7 +98,7 @@ describe('schedule list', () => {
     worker.child.kill('SIGTERM');
     await worker.result;
     const { stdout } = await cli('schedule', 'list');
-    expect(stdout).toMatch(/^newsletter failed, and is not tried again, \S+Z \(\d+s ago\): AUTH_FAILED$/m);
+    expect(stdout).toMatch(/^newsletter failed \S+Z \(\d+s ago\) and will not be retried: AUTH_FAILED$/m);
     expect((await listed())['newsletter']).toMatchObject({ givenUp: { code: 'AUTH_FAILED' } });
     await cli('sync', 'newsletter', '--select', 'lists');
     expect((await listed())['newsletter']).toMatchObject({ givenUp: null });

@@ -120,7 +120,7 @@ export function givenUpLines(
     givenUp === null
       ? []
       : [
-          `${connector.name} failed, and is not tried again, ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`,
+          `${connector.name} failed ${longAgo(givenUp.at, nowMs)} and will not be retried: ${printable(givenUp.code)}`,
         ],
   );
   const unpublished = targets.flatMap(({ target, failure }) =>
