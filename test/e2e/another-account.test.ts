@@ -68,7 +68,7 @@ it.each(triedSinks)(
   },
 );
 
-it('goes on with the other account once it is adopted', async () => {
+it('continues with the other account once it is adopted', async () => {
   let isOther = false;
   const other = createSampleAccount({ definitionName: 'email-marketing', seed: 4_711, size });
   const wrap = (own: SampleAccount): SampleAccount => ({

@@ -82,7 +82,7 @@ describe('a service that counts more records than it shows', () => {
     expect(tagCalls, 'asked once more').toBe(2);
   });
 
-  it('is told in every run, in status and to programs until the settings say to ignore its totals', async ({
+  it('is reported in every run, in status and to programs until the settings say to ignore its totals', async ({
     folder,
   }) => {
     await using server = await counting(8, 3);

@@ -41,6 +41,8 @@ export interface Declared {
 export interface MadeUpWalk {
   readonly seen: ReadonlySet<string>;
   readonly calls: number;
+  /** Parameters of its calls. */
+  readonly asked: readonly Params[];
   /** How the walk ended: with a proof, or why not. */
   readonly proof: Proof | null;
   readonly doubt: Doubt | null;
@@ -79,18 +81,22 @@ export function walkMadeUp(
   let position = pages.begin();
   let restarts = 0;
   let counted: number | null = null;
+  const asked: Params[] = [];
   for (let calls = 1; calls < 6000; calls += 1) {
     between(calls);
     const ended = (end: Partial<MadeUpWalk>): MadeUpWalk => ({
       seen,
       calls,
+      asked,
       counted,
       proof: null,
       doubt: null,
       why: null,
       ...end,
     });
-    const read = ask(rows, service, { pagination: rules, paging, params: pages.request(position) });
+    const params = pages.request(position);
+    asked.push(params);
+    const read = ask(rows, service, { pagination: rules, paging, params });
     if ('why' in read) return ended(read);
     if (read.isRefused && pages.refused?.(position) !== 'empty') return ended({ why: 'refused' });
     const marks = read.records.map(({ id }) => textOf(id ?? null));
@@ -120,7 +126,7 @@ export function walkMadeUp(
         ? pages.begin()
         : (JSON.parse(JSON.stringify(step.position)) as typeof position);
   }
-  return { seen, calls: 6000, proof: null, doubt: null, why: 'never ends', counted };
+  return { seen, calls: 6000, asked, proof: null, doubt: null, why: 'never ends', counted };
 }
 
 function openWalk(
