@@ -27,10 +27,32 @@ export function toUnproven(found: UnprovenListings | undefined): EntityStatus['u
 /** What `status` shows of all entities of a connector. */
 export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.entity, one]));
-  return facts.map(({ begun: _b, complete: _c, oldestReadAt: _o, parents: _p, asOf: _a, ...status }) => ({
-    ...status,
-    lastCompleteReadAt: lastCompleteRead(status.entity, byName),
-  }));
+  return facts.map(
+    ({
+      entity,
+      rows,
+      deleted,
+      missing,
+      partitions,
+      due,
+      quarantined,
+      unproven,
+      lastSealedAt,
+      files,
+    }): EntityStatus => ({
+      entity,
+      rows,
+      deleted,
+      missing,
+      partitions,
+      due,
+      quarantined,
+      unproven,
+      lastSealedAt,
+      lastCompleteReadAt: lastCompleteRead(entity, byName),
+      files,
+    }),
+  );
 }
 
 /**
