@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasCode } from '../core/errors.ts';
-import { createPrivateDirectory } from '../sinks/ledger/private-file.ts';
+import { createPrivateDirectory } from '../files/private-file.ts';
 import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
 import { listFiles, readFile, removeFile, removePartials, sizeOf, streamFile } from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';

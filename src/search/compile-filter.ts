@@ -1,4 +1,4 @@
-import { quoted } from '../sinks/sqlite/quoted.ts';
+import { quoted } from '../sql/quoted.ts';
 import { sourceSql, valueAt } from './field-value.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
 import { isTime } from './instants.ts';

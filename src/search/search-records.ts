@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
-import { quoted } from '../sinks/sqlite/quoted.ts';
+import { quoted } from '../sql/quoted.ts';
 import { compileFilter } from './compile-filter.ts';
 import { projection } from './field-value.ts';
 import type { SearchIndex } from './index/open-search-index.ts';

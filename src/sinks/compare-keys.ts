@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { openSqlite } from './ledger/open-sqlite.ts';
+import { openSqlite } from '../sql/sqlite/open-sqlite.ts';
 import type { KeyAndHash } from './record-reader.ts';
 
 export interface KeyDifferences {

@@ -1,7 +1,12 @@
 import { statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { openLedgerReader } from './ledger/history.ts';
-import { isSinkThere, openReadonlyDatabase, storedId, type DatabaseOptions } from './ledger/open-database.ts';
+import { openLedgerReader } from './file-ledger/history.ts';
+import {
+  isSinkThere,
+  openReadonlyDatabase,
+  storedId,
+  type DatabaseOptions,
+} from './file-ledger/open-database.ts';
 import type { SinkAccess } from './sink-access.ts';
 
 /* What opens is loaded when it is asked for: a command that looks at a ledger does not load what writes one. */
@@ -79,7 +84,7 @@ function fileAccess({ file, kind, ...own }: Pick<DatabaseOptions, 'file' | 'kind
     openServed: async (how) => {
       const sink = await own.open(how);
       await sink[Symbol.asyncDispose]();
-      const { openServedFile } = await import('./ledger/served-ledger.ts');
+      const { openServedFile } = await import('./file-ledger/served-ledger.ts');
       return openServedFile({ file, kind, cacheKiB, place, sinkId: sink.id });
     },
     freeBytes: async () => {

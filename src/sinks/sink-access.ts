@@ -3,8 +3,9 @@ import type { ConnectorName } from '../core/names.ts';
 import type { ClosedFiles } from './closed-files.ts';
 import type { Pause } from './lease.ts';
 import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
-import type { PostgresConnection } from './postgres/place.ts';
+import type { PostgresConnection } from '../sql/postgres/place.ts';
 import type { KeyReader, RecordReader } from './record-reader.ts';
+import type { Away } from '../sql/postgres/outage.ts';
 import type { Sink } from './sink.ts';
 
 /** The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller disposes what it opens. */
@@ -39,14 +40,6 @@ export interface SinkFinding {
   readonly detail: string;
 }
 
-/** The server of a sink cannot be written to for a while. */
-export interface SinkAway {
-  /** Which server, and why; without any secret. */
-  readonly message: string;
-  /** It is tried again for so long before what waits for it fails. */
-  readonly leftMs: number;
-}
-
 export interface OpenHow {
   readonly durability: 'full' | 'normal';
   readonly clock: Clock;
@@ -55,7 +48,7 @@ export interface OpenHow {
   /** Ends every such wait, of the opened sink too. */
   readonly signal?: AbortSignal;
   /** Called while the opened sink waits for its server, again where the reason changes, and with null when it can be written to again. */
-  readonly onAway?: ((away: SinkAway | null) => void) | undefined;
+  readonly onAway?: ((away: Away | null) => void) | undefined;
   /** The sink that must be there already: none is made then, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
   /** Of memory for what was read, at most; 32 MiB where nothing is said. */

@@ -27,7 +27,7 @@ export function openMachineSlots(
 
     const takeOne = async (): Promise<SharedTurn | null> => {
       // Loaded only here: commands that call no third party need no SQLite.
-      const { takeLock } = await import('../sinks/ledger/lock.ts');
+      const { takeLock } = await import('../sql/sqlite/lock.ts');
       makeFolder(folder);
       for (let slot = 0; slot < concurrency; slot += 1) {
         if (held.has(slot)) continue;

@@ -18,7 +18,7 @@ import { openDuckdbTarget } from '../../src/publish/duckdb/duckdb-target.ts';
 import { startDuckdbProcess } from '../../src/publish/duckdb/start-duckdb-process.ts';
 import type { PlannedEntity, Target } from '../../src/publish/target.ts';
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';
-import { takeLock } from '../../src/sinks/ledger/lock.ts';
+import { takeLock } from '../../src/sql/sqlite/lock.ts';
 import { untilEnd } from '../contracts/target-contract.ts';
 import { it } from '../support/it.ts';
 import { askDuckdbFile } from '../support/publish/read-duckdb-file.ts';

@@ -3,8 +3,8 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, vi } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
-import type { Transition } from '../../src/sinks/ledger/partitions/states.ts';
-import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
+import type { Transition } from '../../src/sinks/file-ledger/partitions/states.ts';
+import type * as Transitions from '../../src/sinks/file-ledger/partitions/transitions.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import { member, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
@@ -14,7 +14,7 @@ import { seenTransitions } from '../support/sinks/observed-transitions.ts';
 import { byKey, columnValue } from '../support/sinks/stored-record.ts';
 
 /** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
-vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOriginal) => {
+vi.mock('../../src/sinks/file-ledger/partitions/transitions.ts', async (importOriginal) => {
   const original = await importOriginal<typeof Transitions>();
   const { observedTransitions } = await import('../support/sinks/observed-transitions.ts');
   const table = original.transitions as unknown as Readonly<Record<string, Transition>>;
@@ -211,6 +211,6 @@ describe('SQLite tables', () => {
 const elsewhere = ['putFirstBack', 'distrust'];
 
 it('has led partitions through every transition by now', async () => {
-  const { transitions } = await import('../../src/sinks/ledger/partitions/transitions.ts');
+  const { transitions } = await import('../../src/sinks/file-ledger/partitions/transitions.ts');
   expect(Object.keys(transitions).filter((name) => !seenTransitions.has(name))).toEqual(elsewhere);
 });

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort } from 'node:worker_threads';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
-import { readText } from '../../src/sinks/postgres/text.ts';
+import { tableName } from '../../src/sinks/postgres/records/names.ts';
+import { quoted } from '../../src/sql/quoted.ts';
+import { readText } from '../../src/sql/postgres/text.ts';
 import { sharedPostgres } from './postgres.ts';
 import { sampleSinks, type SampleSink, type SampleSinkType } from './sample-sinks.ts';
 import { byKey } from './stored-rows.ts';

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { PostgresConnection } from '../../src/sinks/postgres/place.ts';
+import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
 import type { PrivatePostgres } from './postgres.ts';
 
 /** Each changes what a statement means or what a value looks like, or how many rows it takes to be slow. */

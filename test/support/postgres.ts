@@ -4,7 +4,7 @@ import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { PostgresConnection } from '../../src/sinks/postgres/place.ts';
+import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
 import { findPostgres, howToGetPostgres } from './ensure-postgres.ts';
 import { freePort } from './redis.ts';
 

@@ -17,7 +17,7 @@ import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
 import { SyncError } from '../../core/errors.ts';
-import { createPrivateDirectory, syncDirectory } from '../../sinks/ledger/private-file.ts';
+import { createPrivateDirectory, syncDirectory } from '../../files/private-file.ts';
 
 interface ExportFlags {
   readonly sinceSeq: string;

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
-import { createPrivateDirectory } from '../../sinks/ledger/private-file.ts';
+import { createPrivateDirectory } from '../../files/private-file.ts';
 
 /**
  * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does not allow it;

@@ -3,7 +3,7 @@ import { mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises
 import path from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { takeLock, type Lock } from '../../sinks/ledger/lock.ts';
+import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { toFileError } from '../file-error.ts';
 import { syncedFile } from './synced-file.ts';
 import type { DuckdbProcess } from './start-duckdb-process.ts';

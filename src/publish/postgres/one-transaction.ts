@@ -1,7 +1,7 @@
-import { keepalives } from '../../sinks/postgres/connections.ts';
-import type { Server } from '../../sinks/postgres/server.ts';
-import { settingSql, txOn, type Session } from '../../sinks/postgres/session.ts';
-import { valueSettings } from '../../sinks/postgres/transaction-settings.ts';
+import { keepalives } from '../../sql/postgres/connections.ts';
+import type { Server } from '../../sql/postgres/server.ts';
+import { settingSql, txOn, type Session } from '../../sql/postgres/session.ts';
+import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
 
 /**
  * Statements go through whole tables, so they have no time limit; a lock on a table keeps everybody from it, so it is waited for a moment only. What the

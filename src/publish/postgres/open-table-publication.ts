@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { codeOf, failingOf } from '../../sinks/postgres/postgres-error.ts';
-import type { Server } from '../../sinks/postgres/server.ts';
-import type { Session } from '../../sinks/postgres/session.ts';
+import { codeOf, failingOf } from '../../sql/postgres/postgres-error.ts';
+import type { Server } from '../../sql/postgres/server.ts';
+import type { Session } from '../../sql/postgres/session.ts';
 import { manifestText, readManifest, type Manifest } from '../manifest.ts';
 import type { OpenPublication } from '../target.ts';
 import { mergeRows, type Staged } from './merge-rows.ts';

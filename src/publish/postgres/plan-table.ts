@@ -1,6 +1,7 @@
-import { quoted, tableName } from '../../sinks/postgres/records/names.ts';
-import { binaryType } from '../../sinks/postgres/records/types.ts';
-import type { Tx } from '../../sinks/postgres/session.ts';
+import { tableName } from '../../sinks/postgres/records/names.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { binaryType } from '../../sql/postgres/types.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 import { unlisted } from '../chain-problems.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import type { PlannedEntity } from '../target.ts';

@@ -1,7 +1,7 @@
 import { instant } from '../../core/clock.ts';
-import { quoted } from '../../sinks/postgres/records/names.ts';
-import { openServer } from '../../sinks/postgres/server.ts';
-import type { Tx } from '../../sinks/postgres/session.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { openServer } from '../../sql/postgres/server.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { checkTables } from './check-tables.ts';

@@ -1,7 +1,7 @@
-import { encodeRows, type BinaryType, type BinaryValue } from '../../sinks/postgres/records/encode-binary.ts';
-import { quoted } from '../../sinks/postgres/records/names.ts';
-import { binaryType, sqlType } from '../../sinks/postgres/records/types.ts';
-import type { Tx } from '../../sinks/postgres/session.ts';
+import { encodeRows, type BinaryType, type BinaryValue } from '../../sql/postgres/encode-binary.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { binaryType, sqlType } from '../../sql/postgres/types.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import type { PlannedEntity } from '../target.ts';
 

@@ -1,5 +1,5 @@
-import { binaryType } from '../../sinks/postgres/records/types.ts';
-import type { Tx } from '../../sinks/postgres/session.ts';
+import { binaryType } from '../../sql/postgres/types.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import { ownColumns } from './row-columns.ts';
 

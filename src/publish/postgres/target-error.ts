@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { type ErrorCode, type Recovery, SyncError } from '../../core/errors.ts';
-import { codeOf, connectProblem, failingOf } from '../../sinks/postgres/postgres-error.ts';
+import { codeOf, connectProblem, failingOf } from '../../sql/postgres/postgres-error.ts';
 
 /**
  * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE where a person must change something

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 /**
  * Up to which change number the table's index, built in this format, holds the rows as they are; 0 where there is none.

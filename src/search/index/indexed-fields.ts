@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type Database from 'better-sqlite3';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
-import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { fieldReader, sourceSql } from '../field-value.ts';
 import { timeSpelling } from '../instants.ts';
 import type { SearchField, SearchTarget } from '../search-target.ts';

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { timeSpelling } from '../instants.ts';
 import type { SearchTarget } from '../search-target.ts';
 import { piece, type Piece } from '../sql-piece.ts';

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import { instant, systemClock } from '../../core/clock.ts';
-import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/ledger/open-database.ts';
-import { toSinkError } from '../../sinks/ledger/sink-error.ts';
-import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/file-ledger/open-database.ts';
+import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
+import { quoted } from '../../sql/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
 import {
   columnIndexName,

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import type Database from 'better-sqlite3';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { noSpaceText } from '../../sinks/full-disk.ts';
-import { storageFailure } from '../../sinks/ledger/sink-error.ts';
-import { type Lock, takeLock } from '../../sinks/ledger/lock.ts';
-import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
-import { createPrivateDirectory, createPrivateFile } from '../../sinks/ledger/private-file.ts';
+import { noSpaceText } from '../../files/full-disk.ts';
+import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
+import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
+import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import { stateApplicationId, stateMigrations } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */

@@ -14,8 +14,8 @@ import {
 import { join } from 'node:path';
 import type { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
-import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';
+import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import { toStateError } from './open-state-file.ts';
 
 const keyBytes = 32;

@@ -9,7 +9,7 @@ import { syncConnector } from '../../engine/sync-connector.ts';
 import { updateSearchIndex } from '../../search/index/update-search-index.ts';
 import { openSearch } from '../../search/open-search.ts';
 import { searchTarget } from '../../search/search-target.ts';
-import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
+import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';

@@ -5,8 +5,8 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
-import { noSpaceText, saysFull } from '../full-disk.ts';
-import { createPrivateDirectory, hasCode } from '../ledger/private-file.ts';
+import { noSpaceText, saysFull } from '../../files/full-disk.ts';
+import { createPrivateDirectory, hasCode } from '../../files/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../ledger/private-file.ts';
+import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import { type FileList, type FileOwner, closedName, growingName, type FileNumber } from './file-list.ts';
 
 interface ChangeFileOptions extends FileOwner {

@@ -10,7 +10,7 @@ import type {
   RowReader,
   TablePlace,
   WriteStamp,
-} from '../ledger/record-store.ts';
+} from '../file-ledger/record-store.ts';
 import { givenUpHash, lostHash, type StoredRow } from '../decisions/meet-record.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { ChangeFile } from './change-file.ts';

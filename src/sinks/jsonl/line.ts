@@ -1,5 +1,5 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
-import type { WriteStamp } from '../ledger/record-store.ts';
+import type { WriteStamp } from '../file-ledger/record-store.ts';
 import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 

@@ -6,12 +6,17 @@ import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
-import { inBatches, openReadTransaction, openStoredKeys, recordLength } from '../ledger/read-transaction.ts';
+import {
+  inBatches,
+  openReadTransaction,
+  openStoredKeys,
+  recordLength,
+} from '../file-ledger/read-transaction.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { entityDirectory, listedColumns, type ListedFile, closedName, growingName } from './file-list.ts';
 import { hasLine, keyTableName } from './key-table.ts';
-import { hasCode } from '../ledger/private-file.ts';
+import { hasCode } from '../../files/private-file.ts';
 
 interface Place {
   readonly db: Database.Database;

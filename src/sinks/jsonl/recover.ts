@@ -17,7 +17,7 @@ import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { damageAdvice, damageText } from '../closed-files.ts';
-import { syncDirectory } from '../ledger/private-file.ts';
+import { syncDirectory } from '../../files/private-file.ts';
 import { type FileList, type ListedFile, closedName, entityDirectory, readFileName } from './file-list.ts';
 import { findFile, findOtherContent, findWrongLength } from './find-damage.ts';
 import { lostHash } from '../decisions/meet-record.ts';

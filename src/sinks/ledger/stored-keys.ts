@@ -4,53 +4,79 @@ import type { Lease } from '../lease.ts';
 import { parseParams } from '../stored-json.ts';
 import { nothingStored, spreadOver, type StoredKey, type StoredKeys } from '../stored-keys.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
-import { columnOf, statement } from './statement.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
+import { readFenced } from './transact.ts';
 
-/** `read`: a look by the holder of the lease, outside a transaction. */
-export function ledgerStoredKeys(
-  { db }: Ledger,
-  read: <Result>(lease: Lease, look: (held: HeldConnector) => Result) => Result,
-): StoredKeys {
+export function postgresStoredKeys(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): StoredKeys {
+  const { at } = ledger;
   return {
     account: async (lease, entity) =>
-      read(lease, ({ connector }) => {
-        const found = accountOf(db).get(connector, entity);
+      await readFenced(ledger, heldOf(lease), async (tx) => {
+        const found = await accountOf(tx, at, lease.connector, entity);
         return found === undefined
           ? nothingStored
           : { live: found.live, isAdopted: found.adoptedAt !== null };
       }),
-    known: async (lease, entity, records) =>
-      read(lease, ({ run }) => {
-        const table = run?.tables.get(entity)?.table;
-        return records.filter((record) => table?.find(record) !== undefined).length;
-      }),
-    spread: async (lease, entity, count) =>
-      read(lease, ({ connector, run }) => {
-        const table = run?.tables.get(entity)?.table;
-        const before = lastEnd(db).get(connector) ?? null;
+    known: async (lease, entity, records) => {
+      const held = heldOf(lease);
+      return await readFenced(ledger, held, async (tx) => {
+        const keyTexts = [...new Set(records.map(({ keyText }) => keyText))];
+        const found = await held.run?.tables.get(entity)?.table.find(tx, keyTexts);
+        return records.filter(({ keyText }) => found?.has(keyText) === true).length;
+      });
+    },
+    spread: async (lease, entity, count) => {
+      const held = heldOf(lease);
+      return await readFenced(ledger, held, async (tx) => {
+        const table = held.run?.tables.get(entity)?.table;
+        const before = await lastEnd(tx, at, lease.connector);
         if (table === undefined || before === null) return [];
-        const lastRow = accountOf(db).get(connector, entity)?.rows ?? 0;
-        const rows = spreadOver(lastRow, count).flatMap((after) => table.liveBefore(before, after, 1));
-        return [...new Set(rows)].flatMap((row): readonly StoredKey[] => {
-          const stored = table.row(row);
-          if (stored === undefined) return [];
-          const home = stored.home === null ? undefined : placeOf(db).get(stored.home);
-          const [params, inject] = [home?.params ?? '{}', home?.inject ?? '{}'];
-          return [{ keyText: stored.keyText, params: parseParams(params), inject: parseParams(inject) }];
+        const lastRow = (await accountOf(tx, at, lease.connector, entity))?.rows ?? 0;
+        const rows = new Set<number>();
+        for (const after of spreadOver(lastRow, count)) {
+          for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);
+        }
+        const stored = [...(await table.rows(tx, [...rows])).values()];
+        const places = await placesOf(
+          tx,
+          at,
+          stored.flatMap(({ home }) => (home === null ? [] : [home])),
+        );
+        return stored.map(({ keyText, home }): StoredKey => {
+          const place = home === null ? undefined : places.get(home);
+          const [params, inject] = [place?.params ?? '{}', place?.inject ?? '{}'];
+          return { keyText, params: parseParams(params), inject: parseParams(inject) };
         });
-      }),
+      });
+    },
   };
 }
 
-const accountOf = statement<
-  [connector: ConnectorName, entity: EntityName],
-  { readonly rows: number; readonly live: number; readonly adoptedAt: Instant | null }
->(
-  'SELECT rows, rows - deleted AS live, adopted_at AS adoptedAt FROM _sync_tables WHERE connector = ? AND entity = ?',
-);
-const lastEnd = columnOf<[connector: ConnectorName], Instant | null>(
-  `SELECT max(finished_at) FROM _sync_runs WHERE connector = ? AND kind = 'sync' AND state IN ('ok', 'degraded')`,
-);
-const placeOf = statement<[id: number], Readonly<Record<'params' | 'inject', string>>>(
-  'SELECT params, inject FROM _sync_partitions WHERE id = ?',
-);
+async function accountOf(tx: Tx, at: string, connector: ConnectorName, entity: EntityName) {
+  return await tx.first<{ rows: number; live: number; adoptedAt: Instant | null }>(
+    `SELECT rows, rows - deleted AS live, adopted_at FROM ${at}_sync_tables WHERE connector = :connector AND entity = :entity`,
+    { connector, entity },
+  );
+}
+
+async function lastEnd(tx: Tx, at: string, connector: ConnectorName): Promise<Instant | null> {
+  const found = await tx.first<{ finishedAt: Instant | null }>(
+    `SELECT max(finished_at) AS finished_at FROM ${at}_sync_runs
+     WHERE connector = :connector AND kind = 'sync' AND state IN ('ok', 'degraded')`,
+    { connector },
+  );
+  return found?.finishedAt ?? null;
+}
+
+async function placesOf(
+  tx: Tx,
+  at: string,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, Readonly<Record<'params' | 'inject', string>>>> {
+  if (ids.length === 0) return new Map();
+  const found = await tx.rows<{ id: number; params: string; inject: string }>(
+    `SELECT id, params, inject FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    { ids: [...new Set(ids)] },
+  );
+  return new Map(found.map(({ id, ...place }) => [id, place]));
+}

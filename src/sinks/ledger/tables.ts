@@ -1,147 +1,205 @@
-import type Database from 'better-sqlite3';
-import type { Instant } from '../../core/clock.ts';
 import type { DescribedTable } from '../../core/described-table.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { EntityTable } from '../../core/records.ts';
-import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
+import type { Column, EntityTable } from '../../core/records.ts';
 import {
   declareTable,
+  withAdded,
   type DeclaredTable,
   type KnownTable,
   type TableColumns,
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
+import type { RowsOf } from './day-account.ts';
+import { tableName } from '../postgres/records/names.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 
-/** `stored`: rows without a tombstone. `adoptedAt`: since when they are those of another address, which no full run has agreed with. */
-interface TableAccount {
+/** The columns of a table that was declared, as the ledger has them. */
+export interface TableAccount {
+  /** Rows without a tombstone. */
   readonly stored: number;
+  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
   readonly adoptedAt: string | null;
 }
 
-type TableRow = Readonly<Record<keyof TableColumns, string>> & Pick<KnownTable, 'asOf'>;
+interface TableRow {
+  readonly key: string;
+  readonly stored: string;
+  readonly declared: string;
+  readonly evolved: string;
+  readonly asOf: string | null;
+}
 
-/** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
-export function prepareTables(db: Database.Database) {
-  const read = db.prepare<[string, string], TableRow>(
-    'SELECT key, stored, declared, evolved, as_of AS asOf FROM _sync_tables WHERE connector = ? AND entity = ?',
+/* `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
+
+/** Without those that were never declared. */
+export async function knownTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<ReadonlyMap<EntityName, KnownTable>> {
+  const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
+    `SELECT entity, key, stored, declared, evolved, as_of FROM ${at}_sync_tables
+     WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    { connector, entities },
   );
-  const write = db.prepare<[string, string, string, string, string, string]>(
-    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows, table_id)
-     VALUES (?, ?, ?, ?, ?, ?, 0, lower(hex(randomblob(16))))
+  return new Map(rows.map((row) => [row.entity, readTable(row)]));
+}
+
+/**
+ * Notes the declared columns; gives those that each table already has and those to be filled from `_extra`, in the order given.
+ * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ */
+export async function declareTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  tables: readonly EntityTable[],
+): Promise<readonly DeclaredTable[]> {
+  const entities = tables.map(({ entity }) => entity);
+  const known = await knownTables(tx, at, connector, entities);
+  const changes: DeclaredTable[] = [];
+  for (const table of tables) {
+    const before = known.get(table.entity);
+    const declared = declareTable(connector, table, before);
+    await save(tx, at, connector, table.entity, { before, after: declared.columns });
+    changes.push(declared);
+  }
+  return changes;
+}
+
+/** Notes columns that were added for undeclared fields; they are declared from now on. */
+export async function addEvolved(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entity: EntityName,
+  columns: readonly Column[],
+): Promise<void> {
+  const before = (await knownTables(tx, at, connector, [entity])).get(entity);
+  if (before === undefined || columns.length === 0) return;
+  await save(tx, at, connector, entity, { before, after: withAdded(before, columns) });
+}
+
+/** What the definition says of tables that are there. */
+export async function describeTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  tables: readonly DescribedTable[],
+): Promise<void> {
+  if (tables.length === 0) return;
+  await tx.run(
+    `UPDATE ${at}_sync_tables AS t SET described = v.described
+     FROM unnest(:entities::text[], :described::text[]) AS v(entity, described)
+     WHERE t.connector = :connector AND t.entity = v.entity AND t.described <> v.described`,
+    { connector, entities: tables.map(({ entity }) => entity), described: tables.map(writeDescribed) },
+  );
+}
+
+async function save(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entity: EntityName,
+  { before, after }: { readonly before: TableColumns | undefined; readonly after: TableColumns },
+): Promise<void> {
+  const texts = textsOf(after);
+  if (before !== undefined && JSON.stringify(textsOf(before)) === JSON.stringify(texts)) return;
+  await tx.run(
+    `INSERT INTO ${at}_sync_tables (connector, entity, name, key, stored, declared, evolved, rows)
+     VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, 0)
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
+    { connector, entity, name: tableName(connector, entity), key: JSON.stringify(after.key), ...texts },
   );
-  const describe = db.prepare<[{ connector: string; entity: string; text: string }]>(
-    `UPDATE _sync_tables SET described = :text
-     WHERE connector = :connector AND entity = :entity AND described <> :text`,
-  );
-  const addRows = db.prepare<[number, string, string]>(
-    'UPDATE _sync_tables SET rows = rows + ? WHERE connector = ? AND entity = ?',
-  );
-  const addDeleted = db.prepare<[number, string, string]>(
-    'UPDATE _sync_tables SET deleted = deleted + ? WHERE connector = ? AND entity = ?',
-  );
-  const account = db.prepare<[string, string], TableAccount>(
-    'SELECT rows - deleted AS stored, adopted_at AS adoptedAt FROM _sync_tables WHERE connector = ? AND entity = ?',
-  );
-  // The chain's first run may be past its retention; then nothing is known of its start.
-  const wasRead = db.prepare<[string, string, string, string, string]>(
-    `UPDATE _sync_tables SET as_of = coalesce(
-       (SELECT first.started_at FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin
-        WHERE run.run = ? AND run.origin IS NOT
-          (SELECT taken_over FROM _sync_tables WHERE connector = ? AND entity = ?)), as_of)
-     WHERE connector = ? AND entity = ?`,
-  );
-  const known = (connector: ConnectorName, entity: EntityName): KnownTable | undefined => {
-    const row = read.get(connector, entity);
-    if (row === undefined) return undefined;
-    const { key, stored, declared, evolved, asOf } = row;
-    return {
-      key: parseNames(key),
-      stored: parseColumns(stored),
-      declared: parseColumns(declared),
-      evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
-      asOf,
-    };
-  };
-  const save = (connector: ConnectorName, entity: EntityName, table: TableColumns): void => {
-    const [stored, declared, evolved] = [table.stored, table.declared, table.evolved].map(writeColumns);
-    write.run(connector, entity, JSON.stringify(table.key), stored ?? '', declared ?? '', evolved ?? '');
-  };
+}
+
+function textsOf({
+  stored,
+  declared,
+  evolved,
+}: TableColumns): Record<'stored' | 'declared' | 'evolved', string> {
   return {
-    /** Notes the declared columns. Throws as `declareTable`. */
-    declare: (connector: ConnectorName, table: EntityTable): Pick<DeclaredTable, 'stored' | 'filled'> => {
-      const { columns, ...change } = declareTable(connector, table, known(connector, table.entity));
-      save(connector, table.entity, columns);
-      return change;
-    },
-    known,
-    save,
-    /** What the definition says of tables that are there. */
-    describe: (connector: ConnectorName, tables: readonly DescribedTable[]): void => {
-      for (const table of tables) {
-        const text = writeDescribed(table);
-        describe.run({ connector, entity: table.entity, text });
-      }
-    },
-    addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
-      if (rows !== 0) addRows.run(rows, connector, entity);
-    },
-    /** Tombstones; fewer than 0 where some were taken back. */
-    addDeleted: (connector: ConnectorName, entity: EntityName, rows: number): void => {
-      if (rows !== 0) addDeleted.run(rows, connector, entity);
-    },
-    account: (connector: ConnectorName, entity: EntityName): TableAccount =>
-      account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
-    /** A full run has met every row, so adopted ones are those of the new address. */
-    agreed: db.prepare<[ConnectorName, EntityName]>(
-      'UPDATE _sync_tables SET adopted_at = NULL WHERE connector = ? AND entity = ?',
-    ),
-    /** The run's chain has read all of the entity, whose records come from walks of `walked`: it is as old as the chain, unless that began midway. */
-    wasRead: (connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void =>
-      void wasRead.run(run, connector, walked, connector, entity),
+    stored: writeColumns(stored),
+    declared: writeColumns(declared),
+    evolved: writeColumns(evolved),
   };
 }
 
-type DayChanges = Readonly<Record<'added' | 'deleted', number>>;
-
-/** `_sync_hours`: rows that came and went in the last 24 hours, to the hour (up to 25 of them: a limit holds for every 24), so that the rows of a day ago need no look at them. */
-export function prepareDayAccount(db: Database.Database) {
-  const begin = db.prepare<[number, string, string]>(
-    'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',
-  );
-  const add = db.prepare<[string, number, string, string, number]>(
-    `INSERT INTO _sync_hours (connector, entity, hour, added, deleted)
-     SELECT connector, entity, ?, ?, 0 FROM _sync_tables WHERE connector = ? AND entity = ? AND first_origin <> ?
-     ON CONFLICT (connector, entity, hour) DO UPDATE SET added = added + excluded.added`,
-  );
-  const remove = db.prepare<[string, string, string, number]>(
-    `INSERT INTO _sync_hours (connector, entity, hour, added, deleted) VALUES (?, ?, ?, 0, ?)
-     ON CONFLICT (connector, entity, hour) DO UPDATE SET deleted = deleted + excluded.deleted`,
-  );
-  const within = db.prepare<[string, string, string], DayChanges>(
-    `SELECT coalesce(sum(added), 0) AS added, coalesce(sum(deleted), 0) AS deleted
-     FROM _sync_hours WHERE connector = ? AND entity = ? AND hour >= ?`,
-  );
-  const prune = db.prepare<[string, string]>('DELETE FROM _sync_hours WHERE connector = ? AND hour < ?');
+function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
   return {
-    /** Rows inserted or revived by the chain `origin`, save that of the entity's first rows: on its first day they stand for its rows of a day ago. */
-    add: (
-      connector: ConnectorName,
-      entity: EntityName,
-      rows: number,
-      { origin, now }: { readonly origin: number; readonly now: Instant },
-    ): void => {
-      if (rows === 0) return;
-      begin.run(origin, connector, entity);
-      add.run(hourOf(now), rows, connector, entity, origin);
-    },
-    /** Rows whose delete a guard let pass. What a person allowed is left out: it counts neither as deleted nor as there before. */
-    remove: (connector: ConnectorName, entity: EntityName, rows: number, now: Instant): void => {
-      if (rows > 0) remove.run(connector, entity, hourOf(now), rows);
-    },
-    within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
-      within.get(connector, entity, firstHourOfDay(now)) ?? { added: 0, deleted: 0 },
-    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, firstHourOfDay(now)),
+    key: parseNames(key),
+    stored: parseColumns(stored),
+    declared: parseColumns(declared),
+    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
+    asOf,
   };
+}
+
+/** Tombstones. Each entity once. */
+export function addDeleted(tx: Tx, at: string, connector: ConnectorName, deleted: readonly RowsOf[]): void {
+  if (deleted.length === 0) return;
+  tx.put(
+    `UPDATE ${at}_sync_tables AS t SET deleted = deleted + v.rows
+     FROM unnest(:entities::text[], :rows::bigint[]) AS v(entity, rows)
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    {
+      connector,
+      entities: deleted.map(({ entity }) => entity),
+      rows: deleted.map(({ rows }) => rows),
+    },
+  );
+}
+
+/** Rows without a tombstone, and since when they are those of another address. */
+export async function tableAccounts(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+): Promise<ReadonlyMap<EntityName, TableAccount>> {
+  const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
+    `SELECT entity, rows - deleted AS stored, adopted_at FROM ${at}_sync_tables WHERE connector = :connector`,
+    { connector },
+  );
+  return new Map(rows.map(({ entity, ...account }) => [entity, account]));
+}
+
+/** A full run has met every row of these, so adopted ones are those of the new address. */
+export function agreed(tx: Tx, at: string, connector: ConnectorName, entities: readonly EntityName[]): void {
+  tx.put(
+    `UPDATE ${at}_sync_tables SET adopted_at = NULL
+     WHERE connector = :connector AND entity = ANY(:entities::text[]) AND adopted_at IS NOT NULL`,
+    { connector, entities },
+  );
+}
+
+/**
+ * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain, then;
+ * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
+ * known of its start.
+ */
+export function wasRead(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  run: RunId,
+  read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
+): void {
+  if (read.length === 0) return;
+  tx.put(
+    `UPDATE ${at}_sync_tables AS t SET as_of = coalesce(
+       (SELECT first.started_at FROM ${at}_sync_runs AS run JOIN ${at}_sync_runs AS first ON first.number = run.origin
+        WHERE run.run = :run AND run.origin IS DISTINCT FROM
+          (SELECT walk.taken_over FROM ${at}_sync_tables AS walk
+           WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
+     FROM unnest(:entities::text[], :walked::text[]) AS v(entity, walked)
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    {
+      connector,
+      run,
+      entities: read.map(({ entity }) => entity),
+      walked: read.map(({ walked }) => walked),
+    },
+  );
 }

@@ -1,10 +1,10 @@
 import type pg from 'pg';
 import type { OpenHow, SinkFinding } from '../sink-access.ts';
-import { openConnections } from './connections.ts';
+import { openConnections } from '../../sql/postgres/connections.ts';
 import type { PostgresPlace } from './open-ledger.ts';
-import { placeOf, type PostgresConnection } from './place.ts';
-import { toSinkError } from './postgres-error.ts';
-import { txOn, type Tx } from './session.ts';
+import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
+import { toSinkError } from '../../sql/postgres/postgres-error.ts';
+import { txOn, type Tx } from '../../sql/postgres/session.ts';
 
 /** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */
 const besidePool = 2;

@@ -2,10 +2,10 @@ import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { OpenHow, SinkPlace } from '../sink-access.ts';
-import type { Ledger } from './ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { findSink, makeSink } from './open-schema.ts';
-import { quoted } from './records/names.ts';
-import { openServer, type Server } from './server.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { openServer, type Server } from '../../sql/postgres/server.ts';
 
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 

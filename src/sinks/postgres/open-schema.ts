@@ -4,10 +4,10 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { migrations, statementsAt } from './migrations.ts';
 import { renewCurrentViews } from './records/current-views.ts';
-import { quoted } from './records/names.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
-import type { Server, WriteTx } from './server.ts';
-import type { Tx } from './session.ts';
+import type { Server, WriteTx } from '../../sql/postgres/server.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 import { lostNumbers } from './stored-token.ts';
 
 /** What a schema says of the sink in it. */

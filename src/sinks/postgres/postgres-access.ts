@@ -1,5 +1,5 @@
 import type { SinkAccess } from '../sink-access.ts';
-import { placeOf } from './place.ts';
+import { placeOf } from '../../sql/postgres/place.ts';
 import type { PostgresPlace } from './open-ledger.ts';
 
 /** The client library is loaded when something is opened: a command that uses no such sink does not load it. */
@@ -14,11 +14,11 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       return await isSinkThere(at);
     },
     open: async (how) => {
-      const { openPostgresSink } = await import('./postgres-sink.ts');
+      const { openPostgresSink } = await import('../ledger/ledger-sink.ts');
       return await openPostgresSink(at, how);
     },
     openHistory: async () => {
-      const { openPostgresHistory } = await import('./history/history.ts');
+      const { openPostgresHistory } = await import('../ledger/history/history.ts');
       return await openPostgresHistory(at);
     },
     openRecords: async () => {

@@ -1,11 +1,11 @@
 import { catalogSql } from './catalog-sql.ts';
-import { partitionsSql } from './partitions/partitions-sql.ts';
+import { partitionsSql } from '../ledger/partitions/partitions-sql.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
 export const schemaVersion = 2;
 
 /**
- * The ledger's tables, as the file sinks have them (`src/sinks/ledger/schema.ts` says what the columns mean), with these differences:
+ * The ledger's tables, as the file sinks have them (`src/sinks/file-ledger/schema.ts` says what the columns mean), with these differences:
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction (`stored-token.ts`), and stays
  * when the connector is forgotten; `_sync_leases` says who holds a connector, by the server's clock; `last_row` of a table is the newest row number; `resume_at` and `depth_limited` are taken out
  * of reports and counts when these are written, `failure_code`, `last_page_size` and `last_page_records` out of failures and proofs.

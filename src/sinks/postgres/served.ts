@@ -2,11 +2,11 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorOverview } from '../ledger-reader.ts';
 import type { OpenHow, ServedLedger } from '../sink-access.ts';
-import { readFreshness, readPause, readPauses } from './history/read-runs.ts';
-import { readLastRun, readOverview } from './history/read-overview.ts';
+import { readFreshness, readPause, readPauses } from '../ledger/history/read-runs.ts';
+import { readLastRun, readOverview } from '../ledger/history/read-overview.ts';
 import { openLedger, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
-import type { Tx } from './session.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
 
 type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 

@@ -5,9 +5,9 @@ import type { ColumnValue } from '../../core/records.ts';
 import type { CopiedRecord } from '../copies.ts';
 import { onePage } from '../copies/in-pages.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import type { RecordCopies } from '../ledger/record-store.ts';
+import type { RecordCopies } from '../file-ledger/record-store.ts';
 import { createTable } from './ensure-table.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 const own = `_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition`;
 const ownCount = own.split(',').length;

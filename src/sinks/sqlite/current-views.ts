@@ -5,7 +5,7 @@ import type { Column } from '../../core/records.ts';
 import { shownDerived, viewNames } from '../decisions/current-view.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import { parseColumns, parseDescribed } from '../stored-json.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 interface TableRow {
   readonly entity: EntityName;

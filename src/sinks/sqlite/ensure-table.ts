@@ -1,9 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
-import type { TablePlace, WriteStamp } from '../ledger/record-store.ts';
+import type { TablePlace, WriteStamp } from '../file-ledger/record-store.ts';
 import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { dropOwnView } from './current-views.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 /** Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen bitmap; `_partition`: home. */
 const ownColumns = `

@@ -1,5 +1,5 @@
 import type { ColumnValue } from '../../core/records.ts';
-import { openReadonlyDatabase } from '../ledger/open-database.ts';
+import { openReadonlyDatabase } from '../file-ledger/open-database.ts';
 
 /** The rows of one reading statement over a SQLite sink's tables. Throws SINK_FAILED when there is no sink, SQLite's own error for a refused statement. */
 export function querySqliteSink(file: string, sql: string): readonly Readonly<Record<string, ColumnValue>>[] {

@@ -2,10 +2,15 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import { keyPartsOf } from '../../core/json-text.ts';
-import { inBatches, openReadTransaction, openStoredKeys, recordLength } from '../ledger/read-transaction.ts';
+import {
+  inBatches,
+  openReadTransaction,
+  openStoredKeys,
+  recordLength,
+} from '../file-ledger/read-transaction.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { keyCondition } from './sqlite-table.ts';
 
 /** Records as rows of their tables. Integers come with all their digits. */

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
-import { openFileSink } from '../ledger/file-sink.ts';
-import type { RecordStore } from '../ledger/record-store.ts';
+import { openFileSink } from '../file-ledger/file-sink.ts';
+import type { RecordStore } from '../file-ledger/record-store.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
@@ -8,7 +8,7 @@ import { sqliteCopies } from './copy-rows.ts';
 import { viewNames } from '../decisions/current-view.ts';
 import { dropOwnView, renewCurrentViews } from './current-views.ts';
 import { ensureTable, widenTable, wouldFit } from './ensure-table.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 import { openSqliteTable } from './sqlite-table.ts';
 
 /** Records as tables of one SQLite file, which holds the ledger too. */

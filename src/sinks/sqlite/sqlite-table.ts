@@ -11,11 +11,11 @@ import type {
   RowReader,
   TablePlace,
   WriteStamp,
-} from '../ledger/record-store.ts';
+} from '../file-ledger/record-store.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { homeIndexName } from './ensure-table.ts';
-import { quoted } from './quoted.ts';
+import { quoted } from '../../sql/quoted.ts';
 
 type Bound = ColumnValue | Instant | undefined;
 

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
+import { schemaVersion } from '../../../src/sinks/file-ledger/schema.ts';
 import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
 import { member, news, onlyPartition, page, start } from '../sink/fixture.ts';
 import { useBench } from '../sink/use-bench.ts';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
-import { takeLock, type Lock } from '../../../src/sinks/ledger/lock.ts';
+import { takeLock, type Lock } from '../../../src/sql/sqlite/lock.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 
 const program = testProgram('service/store/syncing-service.mjs');

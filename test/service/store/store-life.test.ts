@@ -13,7 +13,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Provider } from '../../../src/service/provider.ts';
 import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
-import { takeLock } from '../../../src/sinks/ledger/lock.ts';
+import { takeLock } from '../../../src/sql/sqlite/lock.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import {
   definitionNamed,

@@ -15,15 +15,15 @@ import {
   type NotedMissing,
   type OtherPlace,
 } from '../../../src/sinks/decisions/missing-rows.ts';
-import { orphansGone, rowsToDelete } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
+import { orphansGone, rowsToDelete } from '../../../src/sinks/file-ledger/deletes/delete-rows.ts';
 import {
   alikeRows,
   isCounted,
   rowsToConfirm,
   rowsToJudge,
-} from '../../../src/sinks/ledger/deletes/ledger-deletes.ts';
+} from '../../../src/sinks/file-ledger/deletes/ledger-deletes.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
-import { schemaSql } from '../../../src/sinks/ledger/schema.ts';
+import { schemaSql } from '../../../src/sinks/file-ledger/schema.ts';
 
 const news = 'news' as ConnectorName;
 const members = 'members' as EntityName;

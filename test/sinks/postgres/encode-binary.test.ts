@@ -4,9 +4,9 @@ import {
   encodeRows,
   type BinaryType,
   type BinaryValue,
-} from '../../../src/sinks/postgres/records/encode-binary.ts';
-import { openServer, type Server } from '../../../src/sinks/postgres/server.ts';
-import type { Tx } from '../../../src/sinks/postgres/session.ts';
+} from '../../../src/sql/postgres/encode-binary.ts';
+import { openServer, type Server } from '../../../src/sql/postgres/server.ts';
+import type { Tx } from '../../../src/sql/postgres/session.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';

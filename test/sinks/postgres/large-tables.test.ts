@@ -2,23 +2,23 @@ import { expect, it, onTestFinished } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import type { RunId } from '../../../src/core/names.ts';
-import { deleteOrphans } from '../../../src/sinks/postgres/deletes/delete-orphans.ts';
-import { deleteMissing } from '../../../src/sinks/postgres/deletes/delete-rows.ts';
-import { candidates, judgeRows } from '../../../src/sinks/postgres/deletes/judge-rows.ts';
-import { sweepRows } from '../../../src/sinks/postgres/deletes/sweep-rows.ts';
-import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/postgres/ledger.ts';
+import { deleteOrphans } from '../../../src/sinks/ledger/deletes/delete-orphans.ts';
+import { deleteMissing } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
+import { candidates, judgeRows } from '../../../src/sinks/ledger/deletes/judge-rows.ts';
+import { sweepRows } from '../../../src/sinks/ledger/deletes/sweep-rows.ts';
+import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/ledger/ledger.ts';
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
-import { findPartitions, meetFound } from '../../../src/sinks/postgres/partitions/find-partitions.ts';
-import { moveOn } from '../../../src/sinks/postgres/partitions/move-on.ts';
+import { findPartitions, meetFound } from '../../../src/sinks/ledger/partitions/find-partitions.ts';
+import { moveOn } from '../../../src/sinks/ledger/partitions/move-on.ts';
 import {
   isLeft,
   partitionsById,
   readLeftovers,
-} from '../../../src/sinks/postgres/partitions/read-partitions.ts';
-import { transitions } from '../../../src/sinks/postgres/partitions/transitions.ts';
+} from '../../../src/sinks/ledger/partitions/read-partitions.ts';
+import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
-import { openSeenRows } from '../../../src/sinks/postgres/records/seen-rows.ts';
-import { readStored, storeRows } from '../../../src/sinks/postgres/store-rows.ts';
+import { openSeenRows } from '../../../src/sinks/ledger/seen-rows.ts';
+import { readStored, storeRows } from '../../../src/sinks/ledger/store-rows.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { schemaVersion } from '../../../src/sinks/postgres/schema.ts';
-import { quoted } from '../../../src/sinks/postgres/records/names.ts';
+import { quoted } from '../../../src/sql/quoted.ts';
 import { accessSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { transitions as named } from '../../../src/sinks/ledger/partitions/transitions.ts';
-import { transitions } from '../../../src/sinks/postgres/partitions/transitions.ts';
+import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
 
 const room = path.join('src', 'sinks', 'postgres');
 const texts = readdirSync(room, { recursive: true, encoding: 'utf8' })

@@ -5,7 +5,8 @@ import * as z from 'zod';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { addSync } from '../../../src/jobs/add-job.ts';
 import { sinksKey, syncsQueue } from '../../../src/jobs/open-queue-set.ts';
-import { quoted, tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { quoted } from '../../../src/sql/quoted.ts';
 import { sinkName, type HostsWorld, type Shop } from './hosts-world.ts';
 import { ordersOf } from './orders.ts';
 

@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import { keyTextOf, type Column, type ColumnValue, type EntityTable } from '../../../src/core/records.ts';
-import { quoted, tableName } from '../../../src/sinks/postgres/records/names.ts';
-import { readText } from '../../../src/sinks/postgres/text.ts';
+import { tableName } from '../../../src/sinks/postgres/records/names.ts';
+import { quoted } from '../../../src/sql/quoted.ts';
+import { readText } from '../../../src/sql/postgres/text.ts';
 import { identifier } from './duckdb.ts';
 import { askDuckdbFile, duckdbTexts } from './read-duckdb-file.ts';
 import { numberText, type ModelRow } from './stored-model.ts';

@@ -15,8 +15,8 @@ import { readSearchRequest } from '../../../src/search/read-request.ts';
 import { searchRecords } from '../../../src/search/search-records.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
-import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
-import type { RecordTable, TablePlace } from '../../../src/sinks/ledger/record-store.ts';
+import { openDatabase } from '../../../src/sinks/file-ledger/open-database.ts';
+import type { RecordTable, TablePlace } from '../../../src/sinks/file-ledger/record-store.ts';
 import { ensureTable } from '../../../src/sinks/sqlite/ensure-table.ts';
 import { openSqliteTable } from '../../../src/sinks/sqlite/sqlite-table.ts';
 

@@ -1,4 +1,4 @@
-import type { Tx, Values } from '../../../src/sinks/postgres/session.ts';
+import type { Tx, Values } from '../../../src/sql/postgres/session.ts';
 
 /** What a statement cost, as the server itself tells it. */
 export interface Look {

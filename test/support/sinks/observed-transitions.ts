@@ -3,8 +3,8 @@ import {
   stateSql,
   type PartitionState,
   type Transition,
-} from '../../../src/sinks/ledger/partitions/states.ts';
-import type { PartitionTransitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
+} from '../../../src/sinks/file-ledger/partitions/states.ts';
+import type { PartitionTransitions } from '../../../src/sinks/file-ledger/partitions/transitions.ts';
 
 /** Those that were run, in all tests of a file. */
 export const seenTransitions = new Set<string>();

@@ -1,146 +1,166 @@
 import { instant } from '../../../core/clock.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
 import type { CopiedConnector, CopyInto, CopyTarget } from '../../copies.ts';
-import { factNames, movedNumber, shifted } from '../../copies/facts.ts';
+import { factNames, shifted } from '../../copies/facts.ts';
 import { parseNames } from '../../stored-json.ts';
-import { lockConnector, noRun, withLock } from '../acquire.ts';
-import type { Ledger } from '../ledger.ts';
+import { noRun } from '../acquire.ts';
+import { rivalOf, storedIdentity } from '../connectors.ts';
+import type { Leases } from '../../postgres/lease/leases.ts';
+import type { HeldConnector, Ledger } from '../ledger.ts';
 import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
-import type { RecordCopies } from '../record-store.ts';
-import { reserveIds } from '../partitions/partitions-sql.ts';
-import { inTransaction } from '../transact.ts';
-import { writeConnector, writeFacts, writeTable } from './write-facts.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { dropOwnViews, renewCurrentViews } from '../../postgres/records/current-views.ts';
+import { createTable } from '../../postgres/records/ensure-tables.ts';
+import { tableAt, tableName } from '../../postgres/records/names.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import { fencedTransaction } from '../transact.ts';
+import { reserveNumbers, writeConnector, writeFacts, writeRecords } from './write-copied.ts';
 
-/** Holds the kernel's lock of the connector, and writes batches with how far they are. */
-export async function openLedgerTarget(
+/** A lease of the connector, and batches with how far they are. */
+export async function openPostgresTarget(
   ledger: Ledger,
-  records: RecordCopies,
+  leases: Leases,
   copied: CopiedConnector,
   how: CopyInto,
 ): Promise<CopyTarget> {
-  const { db } = ledger;
+  const { at } = ledger;
   const { connector } = copied;
-  const lock = lockConnector(ledger, connector);
+  const taken = await leases.take(connector, how.holder, async () => undefined);
+  const held: HeldConnector = { ...taken, definitionHash: '', run: null };
+  const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await held.inTurn(async () => await fencedTransaction(ledger, held, noRun, work));
   try {
-    const { state, marker } = await inTransaction(ledger, noRun, () => begin(ledger, records, copied, how));
-    const shift = { partitions: marker.shift, runs: 0 };
-    let hasFacts = false;
-    let hasRuns = false;
-    const beginFacts = (): void => {
-      if (!hasFacts) dropFacts(ledger, connector);
-      hasFacts = true;
-    };
+    const { state, marker } = await transact(async (tx) => await begin(tx, ledger, copied, how));
+    /** What this process has of the facts; those of another one are dropped with the first batch. */
+    let facts: { readonly hasRuns: boolean; readonly runs: number } | null = null;
     return {
       state,
       progress: { entity: marker.entity, row: marker.row },
       storeRecords: async (table, rows) => {
         const last = rows.at(-1)?.row ?? 0;
-        await inTransaction(ledger, noRun, () => {
-          const moved = rows.map((one) => ({ ...one, home: movedNumber(one.home, shift.partitions) }));
-          records.write(connector, table, moved);
-          db.prepare('UPDATE _sync_copies SET entity = ?, row = ? WHERE connector = ?').run(
-            table.entity,
-            last,
-            connector,
+        await transact(async (tx) => {
+          writeRecords(tx, at, { connector, table, rows, shift: marker.shift });
+          await tx.run(
+            `UPDATE ${at}_sync_copies SET entity = :entity, row = :row WHERE connector = :connector`,
+            { connector, entity: table.entity, row: last },
           );
         });
       },
-      storeFacts: async ({ of, rows }) =>
-        await inTransaction(ledger, noRun, () => {
-          beginFacts();
-          if (of === 'runs' && !hasRuns) shift.runs = highestRun(ledger);
-          hasRuns ||= of === 'runs';
-          writeFacts(ledger, connector, of, shifted(of, rows, shift));
-        }),
+      storeFacts: async ({ of, rows }) => {
+        // It may run again: what it changes in memory is set behind it.
+        facts = await transact(async (tx) => {
+          if (facts === null) await dropFacts(tx, at, connector);
+          const before = facts ?? { hasRuns: false, runs: 0 };
+          const isFirst = of === 'runs' && !before.hasRuns;
+          const runs = isFirst ? await reserveNumbers(tx, at, 'runs', highestOf(rows)) : before.runs;
+          await writeFacts(tx, at, {
+            connector,
+            of,
+            rows: shifted(of, rows, { runs, partitions: marker.shift }),
+          });
+          return { hasRuns: before.hasRuns || of === 'runs', runs };
+        });
+      },
       finish: async () =>
-        await inTransaction(ledger, noRun, () => {
-          beginFacts();
-          for (const table of copied.tables) writeTable(ledger, connector, table, shift.runs);
-          writeConnector(ledger, copied, how.holder);
-          ledger.store.renewViews(connector);
-          const now = instant(ledger.clock.now());
-          db.prepare('UPDATE _sync_copies SET finished_at = ? WHERE connector = ?').run(now, connector);
+        await transact(async (tx) => {
+          if (facts === null) await dropFacts(tx, at, connector);
+          await writeConnector(tx, at, {
+            copied,
+            holder: how.holder,
+            epoch: taken.epoch,
+            runs: facts?.runs ?? 0,
+          });
+          await renewCurrentViews(tx, at, connector);
+          await tx.run(`UPDATE ${at}_sync_copies SET finished_at = :now WHERE connector = :connector`, {
+            connector,
+            now: instant(ledger.clock.now()),
+          });
         }),
-      [Symbol.asyncDispose]: async () => lock.release(),
+      [Symbol.asyncDispose]: async () => await taken.release(),
     };
   } catch (error) {
-    lock.release();
+    await taken.release();
     throw error;
   }
 }
 
-/** `Copies.discard`. */
-export async function discardCopy(ledger: Ledger, connector: ConnectorName): Promise<boolean> {
-  return await withLock(ledger, connector, async () =>
-    inTransaction(ledger, noRun, () => {
-      const marker = readMarker(ledger, connector);
-      if (marker === undefined || marker.finishedAt !== null) return false;
-      dropCopy(ledger, connector, marker);
-      return true;
-    }),
-  );
+/** Runs come newest first. */
+function highestOf(rows: readonly { readonly number?: number }[]): number {
+  return rows[0]?.number ?? 0;
 }
 
-function begin(
-  ledger: Ledger,
-  records: RecordCopies,
+/** `Copies.discard`, in a transaction that holds the connector. */
+export async function discardCopy(tx: Tx, at: string, connector: ConnectorName): Promise<boolean> {
+  const marker = await readMarker(tx, at, connector);
+  if (marker === undefined || marker.finishedAt !== null) return false;
+  await dropCopy(tx, at, connector, marker);
+  return true;
+}
+
+async function begin(
+  tx: Tx,
+  { at, clock }: Ledger,
   copied: CopiedConnector,
   { from, to, holder }: CopyInto,
-): { readonly state: CopyTarget['state']; readonly marker: CopyMarker } {
-  const { db } = ledger;
-  const { connector } = copied;
-  const rival = ledger.connectors.rival(connector);
+): Promise<{ readonly state: CopyTarget['state']; readonly marker: CopyMarker }> {
+  const { connector, tables } = copied;
+  const rival = await rivalOf(tx, at, connector);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
-  const known = readMarker(ledger, connector);
-  const met = meetCopy(known, copied, ledger.connectors.identity.get(connector) !== undefined);
+  const known = await readMarker(tx, at, connector);
+  const met = meetCopy(known, copied, (await storedIdentity(tx, at, connector)) !== undefined);
   if (met === 'refuse') throw alreadyHeldError(connector, to);
   if (known !== undefined && met === 'done') return { state: 'done', marker: known };
+  const names = { connector, from, to, holder: writeJson(holder) };
   if (known !== undefined && met === 'resume') {
-    const hold = db.prepare(
-      'UPDATE _sync_copies SET holder = ?, source_name = ?, target_name = ? WHERE connector = ?',
+    await tx.run(
+      `UPDATE ${at}_sync_copies SET holder = :holder, source_name = :from, target_name = :to WHERE connector = :connector`,
+      names,
     );
-    hold.run(writeJson(holder), from, to, connector);
     return { state: 'resumed', marker: known };
   }
-  if (known !== undefined) dropCopy(ledger, connector, known);
-  for (const table of copied.tables) records.make(connector, table);
-  const marker = firstMarker(copied, reserveIds(db, copied.highestPartition));
-  db.prepare(
-    `INSERT INTO _sync_copies (connector, version, source, source_name, target_name, state, entities, shift, entity, row, holder, since)
+  if (known !== undefined) await dropCopy(tx, at, connector, known);
+  for (const { entity, key, stored } of tables) {
+    await dropOwnViews(tx, at, [tableName(connector, entity)]);
+    createTable(tx, at, connector, { entity, key, columns: stored });
+  }
+  const marker = firstMarker(copied, await reserveNumbers(tx, at, 'partitions', copied.highestPartition));
+  await tx.run(
+    `INSERT INTO ${at}_sync_copies (connector, version, source, source_name, target_name, state, entities, shift, entity, row, holder, since)
      VALUES (:connector, :version, :source, :from, :to, :state, :entities, :shift, NULL, 0, :holder, :since)`,
-  ).run({ ...marker, connector, from, to, holder: writeJson(holder), since: instant(ledger.clock.now()) });
+    { ...marker, ...names, since: instant(clock.now()) },
+  );
   return { state: 'begun', marker };
 }
 
-function readMarker({ db }: Ledger, connector: ConnectorName): CopyMarker | undefined {
-  return db
-    .prepare<[string], CopyMarker>(
-      `SELECT version, source, state, entities, shift, entity, row, finished_at AS finishedAt FROM _sync_copies WHERE connector = ?`,
-    )
-    .get(connector);
-}
-
-/** Runs come newest first: with the first of them, every number up to the highest is taken. */
-function highestRun({ db }: Ledger): number {
-  return db.prepare<[], number>('SELECT coalesce(max(number), 0) FROM _sync_runs').pluck().get() ?? 0;
-}
-
-function dropCopy(ledger: Ledger, connector: ConnectorName, { entities }: CopyMarker): void {
-  for (const entity of parseNames(entities)) ledger.store.drop(connector, entity as EntityName);
-  dropFacts(ledger, connector);
-  ledger.db.prepare('DELETE FROM _sync_copies WHERE connector = ?').run(connector);
-}
-
-function dropFacts({ db, transitions }: Ledger, connector: ConnectorName): void {
-  db.prepare('DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = ?)').run(
-    connector,
+async function readMarker(tx: Tx, at: string, connector: ConnectorName): Promise<CopyMarker | undefined> {
+  return await tx.first<CopyMarker>(
+    `SELECT version, source, state, entities, shift, entity, row, finished_at FROM ${at}_sync_copies WHERE connector = :connector`,
+    { connector },
   );
-  transitions.dropConnector.run({ connector });
+}
+
+async function dropCopy(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  { entities }: CopyMarker,
+): Promise<void> {
+  const tables = parseNames(entities).map((entity) => tableAt(at, connector, entity));
+  if (tables.length > 0) await tx.run(`DROP TABLE IF EXISTS ${tables.toSorted().join(', ')}`);
+  await dropFacts(tx, at, connector);
+  await tx.run(`DELETE FROM ${at}_sync_copies WHERE connector = :connector`, { connector });
+}
+
+async function dropFacts(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
+  await tx.run(
+    `DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM ${at}_sync_runs WHERE connector = :connector)`,
+    { connector },
+  );
+  await transitions.dropConnector(tx, at, { connector });
   for (const of of factNames) {
-    if (of !== 'counts' && of !== 'partitions') {
-      db.prepare(`DELETE FROM _sync_${of} WHERE connector = ?`).run(connector);
-    }
+    if (of === 'counts' || of === 'partitions') continue;
+    await tx.run(`DELETE FROM ${at}_sync_${of} WHERE connector = :connector`, { connector });
   }
 }

@@ -1,60 +1,65 @@
 import { createHash } from 'node:crypto';
-import { instant } from '../../../core/clock.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { instant, type Instant } from '../../../core/clock.ts';
+import type { ConnectorName, RunId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { CopiedConnector, CopiedRecord, CopiedTable, CopySource, FactBatch } from '../../copies.ts';
-import { factNames, seenRows, type FactName, type FactRow, type Facts } from '../../copies/facts.ts';
-import { factCursor, selectFacts } from '../../copies/select-facts.ts';
-import { inPages, onePage } from '../../copies/in-pages.ts';
+import { factColumns, factNames, type FactName, type FactRow, type FactValue } from '../../copies/facts.ts';
+import { factCursor, factOrder, selectFacts } from '../../copies/select-facts.ts';
+import { inPages, pageLength } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
-import { checkWhole, lockConnector, noRun } from '../acquire.ts';
-import type { Ledger } from '../ledger.ts';
-import { highestId } from '../partitions/partitions-sql.ts';
-import type { RecordCopies } from '../record-store.ts';
-import { toSinkError } from '../sink-error.ts';
-import { inTransaction } from '../transact.ts';
+import { checkWhole, noRun } from '../acquire.ts';
+import { noteCopiedTo } from '../connectors.ts';
+import type { Leases } from '../../postgres/lease/leases.ts';
+import type { HeldConnector, Ledger } from '../ledger.ts';
+import { tableAt } from '../../postgres/records/names.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { binaryType, columnValue } from '../../../sql/postgres/types.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import { fencedTransaction, readFenced } from '../transact.ts';
 
-/** Its lock is the kernel's: while it is held, nothing else can take the connector. */
-export async function openLedgerSource(
+/** Every page is read in a snapshot that sees whether the lease still holds: pages of one lease are of one state. */
+export async function openPostgresSource(
   ledger: Ledger,
-  records: RecordCopies,
+  leases: Leases,
   connector: ConnectorName,
   holder: Holder,
 ): Promise<CopySource> {
-  const lock = lockConnector(ledger, connector);
+  const taken = await leases.take(
+    connector,
+    holder,
+    async (tx) => await checkWhole(tx, ledger.at, connector),
+  );
+  const held: HeldConnector = { ...taken, definitionHash: '', run: null };
+  const ask = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await readFenced(ledger, held, work);
   try {
-    const copied = await inTransaction(ledger, noRun, () => {
-      checkWhole(ledger, connector);
-      const described = describe(ledger, records, connector);
-      ledger.connectors.noteHolder(connector, holder);
-      return described;
-    });
     return {
-      connector: copied,
-      records: (table, after) =>
-        inPages<CopiedRecord>((last, limit) =>
-          ask(ledger, () => records.read(connector, table, last?.row ?? after, limit)),
-        ),
-      facts: () => readFacts(ledger, connector),
+      connector: await ask(async (tx) => await describe(tx, ledger, connector)),
+      records: (table, after) => {
+        const sql = selectRows(ledger.at, connector, table);
+        return inPages<CopiedRecord>(
+          async (last, limit) =>
+            await ask(async (tx) =>
+              ((await tx.arrays(sql, { after: last?.row ?? after, limit })) as RawRow[]).map(copiedRecord),
+            ),
+        );
+      },
+      facts: () => readFacts(ledger, connector, ask),
       noteCopied: async ({ from, to }) =>
-        await inTransaction(ledger, noRun, () => {
-          ledger.connectors.noteCopied(connector, writeJson({ from, to, at: instant(ledger.clock.now()) }));
-        }),
-      [Symbol.asyncDispose]: async () => lock.release(),
+        await taken.inTurn(
+          async () =>
+            await fencedTransaction(ledger, held, noRun, async (tx) => {
+              const copiedTo = writeJson({ from, to, at: instant(ledger.clock.now()) });
+              await noteCopiedTo(tx, ledger.at, connector, copiedTo);
+            }),
+        ),
+      [Symbol.asyncDispose]: async () => await taken.release(),
     };
   } catch (error) {
-    lock.release();
+    await taken.release();
     throw error;
-  }
-}
-
-async function ask<Result>({ db, file }: Ledger, work: () => Result): Promise<Result> {
-  try {
-    return db.transaction(work).deferred();
-  } catch (error) {
-    throw toSinkError(error, file);
   }
 }
 
@@ -63,99 +68,138 @@ interface ConnectorRow extends Pick<
   'baseUrl' | 'connectorId' | 'definition' | 'definitionHash'
 > {
   readonly epoch: number;
+  readonly newestSeq: number;
+  readonly highestPartition: number;
 }
 
-function describe({ db, file }: Ledger, records: RecordCopies, connector: ConnectorName): CopiedConnector {
-  const found = db
-    .prepare<[string], ConnectorRow>(
-      `SELECT base_url AS baseUrl, connector_id AS connectorId, definition, definition_hash AS definitionHash, epoch
-       FROM _sync_connectors WHERE connector = ?`,
-    )
-    .get(connector);
-  if (found === undefined) throw usage(`The sink at ${file} holds nothing of connector "${connector}".`);
+type TableRow = Omit<CopiedTable, 'key' | 'stored' | 'declared' | 'evolved'> &
+  Readonly<Record<'key' | 'stored' | 'declared' | 'evolved', string>>;
+
+async function describe(
+  tx: Tx,
+  { at, sinkId, server: { place } }: Ledger,
+  connector: ConnectorName,
+): Promise<CopiedConnector> {
+  const found = await tx.first<ConnectorRow>(
+    `SELECT one.base_url, one.connector_id, one.definition, one.definition_hash, one.epoch, counter.seq AS newest_seq,
+       (SELECT last_value FROM ${at}_sync_partitions_id_seq) AS highest_partition
+     FROM ${at}_sync_connectors AS one JOIN ${at}_sync_counters AS counter ON counter.connector = one.connector
+     WHERE one.connector = :connector`,
+    { connector },
+  );
+  if (found === undefined) throw usage(`The sink at ${place} holds nothing of connector "${connector}".`);
   const { epoch, ...identity } = found;
-  const meta = db
-    .prepare<[], { sinkId: string; newestSeq: number }>(
-      'SELECT sink_id AS sinkId, seq AS newestSeq FROM _sync_meta',
-    )
-    .get() ?? { sinkId: '', newestSeq: 0 };
-  const pause = db
-    .prepare<[string], Pause>('SELECT since, reason FROM _sync_pauses WHERE connector = ?')
-    .get(connector);
-  const tables = db
-    .prepare<[string], TableRow>(
-      `SELECT entity, key, stored, declared, evolved, rows, deleted, as_of AS asOf, taken_over AS takenOver,
-         adopted_at AS adoptedAt, first_origin AS firstOrigin, table_id AS tableId, described
-       FROM _sync_tables WHERE connector = ? ORDER BY entity`,
-    )
-    .all(connector)
-    .map(({ key, stored, declared, evolved, ...table }): CopiedTable => ({
-      ...table,
-      key: parseNames(key),
-      stored: parseColumns(stored),
-      declared: parseColumns(declared),
-      evolved: parseColumns(evolved),
-      lastRow: records.lastRow(connector, table.entity),
-    }));
-  // Whatever changes records takes the connector first, which raises its epoch; a reset with data drops tables.
+  const pause = await tx.first<Pause>(
+    `SELECT since, reason FROM ${at}_sync_pauses WHERE connector = :connector`,
+    { connector },
+  );
+  const rows = await tx.rows<TableRow>(
+    `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
+     FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
+    { connector },
+  );
+  const tables = rows.map(({ key, stored, declared, evolved, ...table }): CopiedTable => ({
+    ...table,
+    key: parseNames(key),
+    stored: parseColumns(stored),
+    declared: parseColumns(declared),
+    evolved: parseColumns(evolved),
+  }));
+  // Whatever changes records takes the connector for a run first, which notes its epoch; a reset with data drops tables.
   const state = createHash('sha256')
     .update(JSON.stringify([epoch, tables]))
     .digest('hex');
-  const highestPartition = highestId(db);
-  return { connector, ...identity, ...meta, highestPartition, state, pause: pause ?? null, tables };
+  return { connector, sinkId, ...identity, state, pause: pause ?? null, tables };
 }
 
-interface TableRow extends Omit<CopiedTable, 'key' | 'stored' | 'declared' | 'evolved' | 'lastRow'> {
-  readonly entity: EntityName;
-  readonly key: string;
-  readonly stored: string;
-  readonly declared: string;
-  readonly evolved: string;
+const own =
+  '_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition'.split(
+    ', ',
+  );
+
+function selectRows(at: string, connector: ConnectorName, { entity, stored }: CopiedTable): string {
+  const names = [...own, ...stored.map(({ name }) => quoted(name))];
+  const sql = `SELECT ${names.join(', ')} FROM ${tableAt(at, connector, entity)}
+    WHERE _row > :after ORDER BY _row LIMIT :limit`;
+  const long = stored.flatMap(({ name, type }) => {
+    const column = quoted(name);
+    if (binaryType[type] === 'json') return [`${column}::text`];
+    return binaryType[type] === 'text' ? [column] : [];
+  });
+  return onePageOf(sql, { names, long: ['_extra::text', ...long], order: '_row' });
 }
 
-/** What this ledger has in its reports and proofs, where others have columns. */
-const own: Partial<Record<FactName, Readonly<Record<string, string>>>> = {
-  runs: { resume_at: `json_extract(fact.report, '$.resumeAt')` },
-  counts: {
-    depth_limited: `coalesce((SELECT json_extract(told.value, '$.depthLimited')
-      FROM _sync_runs AS run, json_each(run.report, '$.entities') AS told
-      WHERE run.run = fact.run AND json_extract(told.value, '$.entity') = fact.entity), 0)`,
-  },
-  partitions: {
-    last_page_size: `json_extract(fact.proof, '$.lastPage.size')`,
-    last_page_records: `json_extract(fact.proof, '$.lastPage.records')`,
-    failure_code: `json_extract(fact.failure, '$.code')`,
-  },
-};
+/** The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory here. */
+function onePageOf(
+  sql: string,
+  {
+    names,
+    long,
+    order,
+  }: { readonly names: readonly string[]; readonly long: readonly string[]; readonly order: string },
+): string {
+  const length = long.map((value) => `coalesce(octet_length(${value}), 0)::bigint`).join(' + ');
+  return `SELECT ${names.join(', ')} FROM (
+      SELECT *, sum(_length) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - _length AS _before
+      FROM (SELECT *, ${length} AS _length FROM (${sql}) AS found) AS measured
+    ) AS page WHERE _before < ${pageLength} ORDER BY ${order}`;
+}
 
-async function* readFacts(ledger: Ledger, connector: ConnectorName): AsyncGenerator<FactBatch> {
+type RawRow = [
+  row: number,
+  extra: string | null,
+  firstSeenAt: Instant,
+  changedAt: Instant,
+  run: RunId,
+  seq: number,
+  hash: string,
+  volatileHash: string | null,
+  deletedAt: Instant | null,
+  home: number | null,
+  ...values: unknown[],
+];
+
+function copiedRecord(raw: RawRow): CopiedRecord {
+  const [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, ...values] = raw;
+  return {
+    row,
+    firstSeenAt,
+    changedAt,
+    run,
+    seq,
+    hash,
+    volatileHash,
+    deletedAt,
+    home,
+    extra,
+    values: values.map(columnValue),
+  };
+}
+
+async function* readFacts(
+  { at }: Ledger,
+  connector: ConnectorName,
+  ask: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>,
+): AsyncGenerator<FactBatch> {
   for (const of of factNames) {
-    const pages = inPages<FactRow>((last, limit) =>
-      ask(ledger, () => {
-        const sql = selectFacts(of, { at: '', isFirst: last === null, own: own[of] ?? {} });
-        const statement = ledger.db.prepare<[Readonly<Record<string, unknown>>], FactRow>(sql);
-        return onePage(statement.iterate({ connector, limit, ...factCursor(of, last) }));
-      }),
-    );
-    for await (const rows of pages) {
-      const given = of === 'seen' ? (rows as readonly Facts['seen'][]).flatMap(splitChunk) : rows;
-      yield { of, rows: given } as FactBatch;
-    }
+    const pages = inPages<FactRow>(async (last, limit) => {
+      const sql = onePageOf(selectFacts(of, { at, isFirst: last === null, own: {} }), {
+        names: factColumns(of).map(({ name }) => `"${name}"`),
+        long: factColumns(of).flatMap(({ name, meaning }) =>
+          meaning === 'text' || meaning === 'bytes' ? [`"${name}"`] : [],
+        ),
+        order: factOrder(of, ''),
+      });
+      return await ask(async (tx) =>
+        named(of, await tx.arrays(sql, { connector, limit, ...factCursor(of, last) })),
+      );
+    });
+    for await (const rows of pages) yield { of, rows } as FactBatch;
   }
 }
 
-/** This ledger's chunks are longer: both halves of each are cut. */
-function splitChunk({ bits, chunk, ...of }: Facts['seen']): readonly Facts['seen'][] {
-  const half = bits.length / 2;
-  const partBytes = seenRows / 8;
-  const parts = half / partBytes;
-  return Array.from({ length: parts }, (_, part) => {
-    const at = part * partBytes;
-    const met = bits.subarray(at, at + partBytes);
-    return {
-      ...of,
-      chunk: chunk * parts + part,
-      bits: Buffer.concat([met, bits.subarray(half + at, half + at + partBytes)]),
-    };
-  }).filter((one) => one.bits.some((byte) => byte !== 0));
+/** By the names of the columns as they are. */
+function named(of: FactName, rows: readonly (readonly unknown[])[]): readonly FactRow[] {
+  const names = factColumns(of).map(({ name }) => name);
+  return rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index] as FactValue])));
 }

@@ -1,97 +1,95 @@
-import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
-import {
-  mergeDrift,
-  newsOf,
-  rememberDrift,
-  type DriftMemory,
-  type NotedDrift,
-  type SeenDrift,
-} from '../../decisions/drift-columns.ts';
-import type { DriftRow } from '../../drift.ts';
-import { has } from '../read-runs.ts';
-import { readFlags, type Flagged } from '../statement.ts';
-import type { WriteStamp } from '../record-store.ts';
+import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
+import type { Commit, CurrentRun } from '../ledger.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
 
-/** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
-export type DriftRows = ReturnType<typeof prepareDriftRows>;
-
-function prepareDriftRows(db: Database.Database) {
-  const of = db.prepare<[string, string], Flagged<NotedDrift>>(
-    `SELECT field, kind, type, is_refused AS isRefused FROM _sync_drift WHERE connector = ? AND entity = ?
-     ORDER BY field, kind, first_seen_at, type`,
+/** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
+export async function driftOf(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
+  const rows = await tx.rows<DriftRow>(
+    `SELECT entity, field, kind, type, is_refused FROM ${at}_sync_drift
+     WHERE connector = :connector AND entity = ANY(:entities::text[]) ORDER BY entity, field, kind, first_seen_at, type`,
+    { connector, entities },
   );
-  const add = db.prepare<[string, string, string, string, string, string, string, number]>(
-    `INSERT INTO _sync_drift (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET is_refused = min(is_refused, excluded.is_refused)`,
-  );
-  return {
-    of: (connector: ConnectorName, entity: EntityName): readonly NotedDrift[] =>
-      of.all(connector, entity).map((one) => readFlags(one, 'isRefused')),
-    add: (
-      connector: ConnectorName,
-      entity: EntityName,
-      { field, kind, type, isRefused }: NotedDrift,
-      { now, run }: WriteStamp,
-    ): void => void add.run(connector, entity, field, kind, type, now, run, isRefused ? 1 : 0),
-  };
-}
-
-/** What is noted of one entity, as the newest transactions left it. */
-interface Noted extends DriftMemory {
-  /** The run that looked: another one looks again, because the entity may have been reset between them. */
-  readonly run: string;
-  /** The transaction that added to it; whether it was committed is not known here. */
-  addedBy: WriteStamp | null;
-}
-
-/** Notes a page's drift in the page's transaction. No statement where nothing is new, save one look at each entity in a run and after news. */
-export function driftNoting(
-  rows: DriftRows,
-): (connector: ConnectorName, drift: readonly FieldDrift[], stamp: WriteStamp) => void {
-  const notedByTable = new Map<string, Noted>();
-
-  function notedOf(connector: ConnectorName, entity: EntityName, stamp: WriteStamp): Noted {
-    const table = `${connector}/${entity}`;
-    const known = notedByTable.get(table);
-    if (known?.run === stamp.run && (known.addedBy === null || known.addedBy === stamp)) return known;
-    const noted = { ...rememberDrift(rows.of(connector, entity)), run: stamp.run, addedBy: null };
-    notedByTable.set(table, noted);
-    return noted;
+  const byEntity = new Map<EntityName, NotedDrift[]>();
+  for (const { entity, isRefused, ...one } of rows) {
+    const known = byEntity.get(entity) ?? [];
+    known.push({ ...one, isRefused: isRefused === 1 });
+    byEntity.set(entity, known);
   }
-
-  return (connector, drift, stamp) => {
-    for (const one of drift) {
-      const noted = notedOf(connector, one.entity, stamp);
-      const news = newsOf(noted, one);
-      if (news === null) continue;
-      noted.addedBy = stamp;
-      rows.add(connector, one.entity, news, stamp);
-    }
-  };
+  return byEntity;
 }
 
-/** `_sync_drift`, with a memory of what it holds. */
-export function prepareDrift(db: Database.Database) {
-  const rows = prepareDriftRows(db);
-  return { of: rows.of, note: driftNoting(rows) };
+interface DriftRow extends Omit<NotedDrift, 'isRefused'> {
+  readonly entity: EntityName;
+  readonly isRefused: number;
 }
 
-/** A definition that has come to declare a field ends its drift. */
-export function readDrift(db: Database.Database, connector: ConnectorName): readonly DriftRow[] {
-  if (!has(db, 'deletes')) return [];
-  const rows = db.prepare<[ConnectorName], Flagged<SeenDrift>>(seenSql).all(connector);
-  return mergeDrift(rows.map((row) => readFlags(row, 'isRefused', 'isEvolved')));
+/**
+ * What a run has read of `_sync_drift`, by entity: no more than was committed then, so that it holds whatever becomes of a transaction. Pages
+ * with nothing new cost no statement.
+ */
+const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]>>();
+
+/** Notes the drift of a commit's pages. Accepted once, a field is never a refused one again. */
+export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): Promise<void> {
+  const { ledger, held, current, tx, stamp } = commit;
+  const read = notedByRun.get(current) ?? new Map<EntityName, readonly NotedDrift[]>();
+  notedByRun.set(current, read);
+  const known = newsIn(drift, (entity) => read.get(entity) ?? []);
+  const unsure = [...new Set(known.map(({ entity }) => entity))];
+  if (unsure.length === 0) return;
+  const stored = await driftOf(tx, ledger.at, held.connector, unsure);
+  for (const entity of unsure) read.set(entity, stored.get(entity) ?? []);
+  const ofUnsure = drift.filter(({ entity }) => unsure.includes(entity));
+  const added = newest(newsIn(ofUnsure, (entity) => stored.get(entity) ?? []));
+  if (added.length === 0) return;
+  await tx.run(
+    `INSERT INTO ${ledger.at}_sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
+     SELECT :connector::text, v.entity, v.field, v.kind, v.type, :now::text, :run::text, v.is_refused
+     FROM unnest(:entities::text[], :fields::text[], :kinds::text[], :types::text[], :refused::integer[])
+       AS v(entity, field, kind, type, is_refused)
+     ON CONFLICT (connector, entity, field, kind, type) DO UPDATE SET is_refused = least(d.is_refused, excluded.is_refused)`,
+    {
+      connector: held.connector,
+      now: stamp.now,
+      run: stamp.run,
+      entities: added.map(({ entity }) => entity),
+      fields: added.map(({ field }) => field),
+      kinds: added.map(({ kind }) => kind),
+      types: added.map(({ type }) => type),
+      refused: added.map(({ isRefused }) => Number(isRefused)),
+    },
+  );
 }
 
-const seenSql = `
-SELECT drift.connector, drift.entity, field, kind, type, first_seen_at AS firstSeenAt, first_run AS firstRun,
-  is_refused AS isRefused,
-  EXISTS (SELECT 1 FROM json_each(evolved) WHERE value ->> 'name' = field) AS isEvolved
-FROM _sync_drift AS drift LEFT JOIN _sync_tables USING (connector, entity)
-WHERE drift.connector = ? AND NOT (kind = 'undeclared'
-  AND EXISTS (SELECT 1 FROM json_each(declared) WHERE value ->> 'name' = field)
-  AND NOT EXISTS (SELECT 1 FROM json_each(evolved) WHERE value ->> 'name' = field))
-ORDER BY drift.entity, field, kind DESC, first_seen_at, type`;
+type EntityDrift = NotedDrift & { readonly entity: EntityName };
+
+/** What is not among what is known of each entity. */
+function newsIn(
+  drift: readonly FieldDrift[],
+  knownOf: (entity: EntityName) => readonly NotedDrift[],
+): readonly EntityDrift[] {
+  const memories = new Map<EntityName, DriftMemory>();
+  return drift.flatMap((met) => {
+    const { entity } = met;
+    const memory = memories.get(entity) ?? rememberDrift(knownOf(entity));
+    memories.set(entity, memory);
+    const news = newsOf(memory, met);
+    return news === null ? [] : [{ ...news, entity }];
+  });
+}
+
+/** Each field with kind and type once, as it was met last: one statement cannot write a row twice. */
+function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
+  return [
+    ...new Map(
+      added.map((one) => [JSON.stringify([one.entity, one.field, one.kind, one.type]), one]),
+    ).values(),
+  ];
+}

@@ -1,35 +1,24 @@
-import type Database from 'better-sqlite3';
-
 /**
- * What a partition is known by: `backfill`, the window of the backfill that it belongs to ('' for a living one); `base`, the living
- * partition whose rows a backfill's stores; `tree`, the partition whose tree this listing lies in; `parent_*`, the record that led to it.
- * `origin`: the chain of runs that found it last, by the number of its first run.
- *
- * Its walk: `due_since` (null: not due), `mode`, and `ready`, `listed`, `set_aside_run` and `gone` as in `stateSql`. `position`, `failure` and `ready`
- * are set only while it is due; a fresh start alone keeps a position for when the root is found again. `midway`: the
- * walk began where one of an earlier chain had stopped.
- *
- * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding (null: not settled).
- * `sealed_scope`: under which definition, and of what leads to others under which choices, it was sealed; what was concluded then holds
- * only for runs that read the same. `absence`: what the walks of this chain say of what they did not meet; `full_at`: when the chain
- * began whose full walk has been swept; `sweep_origin`: the chain whose full walk is to be swept, from row `swept_to` on;
- * `full_origin`: the chain that last walked it in full.
+ * The table of partitions, as file sinks have it (`src/sinks/file-ledger/partitions/partitions-sql.ts` says what the columns mean). Texts that may be long
+ * are looked up by their hashes: `params_hash`, `parent_hash`. A position is written with every commit: out of line, each time would cost its length again.
  */
 export const partitionsSql = `
 CREATE TABLE _sync_partitions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   connector TEXT NOT NULL,
   entity TEXT NOT NULL,
   params TEXT NOT NULL,
+  params_hash BYTEA NOT NULL,
   backfill TEXT NOT NULL DEFAULT '',
-  base INTEGER,
+  base BIGINT,
   inject TEXT NOT NULL,
   rank INTEGER NOT NULL,
-  tree INTEGER,
+  tree BIGINT,
   tree_depth INTEGER,
   parent_entity TEXT,
   parent_key TEXT,
-  origin INTEGER NOT NULL,
+  parent_hash BYTEA,
+  origin BIGINT NOT NULL,
   found_at TEXT NOT NULL,
   due_since TEXT,
   ready INTEGER NOT NULL,
@@ -44,40 +33,30 @@ CREATE TABLE _sync_partitions (
   sealed_run TEXT,
   sealed_scope TEXT,
   proof TEXT,
+  last_page_size BIGINT,
+  last_page_records BIGINT,
   absence TEXT,
   full_at TEXT,
-  full_origin INTEGER,
-  sweep_origin INTEGER,
-  swept_to INTEGER NOT NULL DEFAULT 0,
+  full_origin BIGINT,
+  sweep_origin BIGINT,
+  swept_to BIGINT NOT NULL DEFAULT 0,
   gone INTEGER NOT NULL DEFAULT 0,
   set_aside_run TEXT,
   failure TEXT,
+  failure_code TEXT,
   failed_at TEXT,
-  UNIQUE (connector, entity, params, backfill)
-) STRICT;
-CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC) WHERE ready = 1;
-CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at, rank DESC) WHERE ready = 1;
-CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity) WHERE due_since IS NOT NULL;
+  UNIQUE (connector, entity, params_hash, backfill)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE _sync_partitions ALTER COLUMN position SET STORAGE MAIN;
+CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at NULLS FIRST, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity, id) WHERE due_since IS NOT NULL;
 CREATE INDEX _sync_partitions_aged ON _sync_partitions (connector, entity, full_at) WHERE due_since IS NULL;
 CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
-CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at) WHERE due_since IS NULL;
-CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree, due_since) WHERE tree IS NOT NULL;
-CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_key) WHERE parent_key IS NOT NULL;
-CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin) WHERE sweep_origin IS NOT NULL;
+CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at, id) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree) WHERE tree IS NOT NULL;
+CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_hash) WHERE parent_hash IS NOT NULL;
+CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin, id) WHERE sweep_origin IS NOT NULL;
 CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
-CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, gone) WHERE gone = 1;
+CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, id) WHERE gone = 1;
 `;
-
-/** No partition has, or ever had, a higher id. */
-export function highestId(db: Database.Database): number {
-  const sql = "SELECT seq FROM sqlite_sequence WHERE name = '_sync_partitions'";
-  return db.prepare<[], number>(sql).pluck().get() ?? 0;
-}
-
-/** The next `count` ids are given to no partition that is found; gives the id before them. Inside a transaction. */
-export function reserveIds(db: Database.Database, count: number): number {
-  const last = highestId(db);
-  db.exec("DELETE FROM sqlite_sequence WHERE name = '_sync_partitions'");
-  db.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('_sync_partitions', ?)").run(last + count);
-  return last;
-}

@@ -1,40 +1,23 @@
-import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
+import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import type { FoundPartition, Partition } from '../../partition.ts';
-import type { LeftWork } from '../../run-report.ts';
-import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
+import type { FoundPartition } from '../../partition.ts';
+import type { LeftWork } from '../../run-report.ts';
+import { parseParams } from '../../stored-json.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+import { inScope, type Scope } from './scope.ts';
+import { ask } from './statement.ts';
 
-/** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
-export interface WorkScope {
-  readonly connector: ConnectorName;
-  readonly window: string;
-  readonly entities: readonly EntityName[];
-}
-
-export interface BoundScope {
-  readonly connector: string;
-  readonly window: string;
-  /** JSON array of names. */
-  readonly entities: string;
-}
-
-export function boundScope({ connector, window, entities }: WorkScope): BoundScope {
-  return { connector, window, entities: JSON.stringify(entities) };
-}
-
-export const inScope =
-  'connector = :connector AND backfill = :window AND entity IN (SELECT value FROM json_each(:entities))';
-
+/** A partition as a commit needs it. */
 export interface PartitionRow {
   readonly id: number;
   readonly entity: EntityName;
   readonly tree: number | null;
-  readonly dueSince: Instant | null;
-  readonly listed: number;
+  readonly isDue: boolean;
+  readonly isListed: boolean;
   /** How its walk before ended, as it is stored. */
   readonly proof: string | null;
   readonly fullAt: Instant | null;
@@ -45,6 +28,8 @@ export interface PartitionRow {
 
 export interface KnownRow extends KnownWalks {
   readonly id: number;
+  readonly entity: EntityName;
+  readonly paramsHash: Buffer;
   readonly origin: number;
   readonly gone: number;
 }
@@ -56,118 +41,164 @@ export interface Leftover extends KnownWalks {
   readonly foundOrigin: number;
 }
 
-interface InChain extends BoundScope {
-  readonly origin: number;
+type InChain = Scope & { readonly origin: number };
+
+const walks = 'one.due_since, one.watermark, one.marker, one.full_at, one.sealed_scope';
+const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
+
+/** By id. Throws `SyncError` FENCED when the connector has one of them not (any more). */
+export async function partitionsById(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, PartitionRow>> {
+  // Not asked for by the connector too: without statistics the server may look at all of its partitions then.
+  const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
+    `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
+       one.proof, one.full_at, one.sealed_at,
+       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM ${at}_sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
+     FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
+    { ids: [...new Set(ids)].toSorted((left, right) => left - right) },
+  );
+  const byId = new Map(found.filter((row) => row.connector === connector).map((row) => [row.id, row]));
+  const lost = ids.find((id) => !byId.has(id));
+  if (lost === undefined) return byId;
+  throw new SyncError(
+    `Partition ${lost} of connector "${connector}" is not in the ledger (any more). End this run; a newer one continues.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector, partition: lost } },
+  );
 }
 
-type OfEntity = Omit<InChain, 'entities'> & { readonly entity: EntityName };
-
-/** What is read of `_sync_partitions` while runs write it. */
-export function preparePartitionReads(db: Database.Database) {
-  const isReady = 'connector = ? AND backfill = ? AND ready = 1';
-  const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
-  const walks = 'due_since AS dueSince, watermark, marker, full_at AS fullAt, sealed_scope AS sealedScope';
-  const ready = `id, entity, params, inject, rank, tree, tree_depth AS treeDepth, position, mode, watermark,
-      json_extract(proof, '$.clockDifferences') AS clockDifferences FROM _sync_partitions`;
-  const get = db.prepare<[number, string], PartitionRow>(
-    `SELECT id, entity, tree, due_since AS dueSince, listed, proof, full_at AS fullAt, sealed_at AS sealedAt, coalesce(base,
-       (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), id) AS home
-     FROM _sync_partitions AS one WHERE id = ? AND connector = ?`,
-  );
-  const deepest = db.prepare<[string, string, number], ReadyRow>(
-    `SELECT ${ready} INDEXED BY _sync_partitions_ready WHERE ${isReady} ORDER BY rank DESC, id LIMIT ?`,
-  );
-  const stalest = db.prepare<[string, string, number], ReadyRow>(
-    `SELECT ${ready} INDEXED BY _sync_partitions_overdue WHERE ${isReady} ORDER BY sealed_at, rank DESC, id LIMIT ?`,
-  );
-  const below = db.prepare<[connector: string, entity: string, keyText: string], BelowRow>(
-    `SELECT entity, params, inject, rank, tree_depth AS treeDepth FROM _sync_partitions
-     WHERE connector = ? AND parent_entity = ? AND parent_key = ? AND backfill = '' AND tree IS NULL AND gone = ${standing.live}
-     ORDER BY id`,
-  );
-  return {
-    /** What the record has led to, as if it were found again; whether anything has changed there is not known. */
-    below: (
-      connector: ConnectorName,
-      parent: { readonly entity: EntityName; readonly keyText: string },
-    ): readonly FoundPartition[] =>
-      below.all(connector, parent.entity, parent.keyText).map((row) => foundBelow(row, parent)),
-    /** Throws `SyncError` FENCED when the connector has no such partition (any more). */
-    get: (connector: ConnectorName, id: number): PartitionRow => {
-      const row = get.get(id, connector);
-      if (row === undefined) throw noPartitionError(connector, id);
-      return row;
+/** What is known under these parameters, by `knownName`. */
+export async function knownPartitions(
+  tx: Tx,
+  at: string,
+  of: { readonly connector: ConnectorName; readonly window: string },
+  named: readonly { readonly entity: EntityName; readonly params: string }[],
+): Promise<ReadonlyMap<string, KnownRow>> {
+  const found = await tx.rows<KnownRow>(
+    `SELECT one.id, one.entity, one.params_hash, one.origin, one.gone, ${walks}
+     FROM unnest(:entities::text[], :hashes::bytea[]) AS named(entity, params_hash)
+     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.entity = named.entity
+       AND one.params_hash = named.params_hash AND one.backfill = :window`,
+    {
+      ...of,
+      entities: named.map(({ entity }) => entity),
+      hashes: named.map(({ params }) => textHash(params)),
     },
-    /** What a chain still has to walk, deepest first, then in the order found; costs `limit` rows, however many are due. */
-    deepest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>
-      deepest.all(connector, window, limit).map(readPartition),
-    /** The same: those that were not read for longest first, never read ones before all others. */
-    stalest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>
-      stalest.all(connector, window, limit).map(readPartition),
-    known: db.prepare<[connector: string, entity: string, params: string, window: string], KnownRow>(
-      `SELECT id, origin, gone, ${walks} FROM _sync_partitions WHERE connector = ? AND entity = ? AND params = ? AND backfill = ?`,
-    ),
-    /** Whether the chain left partitions due, or a sweep unfinished. */
-    isLeft: db
-      .prepare<[InChain], number>(
-        `SELECT EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND due_since IS NOT NULL AND origin = :origin)
-           OR EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND ${isLeftover})
-           OR EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND sweep_origin = :origin)`,
-      )
-      .pluck(),
-    /** Partitions that the run would now walk. */
-    countReady: db
-      .prepare<[connector: string, window: string], number>(
-        `SELECT count(*) FROM _sync_partitions WHERE ${isReady}`,
-      )
-      .pluck(),
-    /** What is due, by entity; listings inside a tree are a part of it. */
-    left: db.prepare<[BoundScope], LeftWork>(
-      `SELECT entity, count(*) AS partitions FROM _sync_partitions
-       WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
-    ),
-    /** The next thousand of what is due below a parent although the chain has not found it. */
-    leftovers: db.prepare<[OfEntity & { readonly after: number }], Leftover>(
-      `SELECT id, parent_entity AS parentEntity, parent_key AS parentKey, origin AS foundOrigin, ${walks}
-       FROM _sync_partitions INDEXED BY _sync_partitions_due
-       WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
-       ORDER BY id LIMIT 1000`,
-    ),
-    fullOrigin: db
-      .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
-      .pluck(),
-  };
+  );
+  return new Map(found.map((row) => [knownName(row.entity, row.paramsHash), row]));
 }
 
-type BelowRow = Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> &
-  Readonly<Record<'params' | 'inject', string>>;
-
-function foundBelow(
-  { params, inject, ...row }: BelowRow,
-  parent: NonNullable<FoundPartition['parent']>,
-): FoundPartition {
-  const rest = { tree: null, parent, marker: null, base: null };
-  return { ...row, ...rest, params: parseParams(params), inject: parseParams(inject) };
+export function knownName(entity: string, paramsHash: Buffer): string {
+  return `${entity} ${paramsHash.toString('hex')}`;
 }
 
-export type ReadyPartition = Omit<Partition, 'storedRows'>;
+/** What these records have led to, as if it were found again; whether anything has changed there is not known. */
+export async function partitionsBelow(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  parents: readonly NonNullable<FoundPartition['parent']>[],
+): Promise<readonly FoundPartition[]> {
+  if (parents.length === 0) return [];
+  const found = await tx.rows<BelowRow>(
+    `SELECT one.entity, one.params, one.inject, one.rank, one.tree_depth, one.parent_entity, one.parent_key
+     FROM unnest(:entities::text[], :hashes::bytea[]) AS parent(entity, hash)
+     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.parent_entity = parent.entity
+       AND one.parent_hash = parent.hash AND one.backfill = '' AND one.tree IS NULL AND one.gone = ${standing.live}
+     ORDER BY one.id`,
+    {
+      connector,
+      entities: parents.map(({ entity }) => entity),
+      hashes: parents.map(({ keyText }) => textHash(keyText)),
+    },
+  );
+  return found.map(({ params, inject, parentEntity, parentKey, ...row }) => ({
+    ...row,
+    params: parseParams(params),
+    inject: parseParams(inject),
+    tree: null,
+    parent: { entity: parentEntity, keyText: parentKey },
+    marker: null,
+    base: null,
+  }));
+}
 
-interface ReadyRow extends Omit<
-  Partition,
-  'params' | 'inject' | 'position' | 'storedRows' | 'clockDifferences'
-> {
+interface BelowRow extends Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'> {
   readonly params: string;
   readonly inject: string;
-  readonly position: string | null;
-  readonly clockDifferences: string | null;
+  readonly parentEntity: EntityName;
+  readonly parentKey: string;
 }
 
-function readPartition(row: ReadyRow): ReadyPartition {
-  return {
-    ...row,
-    params: parseParams(row.params),
-    inject: parseParams(row.inject),
-    position: row.position === null ? null : parsePosition(row.position),
-    clockDifferences: row.clockDifferences === null ? [] : parseDifferences(row.clockDifferences),
-  };
+/** Whether the chain left partitions due, or a sweep unfinished. */
+export async function isLeft(tx: Tx, at: string, chain: InChain): Promise<boolean> {
+  const partitions = `SELECT 1 FROM ${at}_sync_partitions WHERE ${inScope}`;
+  const found = await tx.first<{ isLeft: boolean }>(
+    `SELECT EXISTS (${partitions} AND due_since IS NOT NULL AND origin = :origin) OR EXISTS (${partitions} AND ${isLeftover})
+       OR EXISTS (${partitions} AND sweep_origin = :origin) AS is_left`,
+    chain,
+  );
+  return found?.isLeft === true;
+}
+
+/** Partitions that the run would now walk. */
+export async function countReady(
+  tx: Tx,
+  at: string,
+  of: { readonly connector: ConnectorName; readonly window: string },
+): Promise<number> {
+  const counted = await tx.first<{ ready: number }>(
+    `SELECT count(*) AS ready FROM ${at}_sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`,
+    of,
+  );
+  return counted?.ready ?? 0;
+}
+
+/** What is due, by entity; listings inside a tree are a part of it. */
+export const leftWork = ask<Scope, LeftWork>(
+  (at) => `SELECT entity, count(*) AS partitions FROM ${at}_sync_partitions
+     WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
+);
+
+/**
+ * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index of due partitions has: by
+ * id alone, the planner may go through all partitions.
+ */
+export const readLeftovers = ask<
+  { connector: string; window: string; entity: string; origin: number; after: number },
+  Leftover
+>(
+  (at) => `SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
+     FROM ${at}_sync_partitions AS one
+     WHERE connector = :connector AND entity BETWEEN :entity AND :entity AND backfill = :window AND ${isLeftover} AND id > :after
+     ORDER BY entity, id LIMIT 1000`,
+);
+
+/** The chains that last walked these partitions in full; null: none did. Those that do not exist are left out. */
+export async function fullOrigins(
+  tx: Tx,
+  at: string,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, number | null>> {
+  const found = await tx.rows<{ id: number; fullOrigin: number | null }>(
+    `SELECT id, full_origin FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    { ids: [...new Set(ids)] },
+  );
+  return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
+}
+
+/** Those of the partitions whose record is there, or which no record led to. */
+export async function livePartitions(
+  tx: Tx,
+  at: string,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const found = await tx.rows<{ id: number }>(
+    `SELECT id FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[]) AND gone = ${standing.live}`,
+    { ids: [...new Set(ids)] },
+  );
+  return new Set(found.map(({ id }) => id));
 }

@@ -1,9 +1,9 @@
-import { keepalives } from '../connections.ts';
-import type { HeldConnector } from '../ledger.ts';
-import { failingOf } from '../postgres-error.ts';
-import { settingSql, txOn, type Tx } from '../session.ts';
-import type { Server } from '../server.ts';
-import { readSettings } from '../transaction-settings.ts';
+import { keepalives } from '../../../sql/postgres/connections.ts';
+import type { HeldConnector } from '../../ledger/ledger.ts';
+import { failingOf } from '../../../sql/postgres/postgres-error.ts';
+import { settingSql, txOn, type Tx } from '../../../sql/postgres/session.ts';
+import type { Server } from '../../../sql/postgres/server.ts';
+import { readSettings } from '../../../sql/postgres/transaction-settings.ts';
 
 /**
  * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at once, long before the

@@ -1,16 +1,17 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, EntityTable } from '../../../core/records.ts';
 import { columnsMissingIn, type DeclaredTable } from '../../decisions/stored-table.ts';
-import type { PlannedTable } from '../ledger.ts';
-import type { Tx } from '../session.ts';
-import type { Stamp } from '../stamp.ts';
-import { declareTables } from '../tables.ts';
+import type { PlannedTable } from '../../ledger/ledger.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Stamp } from '../../ledger/stamp.ts';
+import { declareTables } from '../../ledger/tables.ts';
 import { dropOwnViews } from './current-views.ts';
 import { fillFromExtra } from './fill-from-extra.ts';
-import { indexSuffixes, quoted, tableAt, tableName } from './names.ts';
+import { indexSuffixes, tableAt, tableName } from './names.ts';
+import { quoted } from '../../../sql/quoted.ts';
 import { openRecordTable } from './open-record-table.ts';
 import { checkRoom, usedColumns } from './row-limits.ts';
-import { sqlType } from './types.ts';
+import { sqlType } from '../../../sql/postgres/types.ts';
 
 /**
  * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows, `_key` the hash of the

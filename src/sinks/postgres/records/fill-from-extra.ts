@@ -1,10 +1,10 @@
 import type { Column, ColumnValue } from '../../../core/records.ts';
-import type { Tx } from '../session.ts';
-import type { Stamp } from '../stamp.ts';
-import { encodeArray, type BinaryValue } from './encode-binary.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Stamp } from '../../ledger/stamp.ts';
+import { encodeArray, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { jsonMembers, jsonObject } from './json-members.ts';
-import { quoted } from './names.ts';
-import { binaryType } from './types.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { binaryType } from '../../../sql/postgres/types.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;

@@ -1,11 +1,12 @@
 import type { Instant } from '../../../core/clock.ts';
 import { keyTextOf } from '../../../core/records.ts';
-import type { Tx } from '../session.ts';
-import type { Stamp } from '../stamp.ts';
-import { textHash } from '../text.ts';
-import { quoted, tableAt } from './names.ts';
-import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from './record-table.ts';
-import { canonicalKey, columnValue } from './types.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Stamp } from '../../ledger/stamp.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+import { tableAt } from './names.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
+import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */
 export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {

@@ -1,9 +1,5 @@
 import { createHash } from 'node:crypto';
-
-/** An SQL identifier: always quoted, so that no name is a keyword or an expression. */
-export function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
+import { quoted } from '../../../sql/quoted.ts';
 
 /** PostgreSQL cuts longer names, and only says so in a notice. */
 const mostBytes = 63;

@@ -2,15 +2,21 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import type { Tx } from '../session.ts';
-import type { Stamp } from '../stamp.ts';
-import { textHash } from '../text.ts';
-import { encodeArray, encodeRows, type BinaryType, type BinaryValue } from './encode-binary.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Stamp } from '../../ledger/stamp.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+import {
+  encodeArray,
+  encodeRows,
+  type BinaryType,
+  type BinaryValue,
+} from '../../../sql/postgres/encode-binary.ts';
 import { markRows } from './mark-rows.ts';
-import { quoted, tableAt } from './names.ts';
+import { tableAt } from './names.ts';
+import { quoted } from '../../../sql/quoted.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
-import type { RecordTable, TablePlace, WrittenRow } from './record-table.ts';
-import { binaryType } from './types.ts';
+import type { RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
+import { binaryType } from '../../../sql/postgres/types.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   return { ...findAndWrite(place), ...markRows(place) };

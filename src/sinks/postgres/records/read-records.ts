@@ -3,15 +3,16 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import { otherKeyError } from '../../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../../record-reader.ts';
-import { ledgerReader } from '../history/history.ts';
+import { ledgerReader } from '../../ledger/history/history.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
-import { toSinkError } from '../postgres-error.ts';
-import { readSettings } from '../transaction-settings.ts';
-import { txOn, type Tx, type Values } from '../session.ts';
-import { knownTables } from '../tables.ts';
-import { textHash } from '../text.ts';
-import { quoted, tableAt } from './names.ts';
-import { canonicalKey, columnValue } from './types.ts';
+import { toSinkError } from '../../../sql/postgres/postgres-error.ts';
+import { readSettings } from '../../../sql/postgres/transaction-settings.ts';
+import { txOn, type Tx, type Values } from '../../../sql/postgres/session.ts';
+import { knownTables } from '../../ledger/tables.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+import { tableAt } from './names.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
 
 /** Records as rows of their tables. Integers come with all their digits. Throws `SyncError` SINK_FAILED where there is no sink. */
 export async function openPostgresRecords(place: PostgresPlace): Promise<RecordReader> {

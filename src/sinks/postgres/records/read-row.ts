@@ -1,14 +1,14 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
-import type { Ledger } from '../ledger.ts';
-import type { Tx } from '../session.ts';
-import { knownTables } from '../tables.ts';
-import { textHash } from '../text.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import { knownTables } from '../../ledger/tables.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
 import { tableAt } from './names.ts';
 import { openRecordTable } from './open-record-table.ts';
-import type { RecordTable } from './record-table.ts';
-import { canonicalKey } from './types.ts';
+import type { RecordTable } from '../../ledger/record-table.ts';
+import { canonicalKey } from '../../../sql/postgres/types.ts';
 
 /** A row as a reader finds it. */
 export interface ReadRow {

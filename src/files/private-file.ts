@@ -1,0 +1,120 @@
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { SyncError } from '../core/errors.ts';
+
+const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
+
+/**
+ * Makes sure that `file` is a regular file of its owner alone, whatever the umask, and no link. An existing one is never opened: closing any descriptor
+ * of a file drops this process's POSIX locks on it, which SQLite relies on.
+ */
+export function createPrivateFile(file: string): void {
+  createPrivateDirectory(dirname(file));
+  try {
+    closeSync(openPrivateFile(file));
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    const stats = lstatSync(file);
+    checkRegular(file, stats);
+    if (stats.size === 0) chmodSync(file, 0o600);
+  }
+}
+
+/** Creates `file`, which must not exist, for reading and writing by its owner alone; gives its descriptor. */
+export function openPrivateFile(file: string): number {
+  return openSync(file, createNew, 0o600);
+}
+
+/** Throws SINK_INCOMPATIBLE for no regular file, and the system's error where it cannot be known: a folder that may not be entered is not an empty one. */
+export function isPrivateFileThere(file: string): boolean {
+  try {
+    checkRegular(file, lstatSync(file));
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    if (hasCode(error, 'ENOTDIR')) throw noFolder(dirname(file), error);
+    throw error;
+  }
+}
+
+/**
+ * Makes sure that `directory` exists; missing folders are made for their owner alone, by several processes at once if need be. Step by step: Node's recursive
+ * form never ends where a folder answers ENOENT to whatever is made in it (/proc). Throws SINK_INCOMPATIBLE for a file of that name.
+ */
+export function createPrivateDirectory(directory: string): void {
+  try {
+    makeDirectory(directory);
+  } catch (error) {
+    const parent = dirname(directory);
+    if (hasCode(error, 'ENOTDIR')) throw noFolder(parent, error);
+    if (!hasCode(error, 'ENOENT') || parent === directory) throw error;
+    // Where the parent is there by now, another process was faster: once more in any case, and only once.
+    if (!existsSync(parent)) createPrivateDirectory(parent);
+    makeDirectory(directory);
+  }
+}
+
+/** One level. A folder that is there already, or that another process was faster to make, is what was wanted. */
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { mode: 0o700 });
+    syncDirectory(dirname(directory));
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    if (!statSync(directory).isDirectory()) throw noFolder(directory, error);
+  }
+}
+
+function checkRegular(file: string, stats: Stats): void {
+  if (stats.isFile()) return;
+  throw new SyncError(
+    `${file} was expected to be a regular file, not a link, folder or device. Name another path.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { file } },
+  );
+}
+
+/** Names the file in the way, which may lie above `directory`. */
+function noFolder(directory: string, cause: unknown): SyncError {
+  if (dirname(directory) !== directory && !existsSync(directory)) return noFolder(dirname(directory), cause);
+  return new SyncError(`${directory} is a file, expected a folder. Name another path.`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { directory },
+    cause,
+  });
+}
+
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+/** Makes what was written to an existing file survive a power loss. Not for a database: closing it drops this process's locks on it. */
+export function syncFile(file: string): void {
+  const descriptor = openSync(file, constants.O_RDWR);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Makes names created in or renamed within `directory` survive a power loss. */
+export function syncDirectory(directory: string): void {
+  const descriptor = openSync(directory, constants.O_RDONLY);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

@@ -1,0 +1,80 @@
+import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { isBusy, storageFailure, type StorageFailure } from '../../sql/sqlite/sqlite-error.ts';
+import { noSpaceText } from '../../files/full-disk.ts';
+
+/** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
+export function toSinkError(error: unknown, file: string): unknown {
+  const failure = storageFailure(error);
+  if (failure === null) return error;
+  const { code } = failure;
+  if (failure.isFull) {
+    return new SyncError(
+      `${noSpaceText(file, code)}; nothing of the last commit was stored. Free space and sync again.`,
+      { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
+    );
+  }
+  if (isBusy(error)) return lockedError(file, 0, error);
+  return new SyncError(`The sink at ${file} ${failureText(failure)}`, {
+    code: 'SINK_FAILED',
+    recovery: 'stop',
+    context: { file, cause: code },
+    cause: error,
+  });
+}
+
+/** The system's message names the path: often it is a file beside the sink's. */
+function failureText({ code, reason }: StorageFailure): string {
+  if (code === 'EROFS' || code.startsWith('SQLITE_READONLY')) {
+    return (
+      `is read-only (${reason}); a sync must be able to write it. Mount the disk for writing, ` +
+      'or make the file and its folder writable for the user that syncs, then sync again.'
+    );
+  }
+  if (code === 'EACCES' || code === 'EPERM' || code === 'SQLITE_PERM' || code === 'SQLITE_AUTH') {
+    return (
+      `may not be written by this user (${reason}). Make the file and its folder writable for the user that syncs ` +
+      '(owner, mode, and no immutable flag), then sync again.'
+    );
+  }
+  return `could not be read or written (${reason}). Check the file, its folder and the disk.`;
+}
+
+/** How a sink waits while another program holds the write lock of its file. */
+export interface LockWait {
+  readonly file: string;
+  readonly lockTimeoutMs: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal;
+}
+
+/** SQLite waits this long by itself, and blocks the process meanwhile: timers that keep a job's lock must come through. */
+export const blockingMs = 250;
+export const defaultLockTimeoutMs = 60_000;
+const longestPauseMs = 250;
+
+/** Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after `lockTimeoutMs`, the signal's reason when aborted. */
+export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
+  const startedMs = performance.now();
+  for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    try {
+      return attempt();
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      const waitedMs = performance.now() - startedMs;
+      if (waitedMs >= wait.lockTimeoutMs) throw lockedError(wait.file, waitedMs, error);
+    }
+    await wait.clock.sleep(pauseMs, wait.signal);
+  }
+}
+
+/** Tells from the lock of one connector, which names its holder: this one any program can take. */
+function lockedError(file: string, waitedMs: number, cause: unknown): SyncError {
+  const waited = waitedMs < 1_000 ? 'now' : `for ${Math.round(waitedMs / 1_000)} s`;
+  return new SyncError(
+    `The sink's database ${file} could not be written: another program holds its write lock (waited ${waited}). ` +
+      'It may be a database browser or a sqlite3 shell with an open transaction, a backup, or another sync. ' +
+      "Close it or end its transaction and sync again; the sink's lockTimeout says how long to wait.",
+    { code: 'SINK_FAILED', recovery: 'retry', context: { file, cause: 'SQLITE_BUSY' }, cause },
+  );
+}

@@ -1,0 +1,74 @@
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
+
+export interface DayChanges {
+  readonly added: number;
+  readonly deleted: number;
+}
+
+export interface RowsOf {
+  readonly entity: EntityName;
+  readonly rows: number;
+}
+
+/**
+ * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
+ * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
+ *
+ * `added`: rows that were inserted or revived (`noteStored` leaves those of an entity's first chain out). `deleted`: rows whose delete a guard let
+ * pass; what a person allowed is left out: it counts neither as deleted nor as there before. An entity may come several times.
+ */
+export function noteInDay(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  changes: { readonly added: readonly RowsOf[]; readonly deleted: readonly RowsOf[]; readonly now: Instant },
+): void {
+  const byEntity = new Map<EntityName, DayChanges>();
+  const add = (entity: EntityName, { added, deleted }: DayChanges): void => {
+    const before = byEntity.get(entity) ?? { added: 0, deleted: 0 };
+    byEntity.set(entity, { added: before.added + added, deleted: before.deleted + deleted });
+  };
+  for (const { entity, rows } of changes.added) add(entity, { added: rows, deleted: 0 });
+  for (const { entity, rows } of changes.deleted) add(entity, { added: 0, deleted: rows });
+  const noted = [...byEntity].filter(([, { added, deleted }]) => added + deleted > 0);
+  if (noted.length === 0) return;
+  tx.put(
+    `INSERT INTO ${at}_sync_hours AS h (connector, entity, hour, added, deleted)
+     SELECT :connector::text, v.entity, :hour::text, v.added, v.deleted
+     FROM unnest(:entities::text[], :added::bigint[], :deleted::bigint[]) AS v(entity, added, deleted) ORDER BY v.entity
+     ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
+    {
+      connector,
+      hour: hourOf(changes.now),
+      entities: noted.map(([entity]) => entity),
+      added: noted.map(([, { added }]) => added),
+      deleted: noted.map(([, { deleted }]) => deleted),
+    },
+  );
+}
+
+/** Within the window; entities of which nothing came or went are left out. */
+export async function dayChanges(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  now: Instant,
+): Promise<ReadonlyMap<EntityName, DayChanges>> {
+  const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
+    `SELECT entity, sum(added)::bigint AS added, sum(deleted)::bigint AS deleted
+     FROM ${at}_sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
+    { connector, hour: firstHourOfDay(now) },
+  );
+  return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
+}
+
+/** Drops what is older than the window. */
+export function pruneDay(tx: Tx, at: string, connector: ConnectorName, now: Instant): void {
+  tx.put(`DELETE FROM ${at}_sync_hours WHERE connector = :connector AND hour < :hour`, {
+    connector,
+    hour: firstHourOfDay(now),
+  });
+}

@@ -1,0 +1,164 @@
+import type { EntityName } from '../../../core/names.ts';
+import { standing } from '../../decisions/standing.ts';
+import type { DeletedRows } from '../../deletes.ts';
+import type { Commit } from '../ledger.ts';
+import { ask } from '../partitions/statement.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+import { decideOrphans, type EndedPartitionRow, type OrphansOf } from './decide-orphans.ts';
+import { deleteRows, type GoingRow } from './delete-rows.ts';
+import { noteOrphans } from './note-missing.ts';
+import { dropGuests, leavePlaces, otherPlaces } from './places.ts';
+import { orphansGone } from './read-missing.ts';
+import { grouped } from './read-sweep.ts';
+
+/** Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go through all partitions. */
+export const nextEnded = ask<
+  { connector: string; entities: readonly string[]; limit: number },
+  EndedPartitionRow
+>(
+  (at) => `SELECT id, entity, swept_to FROM ${at}_sync_partitions
+     WHERE connector BETWEEN :connector AND :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[])
+     ORDER BY connector, id LIMIT :limit`,
+);
+
+const partitionsAtOnce = 500;
+
+/**
+ * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was judged with them. A batch
+ * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
+ */
+export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly DeletedRows[]> {
+  const { ledger, held, current, tx } = commit;
+  const { connector } = held;
+  const entities = [...current.entities];
+  const rowsByEntity = new Map<EntityName, number>();
+  const count = (entity: EntityName, rows: number): void =>
+    void rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + rows);
+  let left = limit;
+  const gone = await orphansGone(tx, ledger.at, connector, current.run, limit);
+  for (const entity of new Set(gone.map((one) => one.entity))) {
+    const rows = gone.filter((one) => one.entity === entity).map(({ row }) => row);
+    const going = await goingAlong(commit, entity, rows);
+    if (going.length === 0) continue;
+    await deleteRows(commit, entity, going);
+    count(entity, going.length);
+    left -= going.length;
+  }
+  while (left > 0) {
+    const limit = Math.min(left, partitionsAtOnce);
+    const ended = await nextEnded(tx, ledger.at, { connector, entities, limit });
+    if (ended.length === 0) break;
+    const { steps, rows } = await emptyPartitions(commit, ended, left);
+    for (const [entity, deleted] of rows) count(entity, deleted);
+    left -= steps;
+  }
+  return [...rowsByEntity].map(([entity, rows]) => ({ entity, rows }));
+}
+
+async function goingAlong(
+  { current, tx }: Commit,
+  entity: EntityName,
+  rows: readonly number[],
+): Promise<readonly GoingRow[]> {
+  const stored = await current.tables.get(entity)?.table.rows(tx, rows);
+  return rows.flatMap((row): readonly GoingRow[] => {
+    const keyText = stored?.get(row)?.keyText;
+    return keyText === undefined ? [] : [{ row, keyText, permission: 'along' }];
+  });
+}
+
+interface Emptied {
+  readonly steps: number;
+  /** How many were tombstoned, by entity; also of entities of which none was. */
+  readonly rows: ReadonlyMap<EntityName, number>;
+}
+
+/** By id; the last one that there are steps for in part. */
+async function emptyPartitions(
+  commit: Commit,
+  ended: readonly EndedPartitionRow[],
+  limit: number,
+): Promise<Emptied> {
+  const { ledger, tx } = commit;
+  const { at } = ledger;
+  const orphans = new Map<EntityName, OrphansOf>();
+  for (const entity of new Set(ended.map((one) => one.entity))) {
+    const ofEntity = ended.filter((one) => one.entity === entity);
+    orphans.set(entity, await readOrphans(commit, entity, ofEntity, limit));
+  }
+  const { whole, partial, steps } = decideOrphans(ended, orphans, limit);
+  const rows = new Map<EntityName, number>();
+  for (const [entity, { table, moved, orphans: noted, going }] of orphans) {
+    if (table === undefined) continue;
+    const of = { connector: commit.held.connector, entity };
+    table.setHomes(tx, moved);
+    const left = moved.map(({ row, home }) => ({ row, partition: home }));
+    await leavePlaces(tx, at, of, left);
+    const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };
+    await noteOrphans(tx, at, chain, noted);
+    await deleteRows(commit, entity, going);
+  }
+  for (const { id, entity } of ended) {
+    if (!whole.includes(id) && id !== partial?.id) break;
+    rows.set(entity, orphans.get(entity)?.going.length ?? 0);
+  }
+  await dropGuests(tx, at, whole);
+  await transitions.empty(tx, at, { ids: whole });
+  if (partial !== null) {
+    await transitions.sweepTo(tx, at, { ids: [partial.id], sweptTo: [partial.sweptTo] });
+  }
+  return { steps, rows };
+}
+
+async function readOrphans(
+  commit: Commit,
+  entity: EntityName,
+  ended: readonly EndedPartitionRow[],
+  limit: number,
+): Promise<OrphansOf> {
+  const { current, ledger, held, tx } = commit;
+  const table = current.keeps.has(entity) ? undefined : current.tables.get(entity)?.table;
+  const homes = ended.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
+  const live = (await table?.liveRows(tx, homes, limit)) ?? [];
+  const reached = live.length < limit ? undefined : live.at(-1)?.home;
+  const byHome = grouped(live, ({ home }) => home);
+  const last = reached === undefined ? ended.length - 1 : ended.findIndex(({ id }) => id === reached);
+  const numbers = live.map(({ row }) => row);
+  const mayMove = current.reading.get(entity)?.mayMove === true;
+  const along = mayMove ? [] : await goingAlong(commit, entity, numbers);
+  const keyed = new Map(along.map((one) => [one.row, one]));
+  return {
+    table,
+    live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byHome.get(id) ?? []])),
+    places: await otherPlaces(tx, ledger.at, { connector: held.connector, entity }, numbers),
+    mayMove,
+    keyed,
+    ends: await partitionsBelow(commit, entity, keyed),
+    moved: [],
+    orphans: [],
+    going: [],
+  };
+}
+
+/** What the delete of each row would end, by row. */
+async function partitionsBelow(
+  { ledger: { at }, held: { connector }, tx }: Commit,
+  entity: EntityName,
+  rows: ReadonlyMap<number, GoingRow>,
+): Promise<ReadonlyMap<number, readonly number[]>> {
+  if (rows.size === 0) return new Map();
+  const found = await tx.rows<{ row: number; ids: readonly number[] }>(
+    `SELECT parent.row, array_agg(p.id ORDER BY p.id)::int8[] AS ids
+     FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
+     JOIN ${at}_sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
+     WHERE p.backfill = '' AND p.gone <> ${standing.ended} GROUP BY parent.row`,
+    {
+      connector,
+      entity,
+      rows: [...rows.keys()],
+      hashes: [...rows.values()].map(({ keyText }) => textHash(keyText)),
+    },
+  );
+  return new Map(found.map(({ row, ids }) => [row, ids.map(Number)]));
+}

@@ -1,0 +1,195 @@
+import type { EntityName } from '../../../core/names.ts';
+import { standing } from '../../decisions/standing.ts';
+import type { Commit } from '../ledger.ts';
+import { openStoredTable } from '../../postgres/records/read-row.ts';
+import type { RecordTable } from '../record-table.ts';
+import { textHash } from '../../../sql/postgres/text.ts';
+
+/** A record that may lead to partitions. */
+export interface Root {
+  readonly entity: EntityName;
+  readonly row: number;
+  readonly keyText: string;
+}
+
+/** What goes along when records are deleted: what is at home in the partitions that they led to, at any depth. */
+export interface RowsBelow {
+  /**
+   * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain has met elsewhere, and
+   * entities that keep their rows. Also of entities that the run does not read.
+   */
+  readonly addUp: (root: Root, counts: Map<EntityName, number>) => void;
+  /** The record is deleted: it is below no other any more, and its partitions are ended. */
+  readonly goes: (root: Root) => void;
+}
+
+interface Partition {
+  readonly id: number;
+  readonly entity: EntityName;
+  /** How many rows go along, those that lead on and those among the roots left out. */
+  plain: number;
+  readonly leading: Root[];
+}
+
+const rowsAtOnce = 1_000;
+
+/** Reads what lies below these records, level by level; `roots` are of one entity. */
+export async function readRowsBelow(commit: Commit, roots: readonly Root[]): Promise<RowsBelow> {
+  const below = new Map<string, readonly Partition[]>();
+  const partitions = new Map<number, Partition>();
+  const rootNames = new Set(roots.map(nameOf));
+  const leading = await entitiesLeadingOn(commit, [...new Set(roots.map(({ entity }) => entity))]);
+  let open: readonly Root[] = roots.filter(({ entity }) => leading.has(entity));
+  while (open.length > 0) {
+    const found: Partition[] = [];
+    for (const entity of new Set(open.map((root) => root.entity))) {
+      const parents = open.filter((root) => root.entity === entity);
+      for (const { row, ...one } of await partitionsBelow(commit, entity, parents)) {
+        const known = partitions.get(one.id);
+        const partition = known ?? { ...one, plain: 0, leading: [] };
+        if (known === undefined) {
+          partitions.set(one.id, partition);
+          found.push(partition);
+        }
+        const name = nameOf({ entity, row });
+        below.set(name, [...(below.get(name) ?? []), partition]);
+      }
+    }
+    await readRows(commit, found, rootNames);
+    const next = found.flatMap(({ leading }) => leading).filter((one) => !below.has(nameOf(one)));
+    open = [...new Map(next.map((one) => [nameOf(one), one])).values()];
+    for (const one of open) below.set(nameOf(one), []);
+  }
+  return countsOf(below);
+}
+
+function countsOf(below: ReadonlyMap<string, readonly Partition[]>): RowsBelow {
+  const gone = new Set<string>();
+  const ended = new Set<number>();
+  return {
+    addUp: (root, counts) => {
+      const visited = new Set<number>();
+      const open = [...(below.get(nameOf(root)) ?? [])];
+      for (let next = open.pop(); next !== undefined; next = open.pop()) {
+        const { id, entity, plain, leading } = next;
+        if (visited.has(id) || ended.has(id)) continue;
+        visited.add(id);
+        const alive = leading.filter((one) => !gone.has(nameOf(one)));
+        const rows = plain + alive.length;
+        if (rows > 0) counts.set(entity, (counts.get(entity) ?? 0) + rows);
+        for (const one of alive) open.push(...(below.get(nameOf(one)) ?? []));
+      }
+    },
+    goes: (root) => {
+      gone.add(nameOf(root));
+      for (const { id } of below.get(nameOf(root)) ?? []) ended.add(id);
+    },
+  };
+}
+
+function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
+  return `${entity} ${row}`;
+}
+
+/** Those whose records lead to partitions at all. With `EXISTS`, or without an order, the planner may go through all partitions. */
+export async function entitiesLeadingOn(
+  { ledger: { at }, held: { connector }, tx }: Commit,
+  entities: readonly EntityName[],
+): Promise<ReadonlySet<EntityName>> {
+  const found = await tx.rows<{ entity: EntityName }>(
+    `SELECT named.entity FROM unnest(:entities::text[]) AS named(entity) CROSS JOIN LATERAL (
+       SELECT 1 FROM ${at}_sync_partitions AS p
+       WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
+       ORDER BY p.parent_hash LIMIT 1) AS found`,
+    { connector, entities },
+  );
+  return new Set(found.map(({ entity }) => entity));
+}
+
+/** That records have led to. Those that are ended belong to a delete that has been judged already. */
+async function partitionsBelow(
+  { ledger: { at }, held: { connector }, current, tx }: Commit,
+  entity: EntityName,
+  parents: readonly Root[],
+): Promise<readonly { readonly id: number; readonly entity: EntityName; readonly row: number }[]> {
+  const found = await tx.rows<{ id: number; entity: EntityName; row: number }>(
+    `SELECT p.id, p.entity, parent.row
+     FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
+     JOIN ${at}_sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
+     WHERE p.backfill = '' AND p.gone <> ${standing.ended} ORDER BY p.id`,
+    {
+      connector,
+      entity,
+      rows: parents.map(({ row }) => row),
+      hashes: parents.map(({ keyText }) => textHash(keyText)),
+    },
+  );
+  return found.filter((one) => !current.keeps.has(one.entity));
+}
+
+async function readRows(
+  commit: Commit,
+  partitions: readonly Partition[],
+  rootNames: ReadonlySet<string>,
+): Promise<void> {
+  const { current } = commit;
+  for (const entity of new Set(partitions.map((one) => one.entity))) {
+    const table = await tableOf(commit, entity);
+    if (table === undefined) continue;
+    const byId = new Map(partitions.filter((one) => one.entity === entity).map((one) => [one.id, one]));
+    const isLeading = (await entitiesLeadingOn(commit, [entity])).has(entity);
+    for await (const batch of liveBatches(
+      commit,
+      table,
+      [...byId.keys()].map((home) => ({ home, after: 0 })),
+    )) {
+      await current.seen.load(
+        commit.tx,
+        entity,
+        batch.map(({ row }) => row),
+      );
+      const going = batch.filter(
+        ({ row }) => !current.seen.has(entity, row) || current.seen.hasAtHome(entity, row),
+      );
+      const named = going.filter(({ row }) => isLeading || rootNames.has(nameOf({ entity, row })));
+      const keyed =
+        named.length === 0
+          ? new Map<number, never>()
+          : await table.rows(
+              commit.tx,
+              named.map(({ row }) => row),
+            );
+      for (const { row, home } of going) {
+        const partition = byId.get(home);
+        const known = keyed.get(row);
+        if (partition === undefined) continue;
+        if (known === undefined) partition.plain += 1;
+        else partition.leading.push({ entity, row, keyText: known.keyText });
+      }
+    }
+  }
+}
+
+/** Rows without a tombstone at home in these partitions, in batches. */
+export async function* liveBatches(
+  { tx }: Pick<Commit, 'tx'>,
+  table: RecordTable,
+  homes: Parameters<RecordTable['liveRows']>[1],
+): AsyncGenerator<Awaited<ReturnType<RecordTable['liveRows']>>> {
+  for (let left = homes; left.length > 0;) {
+    const batch = await table.liveRows(tx, left, rowsAtOnce);
+    yield batch;
+    const last = batch.at(-1);
+    if (last === undefined || batch.length < rowsAtOnce) return;
+    const reached = left.findIndex(({ home }) => home === last.home);
+    left = [{ home: last.home, after: last.row }, ...left.slice(reached + 1)];
+  }
+}
+
+/** Also of an entity that the run does not read; undefined where there is none. */
+export async function tableOf(
+  { ledger, held: { connector }, current, tx }: Commit,
+  entity: EntityName,
+): Promise<RecordTable | undefined> {
+  return current.tables.get(entity)?.table ?? (await openStoredTable(tx, ledger, connector, entity));
+}

@@ -1,0 +1,96 @@
+import type { ConnectorName } from '../../../core/names.ts';
+import { parseReport } from '../../stored-json.ts';
+import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
+import type { RunReport } from '../../run-report.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import { readPauses } from './read-runs.ts';
+
+type Identity = NonNullable<ConnectorOverview['identity']>;
+interface Of {
+  readonly connector: ConnectorName;
+}
+
+/**
+ * How all connectors stand. One statement for each kind of fact, whatever the number of connectors; of reports only those are read in which
+ * something is missing.
+ */
+export async function readOverview(tx: Tx, at: string): Promise<readonly ConnectorOverview[]> {
+  const identities = await tx.rows<Identity & Of>(
+    `SELECT connector, definition, connector_id, base_url FROM ${at}_sync_connectors`,
+  );
+  const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));
+  const pauses = byConnector(await readPauses(tx, at));
+  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(at, runColumns, '')));
+  const ended = byConnector(
+    await tx.rows<RunFacts>(newestRunsSql(at, runColumns, 'AND one.report IS NOT NULL')),
+  );
+  const freshness = grouped(
+    await tx.rows<EntityFreshness & Of>(
+      `SELECT connector, entity, as_of FROM ${at}_sync_tables ORDER BY connector, entity`,
+    ),
+  );
+  const missing = await readReports(tx, at, `run.report ~ '"(withheld|pending)":[1-9]'`, ({ entities }) =>
+    entities
+      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
+      .filter(({ withheld, pending }) => withheld + pending > 0),
+  );
+  const unproven = await readReports(tx, at, `run.report LIKE '%"unproven":[{%'`, (report) =>
+    report.unproven.map(({ entity, listings }) => ({ entity, listings })),
+  );
+  return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
+    connector,
+    identity: identityOf.get(connector)?.identity ?? null,
+    paused: pauses.get(connector) ?? null,
+    lastRun: lastRuns.get(connector) ?? null,
+    lastEnded: ended.get(connector) ?? null,
+    freshness: freshness.get(connector) ?? [],
+    missing: missing.get(connector) ?? [],
+    unproven: unproven.get(connector) ?? [],
+  }));
+}
+
+const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
+
+/** The newest of kind `sync`; null where there was none. */
+export async function readLastRun(tx: Tx, at: string, connector: ConnectorName): Promise<RunFacts | null> {
+  const found = await tx.first<RunFacts>(
+    `SELECT ${runColumns} FROM ${at}_sync_runs AS run WHERE connector = :connector AND kind = 'sync'
+     ORDER BY number DESC LIMIT 1`,
+    { connector },
+  );
+  return found ?? null;
+}
+
+/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
+function newestRunsSql(at: string, columns: string, which: string): string {
+  return `SELECT ${columns} FROM ${at}_sync_connectors AS known JOIN ${at}_sync_runs AS run ON run.number = (
+    SELECT number FROM ${at}_sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
+    ORDER BY number DESC LIMIT 1)`;
+}
+
+/** What the newest reports say of such: most have nothing of it, and their text says so before it is taken apart. */
+async function readReports<Said>(
+  tx: Tx,
+  at: string,
+  which: string,
+  read: (report: RunReport) => readonly Said[],
+): Promise<ReadonlyMap<ConnectorName, readonly Said[]>> {
+  const reports = await tx.rows<Of & { readonly report: string }>(
+    `${newestRunsSql(at, 'run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
+  );
+  return new Map(reports.map(({ connector, report }) => [connector, read(parseReport(report))]));
+}
+
+function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
+  return new Map(rows.map((row) => [row.connector, row]));
+}
+
+function grouped<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, readonly Row[]> {
+  const byName = new Map<ConnectorName, Row[]>();
+  for (const row of rows) {
+    const known = byName.get(row.connector) ?? [];
+    byName.set(row.connector, known);
+    known.push(row);
+  }
+  return byName;
+}

@@ -1,0 +1,138 @@
+import type { EntityName } from '../../core/names.ts';
+import type { PreparedRecord, Quarantined } from '../../core/records.ts';
+import type { StoredCounts } from '../decisions/add-up.ts';
+import {
+  classifyMet,
+  isNothingStored,
+  meetingPlace,
+  type MeetingPlace,
+  type MetRecord,
+  type Showing,
+  type StoredRow,
+} from '../decisions/meet-record.ts';
+import type { EntityRows } from '../sink.ts';
+import type { RowAt } from './deletes/places.ts';
+import type { FileNote } from './downloads/note-files.ts';
+import type { Commit } from './ledger.ts';
+import type { RecordTable, WrittenRow } from './record-table.ts';
+
+/** Records of one entity, as a page shows them. */
+export interface ShownRows extends EntityRows, Showing {
+  /** The partition that shows them; null outside a walk. */
+  readonly home: number | null;
+}
+
+/** An entity's records in a commit: what is known of them, and what is to be written. */
+export interface Batch {
+  readonly entity: EntityName;
+  readonly table: RecordTable;
+  /** By key text; as the records so far have left them. */
+  readonly rows: Map<string, StoredRow>;
+  /** Row numbers of the keys that are new. */
+  readonly newRows: Map<string, number>;
+  readonly written: WrittenRow[];
+  readonly homes: Map<number, number>;
+  readonly elsewhere: RowAt[];
+  /** Stored rows that this chain has met for the first time. */
+  readonly firstMet: Set<number>;
+  readonly files: FileNote[];
+  /** Of which only a part came, and nothing is stored. */
+  readonly partial: Quarantined[];
+  inserted: number;
+  revived: number;
+}
+
+/** What the records of a commit are met with. */
+export interface Meeting {
+  readonly commit: Commit;
+  readonly live: ReadonlySet<number>;
+  readonly isMet: boolean;
+  /** A row that differs only in volatile fields is written again when it was last written at or before this. */
+  readonly staleBefore: string;
+}
+
+/** Decides what each record is, in their order, and notes in the batch what is to be written. */
+export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
+  const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
+  for (const record of shown.records) {
+    const stored = batch.rows.get(record.keyText);
+    if (record.partial !== undefined && isNothingStored(record, stored)) {
+      batch.partial.push(record.partial);
+      counts.quarantined += 1;
+    } else if (stored === undefined) {
+      insertRow(meeting, batch, record, shown.home);
+      counts.inserted += 1;
+    } else {
+      counts[meetRow(meeting, batch, record, { stored, shown })] += 1;
+    }
+    if (record.file !== undefined) batch.files.push({ keyText: record.keyText, file: record.file });
+  }
+  return counts;
+}
+
+function insertRow(
+  { commit: { current, stamp }, isMet }: Meeting,
+  batch: Batch,
+  record: PreparedRecord,
+  home: number | null,
+): void {
+  const row = batch.newRows.get(record.keyText) ?? 0;
+  const { hash, volatileHash } = record;
+  batch.written.push({ row, record, home });
+  batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, home });
+  if (isMet) current.seen.mark(batch.entity, row, true);
+  batch.inserted += 1;
+}
+
+function meetRow(
+  meeting: Meeting,
+  batch: Batch,
+  record: PreparedRecord,
+  { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
+): MetRecord['kind'] {
+  const { row } = stored;
+  const place = meetingPlace(stored, shown.home);
+  const home = homeOf(meeting, batch, stored, place, shown.home);
+  const wasSeen = markSeen(meeting, batch, row, place !== 'guest');
+  const { staleBefore } = meeting;
+  const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
+  if (met.isWritten) {
+    const { hash, volatileHash } = record;
+    batch.written.push({ row, record });
+    const changedAt = meeting.commit.stamp.now;
+    batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt, deletedAt: null, home });
+  } else if (home !== stored.home) {
+    batch.rows.set(record.keyText, { ...stored, home });
+  }
+  batch.revived += stored.deletedAt === null ? 0 : 1;
+  return met.kind;
+}
+
+/** The row's home from now on. A guest's is kept as long as that is there; otherwise the partition that shows it becomes it. */
+function homeOf(
+  { live }: Meeting,
+  batch: Batch,
+  { row, home }: StoredRow,
+  place: MeetingPlace,
+  partition: number | null,
+): number | null {
+  if (place === 'home' || partition === null) return home;
+  if (place === 'guest' && home !== null && live.has(home)) {
+    batch.elsewhere.push({ row, partition });
+    return home;
+  }
+  batch.homes.set(row, partition);
+  return partition;
+}
+
+function markSeen(
+  { commit: { current }, isMet }: Meeting,
+  { entity, firstMet }: Batch,
+  row: number,
+  isAtHome: boolean,
+): boolean {
+  if (!isMet) return false;
+  const wasSeen = current.seen.mark(entity, row, isAtHome);
+  if (!wasSeen) firstMet.add(row);
+  return wasSeen;
+}

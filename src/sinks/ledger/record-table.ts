@@ -1,0 +1,79 @@
+import type { StoredRow } from '../decisions/meet-record.ts';
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
+import type { Stamp } from './stamp.ts';
+
+/** A table that is there. */
+export interface TablePlace {
+  /** The schema, quoted, with the point behind it. */
+  readonly at: string;
+  readonly connector: ConnectorName;
+  readonly table: EntityTable;
+  /** Every column that it has had so far, those of `table` among them or not. */
+  readonly stored: readonly Column[];
+}
+
+/** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
+export interface RecordTable {
+  /** What is stored under these keys, tombstoned rows included, by key text. */
+  find(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, StoredRow>>;
+  /**
+   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, which
+   * the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
+   * several times the last one is stored, with its number.
+   */
+  write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
+  /** Notes other homes; the rows themselves keep their `_seq`. */
+  setHomes(tx: Tx, homes: readonly RowHome[]): void;
+  /** Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then by row number. */
+  liveRows(tx: Tx, homes: readonly HomeFrom[], limit: number): Promise<readonly HomedRow[]>;
+  /** How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left out. */
+  countLive(tx: Tx, homes: readonly HomeFrom[], most: number): Promise<ReadonlyMap<number, number>>;
+  /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
+  liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
+  /** By row number; those that do not exist are left out. */
+  rows(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, KeyedRow>>;
+  /** By key text; those that do not exist are left out. */
+  rowsOf(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, KeyedRow>>;
+  /** Marks live rows as deleted: `_deleted_at`, `_changed_at`, `_run_id` and new `_seq`s in this order. */
+  tombstone(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  /** Takes tombstones back. */
+  revive(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
+  tombstonedBy(tx: Tx, run: RunId, limit: number): Promise<readonly number[]>;
+}
+
+export interface WrittenRow {
+  readonly row: number;
+  readonly record: PreparedRecord;
+  /** A new row: the partition that shows it, or null. Undefined: the row is stored, and keeps its home. */
+  readonly home?: number | null;
+}
+
+export interface RowHome {
+  readonly row: number;
+  readonly home: number;
+}
+
+/** A partition, and the row number behind which its rows are looked at; 0: from the first. */
+export interface HomeFrom {
+  readonly home: number;
+  readonly after: number;
+}
+
+export interface HomedRow {
+  readonly row: number;
+  readonly home: number;
+  readonly changedAt: Instant;
+}
+
+export interface KeyedRow {
+  readonly row: number;
+  /** JSON array of the key's values, as `PreparedRecord.keyText`. */
+  readonly keyText: string;
+  readonly changedAt: Instant;
+  readonly deletedAt: Instant | null;
+  readonly home: number | null;
+}

@@ -1,0 +1,100 @@
+import { SyncError } from '../../../core/errors.ts';
+import type { RunId } from '../../../core/names.ts';
+import { accountingError } from '../../decisions/add-up.ts';
+import { agreesWithStored, isChainOver, isDoubted, readWhole } from '../../decisions/end-run.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import type { RunReport } from '../../run-report.ts';
+import { pruneDay } from '../day-account.ts';
+import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { countsOfRun } from '../counts.ts';
+import { dropSeen } from '../seen-rows.ts';
+import { agreed, wasRead } from '../tables.ts';
+import { inRun } from '../transact.ts';
+import { forgetPartitions, forgetRuns } from './forget.ts';
+import { endRun, forbidContinuing } from './runs.ts';
+
+/**
+ * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as `failed`, and
+ * `SyncError` ACCOUNTING is thrown.
+ */
+export async function finishRun(
+  ledger: Ledger,
+  held: HeldConnector,
+  run: RunId,
+  report: RunReport,
+): Promise<void> {
+  const error = await inRun(ledger, held, run, async (commit) => await finish(commit, report), {
+    isLong: true,
+  });
+  held.run = null;
+  if (error !== null) {
+    throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
+  }
+}
+
+async function finish(commit: Commit, report: RunReport): Promise<RunReport['error']> {
+  const { ledger, held, current, tx, stamp } = commit;
+  const { at } = ledger;
+  const { connector } = held;
+  const wrong = accountingError(current.run, await countsOfRun(tx, at, current.run), report.entities);
+  const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
+  const { outcome: state, finishedAt, resumeAt } = stored;
+  await noteDepthLimited(commit, stored);
+  endRun(tx, at, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
+  if (isChainOver(stored)) {
+    dropSeen(tx, at, connector, current.window);
+    if (current.kind === 'sync') {
+      noteWhole(commit, stored);
+      await forgetPartitions(commit);
+    } else {
+      await endWindow(commit, stored);
+    }
+  }
+  if (isDoubted(stored)) await forbidContinuing(tx, at, connector);
+  forgetRuns(commit);
+  pruneDay(tx, at, connector, stamp.now);
+  return wrong;
+}
+
+/** For the runs that resume this one: `_sync_counts` has the rest. */
+async function noteDepthLimited({ ledger, current, tx }: Commit, { entities }: RunReport): Promise<void> {
+  const limited = entities.filter(({ depthLimited }) => depthLimited > 0);
+  if (limited.length === 0) return;
+  await tx.run(
+    `UPDATE ${ledger.at}_sync_counts AS counted SET depth_limited = reported.depth_limited
+     FROM unnest(:entities::text[], :depthLimited::bigint[]) AS reported(entity, depth_limited)
+     WHERE counted.run = :run AND counted.entity = reported.entity`,
+    {
+      run: current.run,
+      entities: limited.map(({ entity }) => entity),
+      depthLimited: limited.map(({ depthLimited }) => depthLimited),
+    },
+  );
+}
+
+async function endWindow(
+  { ledger: { at }, held: { connector }, current: { run, window, backfill }, tx }: Commit,
+  { outcome, finishedAt }: RunReport,
+): Promise<void> {
+  await transitions.dropWindow(tx, at, { connector, window });
+  if (backfill === '' || outcome !== 'ok') return;
+  await tx.run(
+    `INSERT INTO ${at}_sync_windows (connector, backfill, "window", run, finished_at)
+     VALUES (:connector, :backfill, :window, :run, :finishedAt)
+     ON CONFLICT (connector, backfill, "window") DO UPDATE SET run = excluded.run, finished_at = excluded.finished_at`,
+    { connector, backfill, window, run, finishedAt },
+  );
+}
+
+function noteWhole({ ledger: { at }, held: { connector }, current, tx }: Commit, report: RunReport): void {
+  const { run, isFull, tables, entities } = current;
+  const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
+  agreed(
+    tx,
+    at,
+    connector,
+    agreeing.map(({ entity }) => entity),
+  );
+  wasRead(tx, at, connector, run, readWhole(report, tables.keys(), entities));
+}

@@ -1,0 +1,97 @@
+import type { Instant } from '../../../core/clock.ts';
+import type { EntityName } from '../../../core/names.ts';
+import { keptSince, mostKept } from '../../decisions/end-run.ts';
+import { standing } from '../../decisions/standing.ts';
+import { dropGuests } from '../deletes/places.ts';
+import type { Commit, CurrentRun } from '../ledger.ts';
+import { transitions } from '../partitions/transitions.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+
+/** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
+export function forgetRuns({ ledger: { at, clock }, held: { connector }, tx }: Commit): void {
+  const since = keptSince(clock.now());
+  const oldestKept = `SELECT number FROM ${at}_sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
+  const newestSync = `SELECT number, origin FROM ${at}_sync_runs WHERE connector = :connector AND kind = 'sync'
+      ORDER BY number DESC LIMIT 1`;
+  tx.put(
+    `WITH newest_sync AS MATERIALIZED (${newestSync}), forgotten AS (
+       DELETE FROM ${at}_sync_runs WHERE connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
+         AND number <> (SELECT max(number) FROM ${at}_sync_runs WHERE connector = :connector)
+         AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)
+       RETURNING run)
+     DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM forgotten)`,
+    { connector, kept: mostKept.runs - 1, before: since.runs },
+  );
+  tx.put(`DELETE FROM ${at}_sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
+    connector,
+    before: since.quarantined,
+  });
+  tx.put(
+    `DELETE FROM ${at}_sync_quarantine WHERE id IN (
+       SELECT id FROM ${at}_sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
+    { connector, kept: mostKept.quarantined },
+  );
+}
+
+interface StalePartition {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly foundAt: Instant;
+  /** A record led to it. */
+  readonly isBelow: boolean;
+}
+
+/**
+ * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
+ * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
+ */
+export async function forgetPartitions({
+  ledger: { at },
+  held: { connector },
+  current,
+  tx,
+}: Commit): Promise<void> {
+  const since = current.keepPartitionsSince;
+  await transitions.abandon(tx, at, { connector, since });
+  for (
+    let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
+    last !== undefined;
+  ) {
+    const batch: readonly StalePartition[] = await tx.rows<StalePartition>(
+      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at FROM ${at}_sync_partitions
+       WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
+         AND due_since IS NULL AND gone <> ${standing.ended}
+         AND (sealed_at IS NULL OR sealed_at < :since)
+         AND id NOT IN (SELECT base FROM ${at}_sync_partitions
+           WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
+       ORDER BY found_at, id LIMIT 1000`,
+      { connector, since, foundAt: last.foundAt, id: last.id },
+    );
+    const homes = await homesAmong(tx, current, batch);
+    const ids = batch.map(({ id }) => id).filter((id) => !homes.has(id));
+    if (ids.length > 0) {
+      await dropGuests(tx, at, ids);
+      await transitions.forget(tx, at, { ids });
+    }
+    last = batch.at(-1);
+  }
+}
+
+/** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
+async function homesAmong(
+  tx: Tx,
+  { tables, keeps }: CurrentRun,
+  batch: readonly StalePartition[],
+): Promise<ReadonlySet<number>> {
+  const homes = new Set<number>();
+  const below = batch.filter(({ isBelow }) => isBelow);
+  for (const entity of new Set(below.map((one) => one.entity))) {
+    const ids = below.filter((one) => one.entity === entity).map(({ id }) => id);
+    const planned = tables.get(entity);
+    if (planned === undefined) for (const id of ids) homes.add(id);
+    if (planned === undefined || keeps.has(entity)) continue;
+    const from = ids.map((home) => ({ home, after: 0 }));
+    for (const home of (await planned.table.countLive(tx, from, 1)).keys()) homes.add(home);
+  }
+  return homes;
+}

@@ -1,0 +1,153 @@
+import {
+  chainReadings,
+  mayResume,
+  scopeOf,
+  wasKeptWaiting,
+  type EarlierRun,
+  type NewRun,
+} from '../../decisions/resume-run.ts';
+import type { RunPlan, StartedRun } from '../../sink.ts';
+import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
+import { countReady, isLeft } from '../partitions/read-partitions.ts';
+import type { Scope } from '../partitions/scope.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { countsOfChain } from '../counts.ts';
+import { renewCurrentViews } from '../../postgres/records/current-views.ts';
+import { ensureTables } from '../../postgres/records/ensure-tables.ts';
+import { dropSeen, openSeenRows } from '../seen-rows.ts';
+import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Stamp } from '../stamp.ts';
+import { describeTables } from '../tables.ts';
+import { fencedTransaction } from '../transact.ts';
+import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
+
+/**
+ * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
+ * or starts afresh with the plan's roots.
+ */
+export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
+  return await held.inTurn(async () => {
+    held.run = null;
+    const { current, started } = await fencedTransaction(
+      ledger,
+      held,
+      plan.run,
+      async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
+      { isLong: true },
+    );
+    held.run = current;
+    return started;
+  });
+}
+
+interface Starting {
+  readonly ledger: Ledger;
+  readonly held: HeldConnector;
+  readonly plan: RunPlan;
+  readonly tx: Tx;
+  readonly stamp: Stamp;
+}
+
+async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
+  const { ledger, held, plan, tx, stamp } = starting;
+  const { at } = ledger;
+  const { connector } = held;
+  const scope: Scope = { connector, window: plan.window, entities: plan.entities };
+  await interruptRunning(tx, at, connector);
+  const tables = await ensureTables(tx, at, connector, plan.tables, stamp);
+  await describeTables(tx, at, connector, plan.described ?? []);
+  await renewCurrentViews(tx, at, connector);
+  const earlier = await unfinishedRun(starting, scope);
+  const begun = await beginRun(starting, earlier, tables);
+  const { origin, reading, isFull } = begun;
+  const isPutBack = wasKeptWaiting(earlier);
+  if (earlier === null) {
+    await startFresh(starting, scope, begun);
+  } else {
+    await transitions.retry(tx, at, { ...scope, origin });
+    if (isPutBack) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
+  }
+  const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
+  await findPartitions(tx, at, await meetFound(tx, at, plan.roots, finding), finding);
+  return {
+    // What was put back stands last by its depth alone.
+    current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
+    started: {
+      run: plan.run,
+      continues: earlier?.run ?? null,
+      due: await countReady(tx, at, { connector, window: plan.window }),
+      isFull,
+      earlier: earlier === null ? [] : await countsOfChain(tx, at, connector, origin),
+    },
+  };
+}
+
+/** The newest run, where this one may resume it and work of it is left. */
+async function unfinishedRun(
+  { ledger: { at }, held: { connector, definitionHash }, plan, tx }: Starting,
+  scope: Scope,
+): Promise<EarlierRun | null> {
+  const newest = await newestRun(tx, at, connector, plan.window);
+  if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
+  return (await isLeft(tx, at, { ...scope, origin: newest.origin })) ? newest : null;
+}
+
+async function beginRun(
+  { ledger: { at }, held, plan, tx }: Starting,
+  earlier: EarlierRun | null,
+  tables: CurrentRun['tables'],
+): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
+  const { connector, definitionHash } = held;
+  const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
+  const isFull = plan.isFull || earlier?.isFull === true;
+  const scope = scopeOf(plan, definitionHash);
+  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
+  const origin = await insertRun(tx, at, begun, earlier);
+  return {
+    run,
+    kind,
+    window,
+    backfill,
+    keepPartitionsSince,
+    origin,
+    chainStartedAt: (await chainStartedAt(tx, at, origin)) ?? startedAt,
+    isFull,
+    reading: chainReadings(plan, definitionHash, isFull),
+    entities: new Set(plan.entities),
+    keeps: new Set(plan.keeps),
+    tables,
+    seen: openSeenRows(at, connector, origin),
+    followed: new Map(),
+  };
+}
+
+/**
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found anew
+ * by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it ready, and what
+ * has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their positions where they are first
+ * reads or incremental: what was read whole before begins again, because only a full walk from the start sees deletes.
+ * Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ */
+async function startFresh(
+  { ledger: { at }, held: { connector }, plan, tx, stamp: { now } }: Starting,
+  scope: Scope,
+  { reading }: Pick<CurrentRun, 'reading'>,
+): Promise<void> {
+  const { window } = scope;
+  dropSeen(tx, at, connector, window);
+  if (window !== '') {
+    await transitions.dropWindow(tx, at, { connector, window });
+    return;
+  }
+  await Promise.all([
+    transitions.dropHalfRead(tx, at, scope),
+    transitions.stopSweep(tx, at, scope),
+    transitions.startOver(tx, at, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
+    transitions.park(tx, at, { connector }),
+    ...[...reading].map(
+      async ([entity, { fullBefore, believedUntil: until }]) =>
+        await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now }),
+    ),
+  ]);
+}

@@ -1,0 +1,185 @@
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Tx } from '../../sql/postgres/session.ts';
+import { encodeArray } from '../../sql/postgres/encode-binary.ts';
+
+/**
+ * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which rows' homes), written in the page's
+ * transaction, so that it survives a kill with them. What is asked of must be loaded first, in the same transaction.
+ */
+export interface SeenRows {
+  /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
+  readonly begin: (tx: Tx) => Promise<void>;
+  /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
+  readonly load: (tx: Tx, entity: EntityName, rows: readonly number[]) => Promise<void>;
+  /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
+  readonly mark: (entity: EntityName, row: number, isAtHome: boolean) => boolean;
+  /** Whether the chain has met the row. */
+  readonly has: (entity: EntityName, row: number) => boolean;
+  /** Whether the chain has met the row in its home. */
+  readonly hasAtHome: (entity: EntityName, row: number) => boolean;
+  /** Puts what changed, by chunk number, in one statement. Once per transaction. */
+  readonly save: (tx: Tx) => void;
+  /** Drops what is in memory: the transaction was rolled back. */
+  readonly forget: () => void;
+}
+
+/** A chunk's first half says which rows were met, the second which of them in their home. */
+const chunkBytes = 1_024;
+const homeHalf = chunkBytes / 2;
+const rowsPerChunk = homeHalf * 8;
+/** 1 MiB of chunks stays in memory between transactions: rows of four million. */
+const keptChunks = 1_024;
+
+interface Chunk {
+  readonly entity: EntityName;
+  readonly number: number;
+  readonly bits: Buffer;
+  isChanged: boolean;
+}
+
+export function openSeenRows(at: string, connector: ConnectorName, origin: number): SeenRows {
+  const chunksByEntity = new Map<EntityName, Map<number, Chunk>>();
+  let changed: Chunk[] = [];
+  let count = 0;
+  let lastTx: Tx | null = null;
+  /** As `keyOf` names them; null: not known. */
+  let stored: Set<string> | null = null;
+
+  const drop = (): void => {
+    chunksByEntity.clear();
+    changed = [];
+    count = 0;
+  };
+  const begin = async (tx: Tx): Promise<void> => {
+    if (stored !== null) return;
+    const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
+      `SELECT entity, chunk FROM ${at}_sync_seen WHERE connector = :connector AND origin = :origin`,
+      { connector, origin },
+    );
+    stored = new Set(found.map(({ entity, chunk }) => keyOf(entity, chunk)));
+  };
+
+  const chunksOf = (entity: EntityName): Map<number, Chunk> => {
+    const known = chunksByEntity.get(entity);
+    if (known !== undefined) return known;
+    const chunks = new Map<number, Chunk>();
+    chunksByEntity.set(entity, chunks);
+    return chunks;
+  };
+
+  const chunkOf = (entity: EntityName, row: number): Chunk => {
+    const chunk = chunksByEntity.get(entity)?.get(numberOf(row));
+    if (chunk === undefined) throw new TypeError(`Seen rows of ${entity} are asked for that were not loaded`);
+    return chunk;
+  };
+
+  const set = (chunk: Chunk, row: number, half: number): boolean => {
+    const index = byteOf(row) + half;
+    const byte = chunk.bits[index] ?? 0;
+    if ((byte & bitOf(row)) !== 0) return true;
+    chunk.bits[index] = byte | bitOf(row);
+    if (!chunk.isChanged) {
+      chunk.isChanged = true;
+      changed.push(chunk);
+    }
+    return false;
+  };
+
+  const isSet = (entity: EntityName, row: number, half: number): boolean =>
+    ((chunkOf(entity, row).bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
+
+  return {
+    begin,
+    load: async (tx, entity, rows) => {
+      // Only between transactions: what one has loaded, it asks for.
+      if (tx !== lastTx && count > keptChunks) drop();
+      lastTx = tx;
+      await begin(tx);
+      const chunks = chunksOf(entity);
+      const missing = [...new Set(rows.map(numberOf))].filter((number) => !chunks.has(number));
+      if (missing.length === 0) return;
+      const wanted = missing.filter((number) => stored?.has(keyOf(entity, number)) === true);
+      const found =
+        wanted.length === 0
+          ? []
+          : await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
+              `SELECT chunk, bits FROM ${at}_sync_seen
+         WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk = ANY(:wanted::bigint[])`,
+              { connector, entity, origin, wanted },
+            );
+      const bitsOf = new Map(found.map(({ chunk, bits }) => [chunk, bits]));
+      for (const number of missing) {
+        const bits = bitsOf.get(number) ?? Buffer.alloc(chunkBytes);
+        chunks.set(number, { entity, number, bits, isChanged: false });
+      }
+      count += missing.length;
+    },
+    mark: (entity, row, isAtHome) => {
+      const chunk = chunkOf(entity, row);
+      if (isAtHome) set(chunk, row, homeHalf);
+      return set(chunk, row, 0);
+    },
+    has: (entity, row) => isSet(entity, row, 0),
+    hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
+    save: (tx) => {
+      if (changed.length === 0) return;
+      const saved = changed.toSorted(
+        (one, other) => compare(one.entity, other.entity) || one.number - other.number,
+      );
+      tx.put(
+        `INSERT INTO ${at}_sync_seen (connector, entity, origin, chunk, bits)
+         SELECT :connector::text, v.entity, :origin::bigint, v.chunk, v.bits
+         FROM unnest(:entities::text[], :chunks::bigint[], :bits::bytea[]) AS v(entity, chunk, bits)
+         ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
+        {
+          connector,
+          origin,
+          entities: saved.map(({ entity }) => entity),
+          chunks: saved.map(({ number }) => number),
+          bits: encodeArray(
+            'bytea',
+            saved.map(({ bits }) => bits),
+          ),
+        },
+      );
+      for (const chunk of changed) {
+        chunk.isChanged = false;
+        stored?.add(keyOf(chunk.entity, chunk.number));
+      }
+      changed = [];
+    },
+    forget: () => {
+      drop();
+      stored = null;
+    },
+  };
+}
+
+function keyOf(entity: EntityName, chunk: number): string {
+  return `${chunk} ${entity}`;
+}
+
+function numberOf(row: number): number {
+  return Math.floor(row / rowsPerChunk);
+}
+
+function byteOf(row: number): number {
+  return (row % rowsPerChunk) >> 3;
+}
+
+function bitOf(row: number): number {
+  return 1 << (row & 7);
+}
+
+function compare(one: string, other: string): number {
+  return one < other ? -1 : Number(one > other);
+}
+
+/** What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never resumed. */
+export function dropSeen(tx: Tx, at: string, connector: ConnectorName, window: string): void {
+  tx.put(
+    `DELETE FROM ${at}_sync_seen WHERE connector = :connector AND origin NOT IN
+       (SELECT origin FROM ${at}_sync_runs WHERE connector = :connector AND chain <> :window)`,
+    { connector, window },
+  );
+}

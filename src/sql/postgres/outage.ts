@@ -1,0 +1,74 @@
+import { awayText, codeOf, driverError, failingOf, toSinkError } from './postgres-error.ts';
+
+/** A server cannot be written to for a while. */
+export interface Away {
+  /** Which server, and why; without any secret. */
+  readonly message: string;
+  /** It is tried again for so long before what waits for it fails. */
+  readonly leftMs: number;
+}
+
+/** A time during which a server cannot be written to. Whatever waits for it shares one minute, also one after the other. */
+export interface Outage {
+  /**
+   * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is over, or the caller's own.
+   * Throws the error of the last attempt where the minute is over and that was a moment ago, because one more may take ten seconds.
+   */
+  begin(): (error: unknown) => boolean;
+  /** Notes an attempt that the server answered; a read ends no outage that consists in refused writes. */
+  answered(how: 'read' | 'committed'): void;
+}
+
+interface Current {
+  readonly sinceMs: number;
+  lastMs: number;
+  last: unknown;
+  shown: string | null;
+}
+
+const longestMs = 60_000;
+/** A failure so long ago belongs to another outage. */
+const forgottenMs = 60_000;
+const leastBetweenMs = 10_000;
+/** Shorter ones are over before they are read. */
+const shownAfterMs = 1_000;
+
+export function watchOutage(
+  place: string,
+  onAway: (away: Away | null) => void = () => undefined,
+  now: () => number = () => performance.now(),
+): Outage {
+  let current: Current | null = null;
+  const leftMs = ({ sinceMs }: Current): number => sinceMs + longestMs - now();
+  const failed = (error: unknown): boolean => {
+    const atMs = now();
+    if (current === null || atMs - current.lastMs > forgottenMs) {
+      current = { sinceMs: atMs, lastMs: atMs, last: error, shown: null };
+    }
+    current.lastMs = atMs;
+    current.last = error;
+    const left = leftMs(current);
+    const message = `PostgreSQL at ${place} ${awayText(error)}`;
+    if (left > 0 && atMs - current.sinceMs >= shownAfterMs && message !== current.shown) {
+      current.shown = message;
+      onAway({ message, leftMs: left });
+    }
+    return left > 0;
+  };
+  return {
+    begin: () => {
+      if (current !== null && leftMs(current) <= 0 && now() - current.lastMs < leastBetweenMs) {
+        throw toSinkError(current.last, place);
+      }
+      const untilMs = now() + longestMs;
+      // Its own minute too: the server may answer others and cut this caller's connection each time.
+      return (error) => (failingOf(error) !== 'connection' || failed(error)) && now() < untilMs;
+    },
+    answered: (how) => {
+      if (current === null || (how === 'read' && codeOf(driverError(current.last)) === '25006')) return;
+      const { shown } = current;
+      current = null;
+      if (shown !== null) onAway(null);
+    },
+  };
+}

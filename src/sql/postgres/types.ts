@@ -1,0 +1,54 @@
+import {
+  keyTextOf,
+  type Column,
+  type ColumnValue,
+  type EntityTable,
+  type FieldType,
+} from '../../core/records.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { BinaryType } from './encode-binary.ts';
+
+/** Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb` would not. */
+export const sqlType: Readonly<Record<FieldType, string>> = {
+  string: 'text COLLATE "C"',
+  integer: 'bigint',
+  number: 'double precision',
+  boolean: 'boolean',
+  object: 'json',
+  array: 'json',
+  any: 'json',
+};
+
+export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
+  string: 'text',
+  integer: 'bigint',
+  number: 'double precision',
+  boolean: 'boolean',
+  object: 'json',
+  array: 'json',
+  any: 'json',
+};
+
+/** A column's value as the client gives it, as records have it. */
+export function columnValue(value: unknown): ColumnValue {
+  return typeof value === 'boolean' ? Number(value) : (value as ColumnValue);
+}
+
+/** The text of a key as its record was prepared, of one that may come from a command line; null for a text that is no key of the table. */
+export function canonicalKey({ columns, key }: EntityTable, keyText: string): string | null {
+  const parts = keyPartsOf(keyText, key.length);
+  if (parts === null) return null;
+  const typed = key.map((name, index): ColumnValue | undefined => {
+    const column = columns.find((one) => one.name === name);
+    return column === undefined ? undefined : keyPart(column, parts[index] ?? null);
+  });
+  return typed.every((part) => part !== undefined) ? keyTextOf(typed) : null;
+}
+
+/** The part of a key as its column holds it; undefined where it cannot hold it. */
+function keyPart({ type }: Column, part: ColumnValue): ColumnValue | undefined {
+  if (typeof part === 'string') return type === 'string' ? part : undefined;
+  if (part === null || type === 'string') return undefined;
+  if (type === 'number') return Number(part);
+  return typeof part === 'bigint' || Number.isInteger(part) ? BigInt(part) : undefined;
+}
