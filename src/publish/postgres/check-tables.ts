@@ -1,5 +1,5 @@
 import { quoted } from '../../sql/quoted.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { chainProblems, lostTables } from '../chain-problems.ts';
 import type { TargetCheck } from '../target.ts';
 import { givenShape, shapeProblem, tableThere, type KnownShape } from './table-there.ts';

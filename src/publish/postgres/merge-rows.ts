@@ -1,5 +1,5 @@
 import { quoted } from '../../sql/quoted.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
 import { incompatible } from './target-error.ts';
 import { markColumns, namesOf } from './row-columns.ts';

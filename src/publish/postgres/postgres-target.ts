@@ -1,7 +1,7 @@
 import { instant } from '../../core/clock.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { openServer } from '../../sql/postgres/server.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { checkTables } from './check-tables.ts';

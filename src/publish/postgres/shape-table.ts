@@ -1,6 +1,6 @@
 import { quoted } from '../../sql/quoted.ts';
 import { sqlType } from '../../sql/postgres/types.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
 import type { TablePlan } from './plan-table.ts';
 import { columnsSql } from './row-columns.ts';

@@ -1,5 +1,5 @@
 import { binaryType } from '../../sql/postgres/types.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import { ownColumns } from './row-columns.ts';
 

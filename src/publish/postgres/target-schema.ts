@@ -1,6 +1,6 @@
 import { quoted } from '../../sql/quoted.ts';
 import type { Server } from '../../sql/postgres/server.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { readManifest, type StoredManifest } from '../manifest.ts';
 import { incompatible } from './target-error.ts';
 

@@ -23,10 +23,10 @@ const keys = {
 export function selectFacts(
   fact: FactName,
   {
-    at,
+    at = '',
     isFirst,
     own,
-  }: { readonly at: string; readonly isFirst: boolean; readonly own: Readonly<Record<string, string>> },
+  }: { readonly at?: string; readonly isFirst: boolean; readonly own: Readonly<Record<string, string>> },
 ): string {
   const list = factColumns(fact).map(({ name }) => `${own[name] ?? `fact."${name}"`} AS "${name}"`);
   const order = keys[fact].map((key) => `fact."${key}"`);

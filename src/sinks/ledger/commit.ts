@@ -40,9 +40,8 @@ interface PlacedPage {
 }
 
 async function storePages(commit: Commit, given: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
-  const { ledger, held, current, tx, stamp } = commit;
+  const { held, current, tx, stamp } = commit;
   const pages = await withKnownBelowPartial(commit, given);
-  const { at } = ledger;
   const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
   const shown = pages.flatMap(({ rows }) => rows);
@@ -51,9 +50,9 @@ async function storePages(commit: Commit, given: readonly PageCommit[]): Promise
   // The counter is locked in the same round trip: the numbers of the rows are known before they are sent.
   const [, partitions, known, met] = await Promise.all([
     stamp.takeSeqs(0),
-    partitionsById(tx, at, connector, ids),
+    partitionsById(tx, connector, ids),
     readStored(commit, shown),
-    meetFound(tx, at, children, finding),
+    meetFound(tx, children, finding),
   ]);
   const placed = pages.flatMap((page): readonly PlacedPage[] => {
     const partition = partitions.get(page.walk.partition);
@@ -61,10 +60,9 @@ async function storePages(commit: Commit, given: readonly PageCommit[]): Promise
   });
   const counted = await countPages(commit, placed, known);
   const counts = counted.map((one) => one.counts);
-  addCounts(tx, at, current.run, totals(counts.flat()));
+  addCounts(tx, current.run, totals(counts.flat()));
   keepQuarantined(
     tx,
-    at,
     connector,
     pages.flatMap(({ refused }) => refused),
     stamp,
@@ -73,7 +71,7 @@ async function storePages(commit: Commit, given: readonly PageCommit[]): Promise
     commit,
     pages.flatMap(({ drift }) => drift),
   );
-  const becameDue = (await findPartitions(tx, at, met, finding)).values();
+  const becameDue = (await findPartitions(tx, met, finding)).values();
   const newlyDue = pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
   const learned = await moveOn(commit, placed);
   current.seen.save(tx);
@@ -104,7 +102,7 @@ async function countPages(
 
 /** What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its own. */
 async function withKnownBelowPartial(
-  { ledger, held, current, tx }: Commit,
+  { held, current, tx }: Commit,
   pages: readonly PageCommit[],
 ): Promise<readonly PageCommit[]> {
   const partialOf = ({ rows }: PageCommit): readonly { entity: EntityName; keyText: string }[] =>
@@ -113,7 +111,7 @@ async function withKnownBelowPartial(
     );
   const parents = current.window === '' ? pages.flatMap(partialOf) : [];
   if (parents.length === 0) return pages;
-  const below = await partitionsBelow(tx, ledger.at, held.connector, parents);
+  const below = await partitionsBelow(tx, held.connector, parents);
   return pages.map((page) => {
     const keys = new Set(partialOf(page).map(({ keyText }) => keyText));
     const found = below.filter(

@@ -1,7 +1,7 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorIdentity } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 
 export interface StoredIdentity {
   readonly baseUrl: string;
@@ -10,25 +10,17 @@ export interface StoredIdentity {
 }
 
 /** Undefined for an unknown connector. */
-export async function storedIdentity(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<StoredIdentity | undefined> {
+export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<StoredIdentity | undefined> {
   return await tx.first<StoredIdentity>(
-    `SELECT base_url, connector_id, definition FROM ${at}_sync_connectors WHERE connector = :connector`,
+    `SELECT base_url, connector_id, definition FROM _sync_connectors WHERE connector = :connector`,
     { connector },
   );
 }
 
 /** Another connector whose table names would be the same (`a-b` and `a_b`). */
-export async function rivalOf(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<ConnectorName | undefined> {
+export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<ConnectorName | undefined> {
   const rival = await tx.first<{ connector: ConnectorName }>(
-    `SELECT connector FROM ${at}_sync_connectors
+    `SELECT connector FROM _sync_connectors
      WHERE connector <> :connector AND replace(connector, '-', '_') = replace(:connector, '-', '_')`,
     { connector },
   );
@@ -38,12 +30,11 @@ export async function rivalOf(
 /** Writes the new holder, definition hash and epoch; of a connector that is known, its identity stays. */
 export async function holdConnector(
   tx: Tx,
-  at: string,
   { connector, baseUrl, connectorId, definition, definitionHash, holder }: ConnectorIdentity,
   epoch: number,
 ): Promise<void> {
   await tx.run(
-    `INSERT INTO ${at}_sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
+    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
      VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder)
      ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = excluded.epoch,
        holder = excluded.holder`,
@@ -54,12 +45,11 @@ export async function holdConnector(
 /** Where the connector goes on (`parseCopiedTo`), or null: here. False where that was known already. */
 export async function noteCopiedTo(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   copiedTo: string | null,
 ): Promise<boolean> {
   const changed = await tx.run(
-    `UPDATE ${at}_sync_connectors SET copied_to = :copiedTo::text
+    `UPDATE _sync_connectors SET copied_to = :copiedTo::text
      WHERE connector = :connector AND copied_to IS DISTINCT FROM :copiedTo::text`,
     { connector, copiedTo },
   );

@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { PageCounts, Quarantined } from '../../core/records.ts';
 import { numbersOf, type CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 import type { Stamp } from './stamp.ts';
 
 const names = ['fetched', 'filtered', 'quarantined', 'inserted', 'updated', 'duplicate', 'unchanged'];
@@ -11,7 +11,6 @@ const names = ['fetched', 'filtered', 'quarantined', 'inserted', 'updated', 'dup
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
 export function addCounts(
   tx: Tx,
-  at: string,
   run: RunId,
   counted: readonly { readonly entity: EntityName; readonly counts: PageCounts }[],
 ): void {
@@ -19,7 +18,7 @@ export function addCounts(
   const numbers = counted.map(({ counts }) => numbersOf(counts));
   const columns = names.map((name, index) => [name, numbers.map((row) => row[index] ?? 0)] as const);
   tx.put(
-    `INSERT INTO ${at}_sync_counts AS c (run, entity, ${names.join(', ')})
+    `INSERT INTO _sync_counts AS c (run, entity, ${names.join(', ')})
      SELECT :run::text, v.* FROM unnest(:entities::text[], ${names.map((name) => `:${name}::bigint[]`).join(', ')})
        AS v(entity, ${names.join(', ')}) ORDER BY v.entity
      ON CONFLICT (run, entity) DO UPDATE SET ${names.map((name) => `${name} = c.${name} + excluded.${name}`).join(', ')}`,
@@ -30,23 +29,22 @@ export function addCounts(
 /** Of all runs so far of the chain whose first run has the number `origin`. `depth_limited` is noted when a run ends. */
 export async function countsOfChain(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   origin: number,
 ): Promise<readonly EarlierCounts[]> {
   return await tx.rows<EarlierCounts>(
     `SELECT entity, sum(fetched)::bigint AS fetched, sum(quarantined)::bigint AS quarantined,
        sum(depth_limited)::bigint AS depth_limited
-     FROM ${at}_sync_counts WHERE run IN
-       (SELECT run FROM ${at}_sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin)
+     FROM _sync_counts WHERE run IN
+       (SELECT run FROM _sync_runs WHERE connector = :connector AND number >= :origin AND origin = :origin)
      GROUP BY entity ORDER BY entity`,
     { connector, origin },
   );
 }
 
-export async function countsOfRun(tx: Tx, at: string, run: RunId): Promise<readonly CountsOfEntity[]> {
+export async function countsOfRun(tx: Tx, run: RunId): Promise<readonly CountsOfEntity[]> {
   return await tx.rows<CountsOfEntity>(
-    `SELECT entity, ${names.join(', ')} FROM ${at}_sync_counts WHERE run = :run ORDER BY entity`,
+    `SELECT entity, ${names.join(', ')} FROM _sync_counts WHERE run = :run ORDER BY entity`,
     { run },
   );
 }
@@ -54,7 +52,6 @@ export async function countsOfRun(tx: Tx, at: string, run: RunId): Promise<reado
 /** `_sync_quarantine`: records that cannot be stored as they are, kept whole, once per content. */
 export function keepQuarantined(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   refused: readonly Quarantined[],
   { now, run }: Stamp,
@@ -67,7 +64,7 @@ export function keepQuarantined(
   }
   const kept = [...byContent.values()];
   tx.put(
-    `INSERT INTO ${at}_sync_quarantine
+    `INSERT INTO _sync_quarantine
        (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
      SELECT :connector::text, v.entity, v.hash, v.reason, v.detail, v.record, :now::text, :now::text, :run::text
      FROM unnest(:entities::text[], :hashes::text[], :reasons::text[], :details::text[], :records::text[])

@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 
 export interface DayChanges {
   readonly added: number;
@@ -22,7 +22,6 @@ export interface RowsOf {
  */
 export function noteInDay(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   changes: { readonly added: readonly RowsOf[]; readonly deleted: readonly RowsOf[]; readonly now: Instant },
 ): void {
@@ -36,7 +35,7 @@ export function noteInDay(
   const noted = [...byEntity].filter(([, { added, deleted }]) => added + deleted > 0);
   if (noted.length === 0) return;
   tx.put(
-    `INSERT INTO ${at}_sync_hours AS h (connector, entity, hour, added, deleted)
+    `INSERT INTO _sync_hours AS h (connector, entity, hour, added, deleted)
      SELECT :connector::text, v.entity, :hour::text, v.added, v.deleted
      FROM unnest(:entities::text[], :added::bigint[], :deleted::bigint[]) AS v(entity, added, deleted) ORDER BY v.entity
      ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
@@ -53,21 +52,20 @@ export function noteInDay(
 /** Within the window; entities of which nothing came or went are left out. */
 export async function dayChanges(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   now: Instant,
 ): Promise<ReadonlyMap<EntityName, DayChanges>> {
   const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
     `SELECT entity, sum(added)::bigint AS added, sum(deleted)::bigint AS deleted
-     FROM ${at}_sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
+     FROM _sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
     { connector, hour: firstHourOfDay(now) },
   );
   return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
 }
 
 /** Drops what is older than the window. */
-export function pruneDay(tx: Tx, at: string, connector: ConnectorName, now: Instant): void {
-  tx.put(`DELETE FROM ${at}_sync_hours WHERE connector = :connector AND hour < :hour`, {
+export function pruneDay(tx: Tx, connector: ConnectorName, now: Instant): void {
+  tx.put(`DELETE FROM _sync_hours WHERE connector = :connector AND hour < :hour`, {
     connector,
     hour: firstHourOfDay(now),
   });

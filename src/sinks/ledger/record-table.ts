@@ -2,16 +2,14 @@ import type { StoredRow } from '../decisions/meet-record.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 import type { Stamp } from './stamp.ts';
 
-/** A table that is there. */
+/** An entity's table. */
 export interface TablePlace {
-  /** The schema, quoted, with the point behind it. */
-  readonly at: string;
   readonly connector: ConnectorName;
   readonly table: EntityTable;
-  /** Every column that it has had so far, those of `table` among them or not. */
+  /** Every column that it has had so far, those of `table` among them or not; empty where it is to be made. */
   readonly stored: readonly Column[];
 }
 

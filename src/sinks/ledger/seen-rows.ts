@@ -1,5 +1,5 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 import { encodeArray } from '../../sql/postgres/encode-binary.ts';
 
 /**
@@ -37,7 +37,7 @@ interface Chunk {
   isChanged: boolean;
 }
 
-export function openSeenRows(at: string, connector: ConnectorName, origin: number): SeenRows {
+export function openSeenRows(connector: ConnectorName, origin: number): SeenRows {
   const chunksByEntity = new Map<EntityName, Map<number, Chunk>>();
   let changed: Chunk[] = [];
   let count = 0;
@@ -53,7 +53,7 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
   const begin = async (tx: Tx): Promise<void> => {
     if (stored !== null) return;
     const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
-      `SELECT entity, chunk FROM ${at}_sync_seen WHERE connector = :connector AND origin = :origin`,
+      `SELECT entity, chunk FROM _sync_seen WHERE connector = :connector AND origin = :origin`,
       { connector, origin },
     );
     stored = new Set(found.map(({ entity, chunk }) => keyOf(entity, chunk)));
@@ -103,7 +103,7 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
         wanted.length === 0
           ? []
           : await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
-              `SELECT chunk, bits FROM ${at}_sync_seen
+              `SELECT chunk, bits FROM _sync_seen
          WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk = ANY(:wanted::bigint[])`,
               { connector, entity, origin, wanted },
             );
@@ -127,7 +127,7 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
         (one, other) => compare(one.entity, other.entity) || one.number - other.number,
       );
       tx.put(
-        `INSERT INTO ${at}_sync_seen (connector, entity, origin, chunk, bits)
+        `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
          SELECT :connector::text, v.entity, :origin::bigint, v.chunk, v.bits
          FROM unnest(:entities::text[], :chunks::bigint[], :bits::bytea[]) AS v(entity, chunk, bits)
          ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
@@ -176,10 +176,10 @@ function compare(one: string, other: string): number {
 }
 
 /** What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never resumed. */
-export function dropSeen(tx: Tx, at: string, connector: ConnectorName, window: string): void {
+export function dropSeen(tx: Tx, connector: ConnectorName, window: string): void {
   tx.put(
-    `DELETE FROM ${at}_sync_seen WHERE connector = :connector AND origin NOT IN
-       (SELECT origin FROM ${at}_sync_runs WHERE connector = :connector AND chain <> :window)`,
+    `DELETE FROM _sync_seen WHERE connector = :connector AND origin NOT IN
+       (SELECT origin FROM _sync_runs WHERE connector = :connector AND chain <> :window)`,
     { connector, window },
   );
 }

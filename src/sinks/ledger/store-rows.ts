@@ -27,7 +27,7 @@ export async function readStored(
   shown: readonly EntityRows[],
   isMet = true,
 ): Promise<KnownRows> {
-  const { ledger, held, current, tx } = commit;
+  const { held, current, tx } = commit;
   const keysOf = new Map<EntityName, Set<string>>();
   const wholeOf = new Map<EntityName, Set<string>>();
   for (const rows of shown) {
@@ -44,9 +44,7 @@ export async function readStored(
   const entities = [...keysOf.keys()];
   const asked = entities.filter((entity) => (keysOf.get(entity)?.size ?? 0) > 0);
   const [numbers, missed, found] = await Promise.all([
-    asked.length === 0
-      ? new Map<EntityName, TableNumbers>()
-      : tableNumbers(tx, ledger.at, held.connector, asked),
+    asked.length === 0 ? new Map<EntityName, TableNumbers>() : tableNumbers(tx, held.connector, asked),
     isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
     Promise.all(
       entities.map(async (entity) => await findKnown(commit, entity, [...(keysOf.get(entity) ?? [])])),
@@ -93,7 +91,6 @@ export async function storeRows(
   for (const batch of batches.values()) await writeBatch(commit, batch, missed.has(batch.entity));
   noteStored(
     commit.tx,
-    commit.ledger.at,
     commit.held.connector,
     [...batches.values()].map(({ entity, inserted, revived }) => ({ entity, inserted, revived })),
     { origin: commit.current.origin, now: commit.stamp.now, numbers },
@@ -140,7 +137,7 @@ function checkWidth({ current }: Commit, { entity, records }: EntityRows): void 
 
 /** Of the partitions that rows are at home in while another one shows them: those that are there. */
 async function liveHomes(
-  { ledger, tx }: Commit,
+  { tx }: Commit,
   shown: readonly ShownRows[],
   batches: KnownRows['batches'],
 ): Promise<ReadonlySet<number>> {
@@ -157,24 +154,24 @@ async function liveHomes(
       if (known === null) homeOf.set(keyText, home);
     }
   }
-  return homes.size === 0 ? homes : await livePartitions(tx, ledger.at, [...homes]);
+  return homes.size === 0 ? homes : await livePartitions(tx, [...homes]);
 }
 
 /** `EXISTS` would be planned as a join, which goes through all missing rows. */
 async function missedEntities(
-  { ledger, held, tx }: Commit,
+  { held, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
   const found = await tx.rows<{ readonly entity: EntityName }>(
     `SELECT asked.entity FROM unnest(:entities::text[]) AS asked(entity) CROSS JOIN LATERAL (
-       SELECT 1 FROM ${ledger.at}_sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS found`,
+       SELECT 1 FROM _sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS found`,
     { entities, connector: held.connector },
   );
   return new Set(found.map(({ entity }) => entity));
 }
 
 async function writeBatch(
-  { ledger: { at }, held, current, tx, stamp }: Commit,
+  { held, current, tx, stamp }: Commit,
   batch: Batch,
   isAnyMissing: boolean,
 ): Promise<void> {
@@ -185,8 +182,8 @@ async function writeBatch(
     tx,
     [...homes].map(([row, home]) => ({ row, home })),
   );
-  meetElsewhere(tx, at, { ...of, origin: current.origin }, elsewhere);
-  if (isAnyMissing) endMissing(tx, at, of, [...firstMet]);
-  await noteFiles(tx, at, of, files);
-  keepQuarantined(tx, at, held.connector, partial, stamp);
+  meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
+  if (isAnyMissing) endMissing(tx, of, [...firstMet]);
+  await noteFiles(tx, of, files);
+  keepQuarantined(tx, held.connector, partial, stamp);
 }

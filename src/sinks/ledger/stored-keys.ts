@@ -3,23 +3,21 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Lease } from '../lease.ts';
 import { parseParams } from '../stored-json.ts';
 import { nothingStored, spreadOver, type StoredKey, type StoredKeys } from '../stored-keys.ts';
-import type { HeldConnector, Ledger } from './ledger.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
-import { readFenced } from './transact.ts';
+import type { HeldConnector } from './ledger.ts';
+import type { Tx } from '../../sql/database.ts';
 
-export function postgresStoredKeys(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): StoredKeys {
-  const { at } = ledger;
+export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): StoredKeys {
   return {
     account: async (lease, entity) =>
-      await readFenced(ledger, heldOf(lease), async (tx) => {
-        const found = await accountOf(tx, at, lease.connector, entity);
+      await heldOf(lease).read(async (tx) => {
+        const found = await accountOf(tx, lease.connector, entity);
         return found === undefined
           ? nothingStored
           : { live: found.live, isAdopted: found.adoptedAt !== null };
       }),
     known: async (lease, entity, records) => {
       const held = heldOf(lease);
-      return await readFenced(ledger, held, async (tx) => {
+      return await held.read(async (tx) => {
         const keyTexts = [...new Set(records.map(({ keyText }) => keyText))];
         const found = await held.run?.tables.get(entity)?.table.find(tx, keyTexts);
         return records.filter(({ keyText }) => found?.has(keyText) === true).length;
@@ -27,11 +25,11 @@ export function postgresStoredKeys(ledger: Ledger, heldOf: (lease: Lease) => Hel
     },
     spread: async (lease, entity, count) => {
       const held = heldOf(lease);
-      return await readFenced(ledger, held, async (tx) => {
+      return await held.read(async (tx) => {
         const table = held.run?.tables.get(entity)?.table;
-        const before = await lastEnd(tx, at, lease.connector);
+        const before = await lastEnd(tx, lease.connector);
         if (table === undefined || before === null) return [];
-        const lastRow = (await accountOf(tx, at, lease.connector, entity))?.rows ?? 0;
+        const lastRow = (await accountOf(tx, lease.connector, entity))?.rows ?? 0;
         const rows = new Set<number>();
         for (const after of spreadOver(lastRow, count)) {
           for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);
@@ -39,7 +37,6 @@ export function postgresStoredKeys(ledger: Ledger, heldOf: (lease: Lease) => Hel
         const stored = [...(await table.rows(tx, [...rows])).values()];
         const places = await placesOf(
           tx,
-          at,
           stored.flatMap(({ home }) => (home === null ? [] : [home])),
         );
         return stored.map(({ keyText, home }): StoredKey => {
@@ -52,16 +49,16 @@ export function postgresStoredKeys(ledger: Ledger, heldOf: (lease: Lease) => Hel
   };
 }
 
-async function accountOf(tx: Tx, at: string, connector: ConnectorName, entity: EntityName) {
+async function accountOf(tx: Tx, connector: ConnectorName, entity: EntityName) {
   return await tx.first<{ rows: number; live: number; adoptedAt: Instant | null }>(
-    `SELECT rows, rows - deleted AS live, adopted_at FROM ${at}_sync_tables WHERE connector = :connector AND entity = :entity`,
+    `SELECT rows, rows - deleted AS live, adopted_at FROM _sync_tables WHERE connector = :connector AND entity = :entity`,
     { connector, entity },
   );
 }
 
-async function lastEnd(tx: Tx, at: string, connector: ConnectorName): Promise<Instant | null> {
+async function lastEnd(tx: Tx, connector: ConnectorName): Promise<Instant | null> {
   const found = await tx.first<{ finishedAt: Instant | null }>(
-    `SELECT max(finished_at) AS finished_at FROM ${at}_sync_runs
+    `SELECT max(finished_at) AS finished_at FROM _sync_runs
      WHERE connector = :connector AND kind = 'sync' AND state IN ('ok', 'degraded')`,
     { connector },
   );
@@ -70,12 +67,11 @@ async function lastEnd(tx: Tx, at: string, connector: ConnectorName): Promise<In
 
 async function placesOf(
   tx: Tx,
-  at: string,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, Readonly<Record<'params' | 'inject', string>>>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<{ id: number; params: string; inject: string }>(
-    `SELECT id, params, inject FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    `SELECT id, params, inject FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`,
     { ids: [...new Set(ids)] },
   );
   return new Map(found.map(({ id, ...place }) => [id, place]));

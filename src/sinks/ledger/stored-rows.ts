@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { noteInDay } from './day-account.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { Tx } from '../../sql/database.ts';
 
 /* Numbers of rows, and how many there are, in `_sync_tables`. */
 
@@ -24,12 +24,11 @@ export interface TableNumbers {
 /** By entity; only tables that were declared. */
 export async function tableNumbers(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, TableNumbers>> {
   const rows = await tx.rows<TableNumbers & { readonly entity: EntityName }>(
-    `SELECT entity, last_row, first_origin FROM ${at}_sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `SELECT entity, last_row, first_origin FROM _sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
     { connector, entities },
   );
   return new Map(rows.map(({ entity, ...numbers }) => [entity, numbers]));
@@ -38,7 +37,6 @@ export async function tableNumbers(
 /** Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day. */
 export function noteStored(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   stored: readonly StoredOf[],
   chain: {
@@ -51,7 +49,7 @@ export function noteStored(
   const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
   if (changed.length === 0) return;
   tx.put(
-    `UPDATE ${at}_sync_tables AS t SET rows = rows + v.inserted, last_row = last_row + v.inserted, deleted = deleted - v.revived,
+    `UPDATE _sync_tables AS t SET rows = rows + v.inserted, last_row = last_row + v.inserted, deleted = deleted - v.revived,
        first_origin = coalesce(first_origin, :origin::bigint)
      FROM unnest(:entities::text[], :inserted::bigint[], :revived::bigint[]) AS v(entity, inserted, revived)
      WHERE t.connector = :connector AND t.entity = v.entity`,
@@ -69,5 +67,5 @@ export function noteStored(
     const { firstOrigin = null } = chain.numbers.get(entity) ?? {};
     return firstOrigin !== null && firstOrigin !== chain.origin;
   });
-  noteInDay(tx, at, connector, { added: ofDay, deleted: [], now: chain.now });
+  noteInDay(tx, connector, { added: ofDay, deleted: [], now: chain.now });
 }

@@ -10,8 +10,8 @@ import {
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RowsOf } from './day-account.ts';
-import { tableName } from '../postgres/records/names.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { RecordTables } from './driver.ts';
+import type { Tx } from '../../sql/database.ts';
 
 /** The columns of a table that was declared, as the ledger has them. */
 export interface TableAccount {
@@ -34,12 +34,11 @@ interface TableRow {
 /** Without those that were never declared. */
 export async function knownTables(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, KnownTable>> {
   const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
-    `SELECT entity, key, stored, declared, evolved, as_of FROM ${at}_sync_tables
+    `SELECT entity, key, stored, declared, evolved, as_of FROM _sync_tables
      WHERE connector = :connector AND entity = ANY(:entities::text[])`,
     { connector, entities },
   );
@@ -52,17 +51,21 @@ export async function knownTables(
  */
 export async function declareTables(
   tx: Tx,
-  at: string,
+  records: Pick<RecordTables, 'tableName'>,
   connector: ConnectorName,
   tables: readonly EntityTable[],
 ): Promise<readonly DeclaredTable[]> {
   const entities = tables.map(({ entity }) => entity);
-  const known = await knownTables(tx, at, connector, entities);
+  const known = await knownTables(tx, connector, entities);
   const changes: DeclaredTable[] = [];
   for (const table of tables) {
     const before = known.get(table.entity);
     const declared = declareTable(connector, table, before);
-    await save(tx, at, connector, table.entity, { before, after: declared.columns });
+    await save(tx, connector, table.entity, {
+      name: records.tableName(connector, table.entity),
+      before,
+      after: declared.columns,
+    });
     changes.push(declared);
   }
   return changes;
@@ -71,26 +74,24 @@ export async function declareTables(
 /** Notes columns that were added for undeclared fields; they are declared from now on. */
 export async function addEvolved(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   entity: EntityName,
   columns: readonly Column[],
 ): Promise<void> {
-  const before = (await knownTables(tx, at, connector, [entity])).get(entity);
+  const before = (await knownTables(tx, connector, [entity])).get(entity);
   if (before === undefined || columns.length === 0) return;
-  await save(tx, at, connector, entity, { before, after: withAdded(before, columns) });
+  await save(tx, connector, entity, { name: '', before, after: withAdded(before, columns) });
 }
 
 /** What the definition says of tables that are there. */
 export async function describeTables(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   tables: readonly DescribedTable[],
 ): Promise<void> {
   if (tables.length === 0) return;
   await tx.run(
-    `UPDATE ${at}_sync_tables AS t SET described = v.described
+    `UPDATE _sync_tables AS t SET described = v.described
      FROM unnest(:entities::text[], :described::text[]) AS v(entity, described)
      WHERE t.connector = :connector AND t.entity = v.entity AND t.described <> v.described`,
     { connector, entities: tables.map(({ entity }) => entity), described: tables.map(writeDescribed) },
@@ -99,19 +100,27 @@ export async function describeTables(
 
 async function save(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   entity: EntityName,
-  { before, after }: { readonly before: TableColumns | undefined; readonly after: TableColumns },
+  {
+    name,
+    before,
+    after,
+  }: {
+    /** Of a table that is not noted yet. */
+    readonly name: string;
+    readonly before: TableColumns | undefined;
+    readonly after: TableColumns;
+  },
 ): Promise<void> {
   const texts = textsOf(after);
   if (before !== undefined && JSON.stringify(textsOf(before)) === JSON.stringify(texts)) return;
   await tx.run(
-    `INSERT INTO ${at}_sync_tables (connector, entity, name, key, stored, declared, evolved, rows)
+    `INSERT INTO _sync_tables (connector, entity, name, key, stored, declared, evolved, rows)
      VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, 0)
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
-    { connector, entity, name: tableName(connector, entity), key: JSON.stringify(after.key), ...texts },
+    { connector, entity, name, key: JSON.stringify(after.key), ...texts },
   );
 }
 
@@ -138,10 +147,10 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
 }
 
 /** Tombstones. Each entity once. */
-export function addDeleted(tx: Tx, at: string, connector: ConnectorName, deleted: readonly RowsOf[]): void {
+export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly RowsOf[]): void {
   if (deleted.length === 0) return;
   tx.put(
-    `UPDATE ${at}_sync_tables AS t SET deleted = deleted + v.rows
+    `UPDATE _sync_tables AS t SET deleted = deleted + v.rows
      FROM unnest(:entities::text[], :rows::bigint[]) AS v(entity, rows)
      WHERE t.connector = :connector AND t.entity = v.entity`,
     {
@@ -155,20 +164,19 @@ export function addDeleted(tx: Tx, at: string, connector: ConnectorName, deleted
 /** Rows without a tombstone, and since when they are those of another address. */
 export async function tableAccounts(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
 ): Promise<ReadonlyMap<EntityName, TableAccount>> {
   const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
-    `SELECT entity, rows - deleted AS stored, adopted_at FROM ${at}_sync_tables WHERE connector = :connector`,
+    `SELECT entity, rows - deleted AS stored, adopted_at FROM _sync_tables WHERE connector = :connector`,
     { connector },
   );
   return new Map(rows.map(({ entity, ...account }) => [entity, account]));
 }
 
 /** A full run has met every row of these, so adopted ones are those of the new address. */
-export function agreed(tx: Tx, at: string, connector: ConnectorName, entities: readonly EntityName[]): void {
+export function agreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
   tx.put(
-    `UPDATE ${at}_sync_tables SET adopted_at = NULL
+    `UPDATE _sync_tables SET adopted_at = NULL
      WHERE connector = :connector AND entity = ANY(:entities::text[]) AND adopted_at IS NOT NULL`,
     { connector, entities },
   );
@@ -181,17 +189,16 @@ export function agreed(tx: Tx, at: string, connector: ConnectorName, entities: r
  */
 export function wasRead(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   run: RunId,
   read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
 ): void {
   if (read.length === 0) return;
   tx.put(
-    `UPDATE ${at}_sync_tables AS t SET as_of = coalesce(
-       (SELECT first.started_at FROM ${at}_sync_runs AS run JOIN ${at}_sync_runs AS first ON first.number = run.origin
+    `UPDATE _sync_tables AS t SET as_of = coalesce(
+       (SELECT first.started_at FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin
         WHERE run.run = :run AND run.origin IS DISTINCT FROM
-          (SELECT walk.taken_over FROM ${at}_sync_tables AS walk
+          (SELECT walk.taken_over FROM _sync_tables AS walk
            WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
      FROM unnest(:entities::text[], :walked::text[]) AS v(entity, walked)
      WHERE t.connector = :connector AND t.entity = v.entity`,

@@ -4,7 +4,7 @@ import { openConnections } from '../../sql/postgres/connections.ts';
 import type { PostgresPlace } from './open-ledger.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { toSinkError } from '../../sql/postgres/postgres-error.ts';
-import { txOn, type Tx } from '../../sql/postgres/session.ts';
+import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */
 const besidePool = 2;

@@ -2,18 +2,28 @@ import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { OpenHow, SinkPlace } from '../sink-access.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../../core/clock.ts';
 import { findSink, makeSink } from './open-schema.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
 
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 
+/** A sink in a schema of a server. */
+export interface OpenedSchema {
+  readonly server: Server;
+  /** The sink's schema, quoted, with the point behind it: `${at}_sync_runs`. */
+  readonly at: string;
+  readonly schema: string;
+  readonly clock: Clock;
+  readonly sinkId: string;
+}
+
 /**
  * Opens the sink for writing, and makes it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED; SINK_MOVED where another sink than
  * `how.sinkId` is there, or none. The caller disposes its server.
  */
-export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Ledger> {
+export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
   const { schema } = place;
   const { clock, durability, signal, onAway } = how;
   const server = openServer({ ...place, durability, onAway, ...(signal === undefined ? {} : { signal }) });
@@ -21,18 +31,18 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Le
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema, clock);
     server.afterLoss(async (found) => await makeSink(found, schema, clock));
-    return { server, at: `${quoted(schema)}.`, clock, sinkId };
+    return { server, at: `${quoted(schema)}.`, schema, clock, sinkId };
   });
 }
 
 /** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
-export async function openLedgerToRead(place: PostgresPlace): Promise<Ledger> {
+export async function openLedgerToRead(place: PostgresPlace): Promise<OpenedSchema> {
   const { schema } = place;
   const server = openServer({ ...place, durability: 'full' });
   return await disposedOnFailure(server, async () => {
     const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
-    return { server, at: `${quoted(schema)}.`, clock: systemClock, sinkId: found.sinkId };
+    return { server, at: `${quoted(schema)}.`, schema, clock: systemClock, sinkId: found.sinkId };
   });
 }
 

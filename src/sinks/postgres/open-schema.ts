@@ -7,7 +7,7 @@ import { renewCurrentViews } from './records/current-views.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { lostNumbers } from './stored-token.ts';
 
 /** What a schema says of the sink in it. */

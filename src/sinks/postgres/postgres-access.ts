@@ -14,11 +14,11 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       return await isSinkThere(at);
     },
     open: async (how) => {
-      const { openPostgresSink } = await import('../ledger/ledger-sink.ts');
+      const { openPostgresSink } = await import('./postgres-sink.ts');
       return await openPostgresSink(at, how);
     },
     openHistory: async () => {
-      const { openPostgresHistory } = await import('../ledger/history/history.ts');
+      const { openPostgresHistory } = await import('./postgres-sink.ts');
       return await openPostgresHistory(at);
     },
     openRecords: async () => {

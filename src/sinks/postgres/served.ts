@@ -6,7 +6,7 @@ import { readFreshness, readPause, readPauses } from '../ledger/history/read-run
 import { readLastRun, readOverview } from '../ledger/history/read-overview.ts';
 import { openLedger, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 
@@ -15,7 +15,7 @@ const rememberedMs = 10_000;
 
 /** Opens the sink's ledger for days, and makes the sink where there is none. */
 export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Promise<ServedLedger> {
-  const { server, at, sinkId } = await openLedger({ ...place, connections: 2 }, how);
+  const { server, sinkId } = await openLedger({ ...place, connections: 2 }, how);
   /** Why the sink is not there; null while it is. */
   let lostBecause: string | null = null;
   let known: { readonly text: string; readonly overview: Overview } = { text: '', overview: new Map() };
@@ -23,7 +23,7 @@ export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Pr
 
   /** The same object as long as it says the same. */
   const remember = async (tx: Tx): Promise<Overview> => {
-    const all = await readOverview(tx, at);
+    const all = await readOverview(tx);
     const text = JSON.stringify(all);
     if (text !== known.text) known = { text, overview: new Map(all.map((one) => [one.connector, one])) };
     knownMs = performance.now();
@@ -65,22 +65,22 @@ export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Pr
     lost,
     pause: (connector) =>
       answer(
-        (tx) => readPause(tx, at, connector),
+        (tx) => readPause(tx, connector),
         (last) => last.get(connector)?.paused ?? null,
       ),
     paused: () =>
       answer(
-        async (tx) => new Set((await readPauses(tx, at)).map(({ connector }) => connector)),
+        async (tx) => new Set((await readPauses(tx)).map(({ connector }) => connector)),
         (last) => new Set([...last.values()].flatMap((one) => (one.paused === null ? [] : [one.connector]))),
       ),
     lastRun: (connector) =>
       answer(
-        (tx) => readLastRun(tx, at, connector),
+        (tx) => readLastRun(tx, connector),
         (last) => last.get(connector)?.lastRun ?? null,
       ),
     freshness: (connector) =>
       answer(
-        (tx) => readFreshness(tx, at, connector),
+        (tx) => readFreshness(tx, connector),
         (last) => last.get(connector)?.freshness ?? [],
       ),
     overview: async () => {
@@ -90,7 +90,7 @@ export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Pr
     problem: async () => {
       if ((await lost()) !== null) return null;
       try {
-        await server.read(async (tx) => await readPauses(tx, at));
+        await server.read(async (tx) => await readPauses(tx));
         return null;
       } catch (error) {
         return textOf(error);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../core/names.ts';
 import type { WriteTx } from '../../sql/postgres/server.ts';
-import type { Tx } from '../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /**
  * What may stand in `last_commit` while the connector is held: the token of the holder's newest commit that was acknowledged, and those of

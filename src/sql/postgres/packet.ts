@@ -2,13 +2,14 @@ import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import { readText } from './text.ts';
 
-export type Value =
+/** A value as the server takes it. */
+export type Bound =
   string | number | bigint | boolean | null | Buffer | readonly (string | number | Buffer | null)[];
 
 /** A statement, and what to do with its answer. */
 export interface Statement {
   readonly text: string;
-  readonly values: readonly Value[];
+  readonly values: readonly Bound[];
   /** What a `COPY ... FROM STDIN` reads. */
   readonly chunks: Iterable<Buffer>;
   readonly resolve: (answer: Answer) => void;
@@ -138,7 +139,7 @@ async function drained(stream: Duplex): Promise<void> {
   });
 }
 
-function boundValue(value: Value): string | Buffer | null {
+function boundValue(value: Bound): string | Buffer | null {
   if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
   return typeof value === 'object' ? `{${value.map(element).join(',')}}` : String(value);
 }

@@ -4,12 +4,14 @@ import { openConnections, type ConnectionsOptions } from './connections.ts';
 import { watchOutage, type Away } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
-import { durableSettings, normalSettings, readSettings } from './transaction-settings.ts';
-import { txOn, type Tx } from './session.ts';
+import { durableSettingsIn, normalSettingsIn, readSettingsIn } from './transaction-settings.ts';
+import type { Database, TransactHow } from '../database.ts';
+import { postgresDialect } from './postgres-dialect.ts';
+import { txOn, type PostgresTx } from './session.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
-export interface Server extends AsyncDisposable {
+export interface Server extends Database {
   /** Hosts, database and schema, for people. */
   readonly place: string;
   /**
@@ -19,7 +21,7 @@ export interface Server extends AsyncDisposable {
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
-  read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  read<Result>(work: (tx: PostgresTx) => Promise<Result>): Promise<Result>;
   /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
@@ -31,23 +33,12 @@ export interface Server extends AsyncDisposable {
   connect(): Promise<pg.Client>;
 }
 
-export interface TransactHow {
-  readonly restart?: (() => void) | undefined;
-  /**
-   * Its statements may go through whole tables, so they have no timeout. When the signal of the server's options is aborted meanwhile, the running
-   * one is cancelled, and the transaction rejects with the signal's reason.
-   */
-  readonly isLong?: boolean;
-  /** Waits until the commit is on the server's disk, whatever the sink's durability. */
-  readonly isDurable?: boolean;
-}
-
-export interface WriteTx extends Tx {
+export interface WriteTx extends PostgresTx {
   /**
    * How another transaction sees whether this one has been stored. Not by the number of the transaction: a server that was killed may give
    * the number of what it has lost again.
    */
-  proveBy(wasStored: (tx: Tx) => Promise<boolean>): void;
+  proveBy(wasStored: (tx: PostgresTx) => Promise<boolean>): void;
 }
 
 export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
@@ -61,6 +52,9 @@ const mostConflicts = 5;
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
+  const durableSettings = durableSettingsIn(schema);
+  const normalSettings = normalSettingsIn(schema);
+  const readSettings = readSettingsIn(schema);
   const outage = watchOutage(place, options.onAway);
   /** Since `look` was called last. */
   let isLost = false;
@@ -205,6 +199,7 @@ export function openServer(options: ServerOptions): Server {
   };
 
   return {
+    dialect: postgresDialect,
     place,
     transact: (work, how) => transact(work, how),
     afterLoss: (look) => void looks.push(look),

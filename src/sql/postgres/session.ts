@@ -1,30 +1,31 @@
 import type pg from 'pg';
-import { noChunks, packetOf, type Answer, type Statement, type Value } from './packet.ts';
+import type { Scalar, Tx, Values } from '../database.ts';
+import { camelCase, isFlag, statementsOf, type Parameter } from '../statement.ts';
+import { noChunks, packetOf, type Answer, type Bound, type Statement } from './packet.ts';
+import { postgresDialect } from './postgres-dialect.ts';
 import { writeText } from './text.ts';
 
-/** For `:name` in a statement. Texts are escaped on the way in and back on the way out: PostgreSQL stores no U+0000. */
-export type Values = Readonly<Record<string, Value>>;
-
-/**
- * One transaction on one connection. Statements run one after the other, in the order in which they were given. Those that are asked for without waiting
- * in between (`Promise.all`) share a round trip.
- */
-export interface Tx {
-  /** Rows by column name, `started_at` as `startedAt`. bigint columns are numbers as far as those are exact. */
-  rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
-  first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
+/** What code that is written for PostgreSQL alone may ask besides. */
+export interface PostgresTx extends Tx {
   /** Rows in the order of their columns. */
-  arrays(sql: string, values?: Values): Promise<readonly (readonly unknown[])[]>;
-  /** How many rows the statement wrote. */
-  run(sql: string, values?: Values): Promise<number>;
-  /**
-   * Travels with the next statement that is waited for, or with the COMMIT: nobody waits for it alone. Where it fails, that one does. `chunks`: what a
-   * `COPY ... FROM STDIN` reads; they are made when they are sent.
-   */
-  put(sql: string, values?: Values, chunks?: Iterable<Buffer>): void;
+  arrays(sql: string, values?: PostgresValues): Promise<readonly (readonly unknown[])[]>;
+  rows<Row extends object>(sql: string, values?: PostgresValues): Promise<readonly Row[]>;
+  first<Row extends object>(sql: string, values?: PostgresValues): Promise<Row | undefined>;
+  run(sql: string, values?: PostgresValues): Promise<number>;
+  /** `chunks`: what a `COPY ... FROM STDIN` reads; they are made when they are sent. */
+  put(sql: string, values?: PostgresValues, chunks?: Iterable<Buffer>): void;
 }
 
-export interface Session extends Tx {
+/** `:name` may be an array of the server too. */
+export type PostgresValues = Values;
+
+/** The side of a transaction that only PostgreSQL has. Throws `TypeError` for one of another database. */
+export function postgresTx(tx: Tx): PostgresTx {
+  if ('arrays' in tx) return tx as PostgresTx;
+  throw new TypeError('A table of PostgreSQL was asked in a transaction of another database');
+}
+
+export interface Session extends PostgresTx {
   /** Sends what was put, and waits until it is done. */
   sent(): Promise<void>;
   /** The transaction is over: what was not sent is refused, and so is what is asked for from now on. Steps side by side do not all end when one fails. */
@@ -38,7 +39,7 @@ export type Settings = Readonly<Record<string, string>>;
 export function settingSql(settings: Settings, until: 'transaction' | 'session'): string {
   const isLocal = until === 'transaction';
   const set = Object.entries(settings).map(
-    ([name, value]) => `set_config('${name}', '${value}', ${isLocal})`,
+    ([name, value]) => `set_config('${name}', '${value.replaceAll("'", "''")}', ${isLocal})`,
   );
   return `SELECT ${set.join(', ')}`;
 }
@@ -74,12 +75,18 @@ export function txOn(client: pg.ClientBase, heard: () => void = () => undefined)
   };
   const rows = async <Row extends object>(sql: string, values?: Values): Promise<readonly Row[]> => {
     const answer = await ask(sql, values);
-    const names = answer.columns.map(camelCase);
-    return answer.rows.map(
-      (cells) => Object.fromEntries(cells.map((cell, index) => [names[index] ?? '', cell])) as Row,
-    );
+    const columns = answer.columns.map((name) => ({ name: camelCase(name), isFlag: isFlag(name) }));
+    return answer.rows.map((cells) => {
+      const row: Record<string, unknown> = {};
+      for (const [index, { name, isFlag: isFlagColumn }] of columns.entries()) {
+        const cell = cells[index];
+        row[name] = isFlagColumn && typeof cell === 'number' ? cell !== 0 : cell;
+      }
+      return row as Row;
+    });
   };
   return {
+    dialect: postgresDialect,
     rows,
     first: async <Row extends object>(sql: string, values?: Values) => (await rows<Row>(sql, values))[0],
     arrays: async (sql, values) => (await ask(sql, values)).rows,
@@ -116,35 +123,32 @@ function closedError(): Error {
   return new TypeError('A statement was given after its transaction had ended');
 }
 
-/** `::type` is a cast, not a name. */
-const nameOrText = /'(?:[^']|'')*'|"(?:[^"]|"")*"|::|:([a-zA-Z]\w*)/g;
-const positions = new Map<string, { readonly text: string; readonly names: readonly string[] }>();
-/** Statements are made of few texts; those about single entities' tables are as many as there are tables. */
-const mostKnown = 2_000;
+const compile = statementsOf(postgresDialect);
 
-function bindNames(sql: string, values: Values): { readonly text: string; readonly bound: readonly Value[] } {
-  let known = positions.get(sql);
-  if (known === undefined) {
-    const names: string[] = [];
-    const text = sql.replace(nameOrText, (token, name: string | undefined) => {
-      if (name === undefined) return token;
-      if (!names.includes(name)) names.push(name);
-      return `$${names.indexOf(name) + 1}`;
-    });
-    known = { text, names };
-    if (positions.size >= mostKnown) positions.clear();
-    positions.set(sql, known);
-  }
-  return { text: known.text, bound: known.names.map((name) => bindValue(values[name])) };
+function bindNames(sql: string, values: Values): { readonly text: string; readonly bound: readonly Bound[] } {
+  const { text, parameters } = compile(sql);
+  return { text, bound: parameters.map((parameter) => bound(parameter, values[parameter.name])) };
 }
 
-function bindValue(value: Value | undefined): Value {
-  if (value === undefined) throw new TypeError('A statement names a value that it was not given');
+function bound(parameter: Parameter, value: Values[string] | undefined): Bound {
+  if (value === undefined) {
+    throw new TypeError(`A statement names the value :${parameter.name}, which it was not given`);
+  }
+  if (parameter.kind === 'column') {
+    const rows = value as readonly Readonly<Record<string, Scalar | undefined>>[];
+    return rows.map((row) => {
+      const cell = row[parameter.member];
+      if (cell === undefined) throw new TypeError(`A row of :${parameter.name} lacks ${parameter.member}`);
+      return elementOf(cell);
+    });
+  }
   if (typeof value === 'string') return writeText(value);
   if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) return value;
-  return value.map((one) => (typeof one === 'string' ? writeText(one) : one));
+  return (value as readonly Scalar[]).map(elementOf);
 }
 
-function camelCase(name: string): string {
-  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+function elementOf(cell: Scalar): string | number | Buffer | null {
+  if (typeof cell === 'string') return writeText(cell);
+  if (typeof cell === 'boolean') return Number(cell);
+  return typeof cell === 'bigint' ? String(cell) : cell;
 }

@@ -1,5 +1,3 @@
-import { hash } from 'node:crypto';
-
 const escape = '\uE000';
 
 /**
@@ -14,13 +12,4 @@ export function writeText(text: string): string {
 export function readText(text: string): string {
   if (!text.includes(escape)) return text;
   return text.replace(/\uE000([01])/g, (_, mark: string) => (mark === '0' ? '\0' : escape));
-}
-
-/**
- * The first 16 bytes of the SHA-256 of a text (keys, parameters): what is looked up by it, because an entry of an index has a limit and a
- * text has none. Two texts with the same hash would take 2^64 tries to find.
- */
-export function textHash(text: string): Buffer {
-  // By way of the digits: such a buffer is part of a larger one, where `hash` would allocate 32 bytes outside of the heap each time.
-  return Buffer.from(hash('sha256', text, 'hex').slice(0, 32), 'hex');
 }

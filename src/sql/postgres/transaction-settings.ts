@@ -1,3 +1,4 @@
+import { quoted } from '../quoted.ts';
 import { keepalives } from './connections.ts';
 import { settingSql, type Settings } from './session.ts';
 
@@ -41,8 +42,22 @@ const writeSettings = {
   ...keepalives,
 };
 
-export const readSettings = settingSql(valueSettings, 'transaction');
+/** Names in statements are those of this schema; null: each has its schema in front. */
+function pathOf(schema: string | null): Settings {
+  return schema === null ? {} : { search_path: `${quoted(schema)}, pg_temp` };
+}
+
+export function readSettingsIn(schema: string | null): string {
+  return settingSql({ ...valueSettings, ...pathOf(schema) }, 'transaction');
+}
+
 /** A COMMIT does not wait for the server's disk. */
-export const normalSettings = settingSql({ ...writeSettings, synchronous_commit: 'off' }, 'transaction');
+export function normalSettingsIn(schema: string | null): string {
+  return settingSql({ ...writeSettings, ...pathOf(schema), synchronous_commit: 'off' }, 'transaction');
+}
+
 /** It does, also where the server has `synchronous_commit` off; the values that wait for standbys too stay. */
-export const durableSettings = `${settingSql(writeSettings, 'transaction')}, set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`;
+export function durableSettingsIn(schema: string | null): string {
+  const settings = settingSql({ ...writeSettings, ...pathOf(schema) }, 'transaction');
+  return `${settings}, set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)`;
+}

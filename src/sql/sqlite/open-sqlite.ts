@@ -2,6 +2,9 @@ import { createRequire } from 'node:module';
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 
+/** A connection of better-sqlite3, which answers at once. */
+export type Connection = Database.Database;
+
 /** better-sqlite3 13 calls functions of this Node-API version; an older Node.js ends in a segmentation fault. */
 const nodeApiOf13 = 10;
 /** better-sqlite3 12, compiled for this Node.js or a later one, ends the process when memory is collected. */

@@ -6,7 +6,7 @@ import {
   type BinaryValue,
 } from '../../../src/sql/postgres/encode-binary.ts';
 import { openServer, type Server } from '../../../src/sql/postgres/server.ts';
-import type { Tx } from '../../../src/sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../../src/sql/postgres/session.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';

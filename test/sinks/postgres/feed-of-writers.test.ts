@@ -2,13 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import type { ConnectorName, RunId } from '../../../src/core/names.ts';
-import type { HeldConnector } from '../../../src/sinks/ledger/ledger.ts';
 import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open-ledger.ts';
 import { tableName } from '../../../src/sinks/postgres/records/names.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
-import type { Tx } from '../../../src/sql/postgres/session.ts';
+import type { Tx } from '../../../src/sql/database.ts';
 import type { Stamp } from '../../../src/sinks/ledger/stamp.ts';
-import { fencedTransaction } from '../../../src/sinks/ledger/transact.ts';
+import { fencedTransact } from '../../../src/sinks/postgres/lease/fenced.ts';
 import { Bench, identity, member, members, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
@@ -73,12 +72,25 @@ async function missed(
   const write = async (writer: number): Promise<void> => {
     const ledger = await openLedger(place, { durability: 'full', clock: bench.clock });
     const checkLease = async (): Promise<void> => await Promise.resolve();
-    const held = { connector: news, epoch, tokens, checkLease } as HeldConnector;
+    const { server, at, clock } = ledger;
+    const overtaken = (): never => {
+      throw new TypeError('No other process takes the connector');
+    };
+    const transact = fencedTransact({
+      server,
+      at,
+      clock,
+      connector: news,
+      epoch,
+      tokens,
+      checkLease,
+      overtaken,
+    });
     const random = seededRandom(startSeed() + writer);
     while (stored < changes) {
       const count = Math.ceil(random() * (changes / 100));
       stored += count;
-      await fencedTransaction(ledger, held, 'r1' as RunId, async (tx, stamp) => {
+      await transact('r1' as RunId, async (tx, stamp) => {
         await pause(random() * 10);
         await insert(tx, stamp, count, ledger.at);
         await pause(random() * 10);

@@ -8,6 +8,7 @@ import { candidates, judgeRows } from '../../../src/sinks/ledger/deletes/judge-r
 import { sweepRows } from '../../../src/sinks/ledger/deletes/sweep-rows.ts';
 import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/ledger/ledger.ts';
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
+import { postgresLedger } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { findPartitions, meetFound } from '../../../src/sinks/ledger/partitions/find-partitions.ts';
 import { moveOn } from '../../../src/sinks/ledger/partitions/move-on.ts';
 import {
@@ -54,11 +55,12 @@ it(
     await fill(bench);
     const options = kind.options(bench.folder);
     if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
-    const ledger = await openLedger(options, { durability: 'full', clock: bench.clock });
-    onTestFinished(async () => await ledger.server[Symbol.asyncDispose]());
-    const { at } = ledger;
+    const opened = await openLedger(options, { durability: 'full', clock: bench.clock });
+    const ledger = postgresLedger(opened);
+    onTestFinished(async () => await ledger[Symbol.asyncDispose]());
+    const { at, server } = opened;
     const tableOf = (table: EntityTable): PlannedTable => ({
-      table: openRecordTable({ at, connector: news, table, stored: table.columns }),
+      table: openRecordTable(at, { connector: news, table, stored: table.columns }),
       width: table.columns.length,
     });
     const now = instant(bench.clock.now());
@@ -79,11 +81,11 @@ it(
           [members, tableOf(membersTable)],
           [opens, tableOf(opensTable)],
         ]),
-        seen: openSeenRows(at, news, 1),
+        seen: openSeenRows(news, 1),
         followed: new Map<string, number>(),
       };
       const stamp = { run: 'r1' as RunId, now, takeSeqs: async () => await Promise.resolve(1_000_000) };
-      await ledger.server.transact(async (tx) => {
+      await server.transact(async (tx) => {
         const looking = lookingAt(tx, ({ sql, rows }) => looks.push({ step, rows, sql }));
         await work({ ledger, held, current, tx: looking.tx, stamp });
         await looking.looked();
@@ -105,11 +107,11 @@ it(
         ),
       );
       const finding = { connector: news, window: '', origin: 2, now, reading: current.reading };
-      await findPartitions(tx, at, await meetFound(tx, at, founds, finding), finding);
+      await findPartitions(tx, await meetFound(tx, founds, finding), finding);
     });
     await during('move on', async (commit) => {
       const due = numbers.map((number) => 4 * number);
-      const rows = [...(await partitionsById(commit.tx, at, news, due)).values()];
+      const rows = [...(await partitionsById(commit.tx, news, due)).values()];
       const page = { position: { kind: 'offset' } };
       await moveOn(
         commit,
@@ -121,14 +123,14 @@ it(
     });
     await during('leftovers', async ({ tx }) => {
       const after = partitions / 2;
-      await readLeftovers(tx, at, { connector: news, window: '', entity: members, origin: 7, after });
+      await readLeftovers(tx, { connector: news, window: '', entity: members, origin: 7, after });
     });
     await during('begin a chain', async ({ tx }) => {
       const scope = { connector: news, window: '', entities: plan.entities };
-      await isLeft(tx, at, { ...scope, origin: 1 });
-      await transitions.dropHalfRead(tx, at, scope);
+      await isLeft(tx, { ...scope, origin: 1 });
+      await transitions.dropHalfRead(tx, scope);
       const span = { fullBefore: before, believedUntil: now };
-      await transitions.age(tx, at, { connector: news, entity: members, ...span, now });
+      await transitions.age(tx, { connector: news, entity: members, ...span, now });
     });
     await during('sweep', async (commit) => await sweepRows(commit, atOnce));
     await during('empty partitions', async (commit) => await deleteOrphans(commit, atOnce));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readText, textHash, writeText } from '../../../src/sql/postgres/text.ts';
+import { readText, writeText } from '../../../src/sql/postgres/text.ts';
+import { textHash } from '../../../src/sql/text-hash.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 import { hostileText } from '../../support/sinks/hostile-texts.ts';

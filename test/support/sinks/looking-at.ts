@@ -1,4 +1,4 @@
-import type { Tx, Values } from '../../../src/sql/postgres/session.ts';
+import type { PostgresTx as Tx, PostgresValues as Values } from '../../../src/sql/postgres/session.ts';
 
 /** What a statement cost, as the server itself tells it. */
 export interface Look {
@@ -34,6 +34,7 @@ export function lookingAt(tx: Tx, note: (look: Look) => void): { tx: Tx; looked:
     });
   return {
     tx: {
+      dialect: tx.dialect,
       rows: async <Row extends object>(sql: string, values?: Values) =>
         await lookThen(sql, values, async () => await tx.rows<Row>(sql, values)),
       first: async <Row extends object>(sql: string, values?: Values) =>

@@ -7,7 +7,7 @@ import {
   type FactValue,
 } from '../../copies/facts.ts';
 import { encodeArray, type BinaryType } from '../../../sql/postgres/encode-binary.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /** A column that this ledger has beside those of the fact. */
 interface OwnColumn {
@@ -33,7 +33,7 @@ const types: Readonly<Record<FactColumn['meaning'], BinaryType>> = {
 export function insertFacts(
   of: FactName,
   more: readonly OwnColumn[] = [],
-): (tx: Tx, at: string, copied: CopiedFacts) => Promise<number> {
+): (tx: Tx, copied: CopiedFacts) => Promise<number> {
   const columns = [
     ...factColumns(of).flatMap(({ name, meaning }) =>
       meaning === 'order' ? [] : [{ name, type: types[meaning], of: (row: FactRow) => row[name] ?? null }],
@@ -43,9 +43,9 @@ export function insertFacts(
   const names = columns.map(({ name }) => `"${name}"`);
   const arrays = columns.map(({ type }, index) => `:c${index}::${type}[]`);
   const ofConnector = of === 'counts' ? [] : [':connector::text'];
-  return async (tx, at, { connector, rows }) =>
+  return async (tx, { connector, rows }) =>
     await tx.run(
-      `INSERT INTO ${at}_sync_${of} (${[...(of === 'counts' ? [] : ['connector']), ...names].join(', ')}) OVERRIDING SYSTEM VALUE
+      `INSERT INTO _sync_${of} (${[...(of === 'counts' ? [] : ['connector']), ...names].join(', ')}) OVERRIDING SYSTEM VALUE
        SELECT ${[...ofConnector, ...columns.map((_, index) => `v.c${index}`)].join(', ')}
        FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS v(${columns.map((_, index) => `c${index}`).join(', ')}, n) ORDER BY v.n`,
       {

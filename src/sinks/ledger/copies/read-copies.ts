@@ -1,12 +1,11 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import type { CopiedAway, SinkCopies, UnfinishedCopy } from '../../copies.ts';
 import { parseCopiedTo } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
-const unfinishedSql = (at: string): string =>
-  `SELECT connector, source_name AS "from", target_name AS "to", since FROM ${at}_sync_copies WHERE finished_at IS NULL`;
-const awaySql = (at: string): string =>
-  `SELECT connector, copied_to FROM ${at}_sync_connectors WHERE copied_to IS NOT NULL`;
+const unfinishedSql = (): string =>
+  `SELECT connector, source_name AS "from", target_name AS "to", since FROM _sync_copies WHERE finished_at IS NULL`;
+const awaySql = (): string => `SELECT connector, copied_to FROM _sync_connectors WHERE copied_to IS NOT NULL`;
 
 interface AwayRow {
   readonly connector: ConnectorName;
@@ -14,28 +13,20 @@ interface AwayRow {
 }
 
 /** The copy that would have to be completed before the connector may be used; null where there is none. */
-export async function readUnfinishedCopy(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<UnfinishedCopy | null> {
-  const sql = `${unfinishedSql(at)} AND connector = :connector`;
+export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Promise<UnfinishedCopy | null> {
+  const sql = `${unfinishedSql()} AND connector = :connector`;
   return (await tx.first<UnfinishedCopy>(sql, { connector })) ?? null;
 }
 
 /** Where the connector was copied to, and goes on; null where it goes on here. */
-export async function readCopiedAway(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<CopiedAway | null> {
-  const row = await tx.first<AwayRow>(`${awaySql(at)} AND connector = :connector`, { connector });
+export async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
+  const row = await tx.first<AwayRow>(`${awaySql()} AND connector = :connector`, { connector });
   return row === undefined ? null : copiedAway(row);
 }
 
-export async function readCopies(tx: Tx, at: string): Promise<SinkCopies> {
-  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql(at));
-  const away = (await tx.rows<AwayRow>(awaySql(at))).map(copiedAway);
+export async function readCopies(tx: Tx): Promise<SinkCopies> {
+  const unfinished = await tx.rows<UnfinishedCopy>(unfinishedSql());
+  const away = (await tx.rows<AwayRow>(awaySql())).map(copiedAway);
   return {
     unfinished: new Map(unfinished.map((one) => [one.connector, one])),
     away: new Map(away.map((one) => [one.connector, one])),

@@ -2,9 +2,9 @@ import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
-import { ask } from '../partitions/statement.ts';
+import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { decideOrphans, type EndedPartitionRow, type OrphansOf } from './decide-orphans.ts';
 import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans } from './note-missing.ts';
@@ -16,11 +16,9 @@ import { grouped } from './read-sweep.ts';
 export const nextEnded = ask<
   { connector: string; entities: readonly string[]; limit: number },
   EndedPartitionRow
->(
-  (at) => `SELECT id, entity, swept_to FROM ${at}_sync_partitions
+>(`SELECT id, entity, swept_to FROM _sync_partitions
      WHERE connector BETWEEN :connector AND :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[])
-     ORDER BY connector, id LIMIT :limit`,
-);
+     ORDER BY connector, id LIMIT :limit`);
 
 const partitionsAtOnce = 500;
 
@@ -29,14 +27,14 @@ const partitionsAtOnce = 500;
  * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
  */
 export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly DeletedRows[]> {
-  const { ledger, held, current, tx } = commit;
+  const { held, current, tx } = commit;
   const { connector } = held;
   const entities = [...current.entities];
   const rowsByEntity = new Map<EntityName, number>();
   const count = (entity: EntityName, rows: number): void =>
     void rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + rows);
   let left = limit;
-  const gone = await orphansGone(tx, ledger.at, connector, current.run, limit);
+  const gone = await orphansGone(tx, connector, current.run, limit);
   for (const entity of new Set(gone.map((one) => one.entity))) {
     const rows = gone.filter((one) => one.entity === entity).map(({ row }) => row);
     const going = await goingAlong(commit, entity, rows);
@@ -47,7 +45,7 @@ export async function deleteOrphans(commit: Commit, limit: number): Promise<read
   }
   while (left > 0) {
     const limit = Math.min(left, partitionsAtOnce);
-    const ended = await nextEnded(tx, ledger.at, { connector, entities, limit });
+    const ended = await nextEnded(tx, { connector, entities, limit });
     if (ended.length === 0) break;
     const { steps, rows } = await emptyPartitions(commit, ended, left);
     for (const [entity, deleted] of rows) count(entity, deleted);
@@ -80,8 +78,7 @@ async function emptyPartitions(
   ended: readonly EndedPartitionRow[],
   limit: number,
 ): Promise<Emptied> {
-  const { ledger, tx } = commit;
-  const { at } = ledger;
+  const { tx } = commit;
   const orphans = new Map<EntityName, OrphansOf>();
   for (const entity of new Set(ended.map((one) => one.entity))) {
     const ofEntity = ended.filter((one) => one.entity === entity);
@@ -94,19 +91,19 @@ async function emptyPartitions(
     const of = { connector: commit.held.connector, entity };
     table.setHomes(tx, moved);
     const left = moved.map(({ row, home }) => ({ row, partition: home }));
-    await leavePlaces(tx, at, of, left);
+    await leavePlaces(tx, of, left);
     const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };
-    await noteOrphans(tx, at, chain, noted);
+    await noteOrphans(tx, chain, noted);
     await deleteRows(commit, entity, going);
   }
   for (const { id, entity } of ended) {
     if (!whole.includes(id) && id !== partial?.id) break;
     rows.set(entity, orphans.get(entity)?.going.length ?? 0);
   }
-  await dropGuests(tx, at, whole);
-  await transitions.empty(tx, at, { ids: whole });
+  await dropGuests(tx, whole);
+  await transitions.empty(tx, { ids: whole });
   if (partial !== null) {
-    await transitions.sweepTo(tx, at, { ids: [partial.id], sweptTo: [partial.sweptTo] });
+    await transitions.sweepTo(tx, { ids: [partial.id], sweptTo: [partial.sweptTo] });
   }
   return { steps, rows };
 }
@@ -117,7 +114,7 @@ async function readOrphans(
   ended: readonly EndedPartitionRow[],
   limit: number,
 ): Promise<OrphansOf> {
-  const { current, ledger, held, tx } = commit;
+  const { current, held, tx } = commit;
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity)?.table;
   const homes = ended.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, homes, limit)) ?? [];
@@ -131,7 +128,7 @@ async function readOrphans(
   return {
     table,
     live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byHome.get(id) ?? []])),
-    places: await otherPlaces(tx, ledger.at, { connector: held.connector, entity }, numbers),
+    places: await otherPlaces(tx, { connector: held.connector, entity }, numbers),
     mayMove,
     keyed,
     ends: await partitionsBelow(commit, entity, keyed),
@@ -143,7 +140,7 @@ async function readOrphans(
 
 /** What the delete of each row would end, by row. */
 async function partitionsBelow(
-  { ledger: { at }, held: { connector }, tx }: Commit,
+  { held: { connector }, tx }: Commit,
   entity: EntityName,
   rows: ReadonlyMap<number, GoingRow>,
 ): Promise<ReadonlyMap<number, readonly number[]>> {
@@ -151,7 +148,7 @@ async function partitionsBelow(
   const found = await tx.rows<{ row: number; ids: readonly number[] }>(
     `SELECT parent.row, array_agg(p.id ORDER BY p.id)::int8[] AS ids
      FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
-     JOIN ${at}_sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
+     JOIN _sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
      WHERE p.backfill = '' AND p.gone <> ${standing.ended} GROUP BY parent.row`,
     {
       connector,

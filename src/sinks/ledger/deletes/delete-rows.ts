@@ -6,7 +6,7 @@ import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow } from '../record-table.ts';
 import { addDeleted } from '../tables.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { endMissing } from './note-missing.ts';
 import { leaveAllPlaces } from './places.ts';
 import { readyRows } from './read-missing.ts';
@@ -33,26 +33,25 @@ export async function deleteRows(
   going: readonly GoingRow[],
 ): Promise<readonly number[]> {
   if (going.length === 0) return [];
-  const { ledger, held, current, stamp, tx } = commit;
-  const { at } = ledger;
+  const { held, current, stamp, tx } = commit;
   const { connector } = held;
   const of = { connector, entity };
   const rows = going.map(({ row }) => row);
   const keyTexts = going.map(({ keyText }) => keyText);
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
   await current.tables.get(entity)?.table.tombstone(tx, rows, stamp);
-  addDeleted(tx, at, connector, [{ entity, rows: rows.length }]);
-  await leaveAllPlaces(tx, at, of, rows);
-  endMissing(tx, at, of, rows);
-  await endFiles(tx, at, of, keyTexts);
-  const ended = await transitions.end(tx, at, { ...of, keyHashes: keyTexts.map(textHash) });
+  addDeleted(tx, connector, [{ entity, rows: rows.length }]);
+  await leaveAllPlaces(tx, of, rows);
+  endMissing(tx, of, rows);
+  await endFiles(tx, of, keyTexts);
+  const ended = await transitions.end(tx, { ...of, keyHashes: keyTexts.map(textHash) });
   const ids = ended.map(({ id }) => id);
-  if (ids.length > 0) transitions.dropInner(tx, at, { trees: ids });
+  if (ids.length > 0) transitions.dropInner(tx, { trees: ids });
   return ids;
 }
 
 async function noteJudged(commit: Commit, entity: EntityName, going: readonly GoingRow[]): Promise<void> {
-  const { ledger, held, stamp, tx } = commit;
+  const { held, stamp, tx } = commit;
   const below = await readRowsBelow(
     commit,
     going.map(({ row, keyText }) => ({ entity, row, keyText })),
@@ -67,7 +66,7 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
     below.goes(root);
   }
   const deleted = [...counts].map(([one, rows]) => ({ entity: one, rows }));
-  noteInDay(tx, ledger.at, held.connector, { added: [], deleted, now: stamp.now });
+  noteInDay(tx, held.connector, { added: [], deleted, now: stamp.now });
 }
 
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
@@ -79,14 +78,13 @@ export async function deleteMissing(
     limit,
   }: { readonly entity: EntityName; readonly which: TombstoneChoice; readonly limit: number },
 ): Promise<number> {
-  const { ledger, held, current, tx } = commit;
-  const { at } = ledger;
+  const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
   const table = current.tables.get(entity)?.table;
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
-    const ready = await readyRows(tx, at, of, { which, run: current.run, limit: limit - deleted });
+    const ready = await readyRows(tx, of, { which, run: current.run, limit: limit - deleted });
     const numbers = ready.map(({ row }) => row);
     const stored = (await table?.rows(tx, numbers)) ?? new Map<number, never>();
     await current.seen.load(tx, entity, numbers);
@@ -100,7 +98,6 @@ export async function deleteMissing(
     const gone = new Set(going.map(({ row }) => row));
     endMissing(
       tx,
-      at,
       of,
       numbers.filter((row) => !gone.has(row)),
     );

@@ -4,23 +4,23 @@ import type { Candidate, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';
 import type { Commit } from '../ledger.ts';
-import { ask } from '../partitions/statement.ts';
+import { ask } from '../../../sql/database.ts';
 import { standing } from '../../decisions/standing.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { noteFoundGone, suspectRows, vouchForRows } from './note-missing.ts';
 import type { RowAt } from './places.ts';
 import { askForRows, notedRows } from './read-missing.ts';
 
 /** `Deletes.toConfirm`. */
 export async function candidates(
-  { ledger, held, current, stamp, tx }: Commit,
+  { held, current, stamp, tx }: Commit,
   entity: EntityName,
   limit: number,
 ): Promise<readonly Candidate[]> {
   const of = { connector: held.connector, entity };
-  const asked = await askForRows(tx, ledger.at, of, { run: current.run, now: stamp.now, limit });
+  const asked = await askForRows(tx, of, { run: current.run, now: stamp.now, limit });
   const rows = asked.map(({ row }) => row);
   const stored = await current.tables.get(entity)?.table.rows(tx, rows);
   return asked.flatMap(({ row, params, inject, isVouchedFor, since }): readonly Candidate[] => {
@@ -43,11 +43,10 @@ export async function judgeRows(
   entity: EntityName,
   judgements: readonly Judgement[],
 ): Promise<PageCounts> {
-  const { ledger, held, current, stamp, tx } = commit;
-  const { at } = ledger;
+  const { held, current, stamp, tx } = commit;
   const of = { connector: held.connector, entity };
   const asked = judgements.map(({ row }) => row);
-  const noted = await notedRows(tx, at, of, asked);
+  const noted = await notedRows(tx, of, asked);
   const stored = await current.tables.get(entity)?.table.rows(tx, asked);
   const judged = judgements.flatMap((judgement) => {
     const note = noted.get(judgement.row);
@@ -60,10 +59,9 @@ export async function judgeRows(
   const there = judged.flatMap(({ judgement, ...one }) =>
     judgement.verdict === 'there' ? [{ ...one, ...judgement }] : [],
   );
-  await noteFoundGone(tx, at, of, gone.map(rowOf), current.run);
+  await noteFoundGone(tx, of, gone.map(rowOf), current.run);
   await vouchForRows(
     tx,
-    at,
     of,
     there.map(({ row }) => row),
     { run: current.run, now: stamp.now },
@@ -72,7 +70,7 @@ export async function judgeRows(
   if (unlisted.length > 0) await restBelow(commit, entity, unlisted);
   const withdrawn = there.filter(({ isUnlisted, note }) => !isUnlisted && !note.isVouchedFor);
   if (withdrawn.length > 0) {
-    await transitions.withdraw(tx, at, { ids: withdrawn.map(({ note }) => note.partition) });
+    await transitions.withdraw(tx, { ids: withdrawn.map(({ note }) => note.partition) });
   }
   // A record of another key would land in another row than the one that was asked for.
   const records = there.flatMap(({ record, keyText }) => (record?.keyText === keyText ? [record] : []));
@@ -80,7 +78,7 @@ export async function judgeRows(
   const shown = [{ entity, records, isInsertOnly: false, home: null }];
   const [counts] = await storeRows(commit, shown, await readStored(commit, shown, false));
   const total = { ...noCounts, fetched: records.length, ...counts };
-  addCounts(tx, at, current.run, [{ entity, counts: total }]);
+  addCounts(tx, current.run, [{ entity, counts: total }]);
   return total;
 }
 
@@ -89,32 +87,30 @@ function rowOf({ judgement }: { readonly judgement: Judgement }): number {
 }
 
 async function restBelow(
-  { ledger: { at }, held: { connector }, tx }: Commit,
+  { held: { connector }, tx }: Commit,
   entity: EntityName,
   records: readonly { readonly keyText: string }[],
 ): Promise<void> {
   const keyHashes = records.map(({ keyText }) => textHash(keyText));
-  const resting = await transitions.rest(tx, at, { connector, entity, keyHashes });
-  transitions.dropInner(tx, at, { trees: resting.map(({ id }) => id) });
+  const resting = await transitions.rest(tx, { connector, entity, keyHashes });
+  transitions.dropInner(tx, { trees: resting.map(({ id }) => id) });
 }
 
 /** Records that led to what this run was told not to exist. */
 const notFoundBelow = ask<
   { connector: string; run: string },
   { readonly parentEntity: EntityName; readonly parentKey: string }
->(
-  (at) => `SELECT DISTINCT parent_entity, parent_key FROM ${at}_sync_partitions
+>(`SELECT DISTINCT parent_entity, parent_key FROM _sync_partitions
      WHERE connector = :connector AND set_aside_run = :run AND parent_key IS NOT NULL AND gone = ${standing.live}
-       AND failure_code = 'NOT_FOUND' ORDER BY parent_entity, parent_key`,
-);
+       AND failure_code = 'NOT_FOUND' ORDER BY parent_entity, parent_key`);
 
 /** `Deletes.suspectParents`. */
 export async function suspectParents(
-  { ledger: { at }, held: { connector }, current, stamp, tx }: Commit,
+  { held: { connector }, current, stamp, tx }: Commit,
   confirmable: readonly EntityName[],
 ): Promise<void> {
   const { origin, run, tables, seen } = current;
-  const found = await notFoundBelow(tx, at, { connector, run });
+  const found = await notFoundBelow(tx, { connector, run });
   for (const entity of new Set(found.map(({ parentEntity }) => parentEntity))) {
     if (!confirmable.includes(entity)) continue;
     const keyTexts = found.filter((one) => one.parentEntity === entity).map(({ parentKey }) => parentKey);
@@ -128,6 +124,6 @@ export async function suspectParents(
     const suspects = there.flatMap(({ row, home }): readonly RowAt[] =>
       home === null || seen.has(entity, row) ? [] : [{ row, partition: home }],
     );
-    await suspectRows(tx, at, { connector, entity, origin, since: stamp.now }, suspects);
+    await suspectRows(tx, { connector, entity, origin, since: stamp.now }, suspects);
   }
 }

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /* `_sync_also`: where rows have been met besides their home. */
 
@@ -25,13 +25,12 @@ const place = `coalesce(place.gone = ${standing.live}, false) AS is_live, place.
 /** The chain `origin` has met the rows there. */
 export function meetElsewhere(
   tx: Tx,
-  at: string,
   of: OfEntity & { readonly origin: number },
   met: readonly RowAt[],
 ): void {
   if (met.length === 0) return;
   tx.put(
-    `INSERT INTO ${at}_sync_also AS also (connector, entity, row, partition, origin)
+    `INSERT INTO _sync_also AS also (connector, entity, row, partition, origin)
      SELECT DISTINCT :connector::text, :entity::text, met.row, met.partition, :origin::bigint
      FROM unnest(:rows::bigint[], :partitions::bigint[]) AS met(row, partition) ORDER BY met.row, met.partition
      ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin WHERE also.origin <> excluded.origin`,
@@ -39,30 +38,25 @@ export function meetElsewhere(
   );
 }
 
-export async function leavePlaces(tx: Tx, at: string, of: OfEntity, left: readonly RowAt[]): Promise<void> {
+export async function leavePlaces(tx: Tx, of: OfEntity, left: readonly RowAt[]): Promise<void> {
   if (left.length === 0) return;
   await tx.run(
-    `DELETE FROM ${at}_sync_also AS also USING unnest(:rows::bigint[], :partitions::bigint[]) AS gone(row, partition)
+    `DELETE FROM _sync_also AS also USING unnest(:rows::bigint[], :partitions::bigint[]) AS gone(row, partition)
      WHERE also.connector = :connector AND also.entity = :entity AND also.row = gone.row AND also.partition = gone.partition`,
     { ...of, ...rowsAt(left) },
   );
 }
 
-export async function leaveAllPlaces(
-  tx: Tx,
-  at: string,
-  of: OfEntity,
-  rows: readonly number[],
-): Promise<void> {
+export async function leaveAllPlaces(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
   await tx.run(
-    `DELETE FROM ${at}_sync_also AS also
+    `DELETE FROM _sync_also AS also
      WHERE also.connector = :connector AND also.entity = :entity AND also.row = ANY(:rows::bigint[])`,
     { ...of, rows },
   );
 }
 
-export async function dropGuests(tx: Tx, at: string, partitions: readonly number[]): Promise<void> {
-  await tx.run(`DELETE FROM ${at}_sync_also AS also WHERE also.partition = ANY(:partitions::bigint[])`, {
+export async function dropGuests(tx: Tx, partitions: readonly number[]): Promise<void> {
+  await tx.run(`DELETE FROM _sync_also AS also WHERE also.partition = ANY(:partitions::bigint[])`, {
     partitions,
   });
 }
@@ -75,7 +69,6 @@ export interface Guest extends RowAt {
 /** Up to `limit` rows that these partitions have shown, each behind row `after`; in the order of the partitions, then by row number. */
 export async function readGuests(
   tx: Tx,
-  at: string,
   of: OfEntity,
   shown: readonly { readonly partition: number; readonly after: number }[],
   limit: number,
@@ -85,7 +78,7 @@ export async function readGuests(
        SELECT shown.n, guest.row, guest.partition, guest.origin
        FROM unnest(:partitions::bigint[], :afters::bigint[]) WITH ORDINALITY AS shown(partition, after, n)
        CROSS JOIN LATERAL (
-         SELECT also.row, also.partition, also.origin FROM ${at}_sync_also AS also
+         SELECT also.row, also.partition, also.origin FROM _sync_also AS also
          WHERE also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after
          ORDER BY also.row LIMIT :limit
        ) AS guest
@@ -103,14 +96,13 @@ export async function readGuests(
 /** Where rows have been met besides their home, by row, each by partition. Rows without such a place are left out. */
 export async function otherPlaces(
   tx: Tx,
-  at: string,
   of: OfEntity,
   rows: readonly number[],
 ): Promise<ReadonlyMap<number, readonly OtherPlace[]>> {
   if (rows.length === 0) return new Map();
   const found = await tx.rows<PlaceRow & { readonly row: number }>(
     `SELECT also.row, also.partition, also.origin AS met_by, ${place}
-     FROM ${at}_sync_also AS also LEFT JOIN ${at}_sync_partitions AS place ON place.id = also.partition
+     FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
      WHERE also.connector = :connector AND also.entity = :entity AND also.row = ANY(:rows::bigint[])
      ORDER BY also.row, also.partition`,
     { ...of, rows },
@@ -125,14 +117,10 @@ export async function otherPlaces(
 }
 
 /** By id; those that are no partitions any more are left out. */
-export async function placesById(
-  tx: Tx,
-  at: string,
-  ids: readonly number[],
-): Promise<ReadonlyMap<number, OtherPlace>> {
+export async function placesById(tx: Tx, ids: readonly number[]): Promise<ReadonlyMap<number, OtherPlace>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<PlaceRow>(
-    `SELECT place.id AS partition, 0 AS met_by, ${place} FROM ${at}_sync_partitions AS place WHERE place.id = ANY(:ids::bigint[])`,
+    `SELECT place.id AS partition, 0 AS met_by, ${place} FROM _sync_partitions AS place WHERE place.id = ANY(:ids::bigint[])`,
     { ids },
   );
   return new Map(found.map((one) => [one.partition, readPlace(one)]));

@@ -4,7 +4,7 @@ import type { Needs } from '../../decisions/missing-rows.ts';
 import type { AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 import type { OfEntity } from './places.ts';
 
 /* `_sync_missing` as it is read; `decisions/missing-rows.ts` explains its rows. Conditions that are written here as SQL mean the same. */
@@ -22,19 +22,18 @@ const isMissing = `m.missed > 0 AND p.gone = ${live}`;
 const isOrphan = `m.missed > 0 AND p.gone = ${emptied}`;
 const isVouchedFor = `m.is_vouched_for = 1 AND m.asked_run IS NOT NULL AND m.needs = 'get' AND m.is_allowed = 0`;
 
-function withPartition(at: string): string {
-  return `${at}_sync_missing AS m JOIN ${at}_sync_partitions AS p ON p.id = m.partition`;
+function withPartition(): string {
+  return `_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition`;
 }
 
 /** By row; those that are not noted are left out. */
 export async function notedRows(
   tx: Tx,
-  at: string,
   of: OfEntity,
   rows: readonly number[],
 ): Promise<ReadonlyMap<number, NotedRow>> {
   const found = await tx.rows<NotedRow>(
-    `SELECT ${columns} FROM ${at}_sync_missing AS m
+    `SELECT ${columns} FROM _sync_missing AS m
      WHERE m.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])`,
     { ...of, rows },
   );
@@ -42,12 +41,12 @@ export async function notedRows(
 }
 
 /** Missing rows and orphans, those that are noted alike together, by entity. */
-export async function alikeRows(tx: Tx, at: string, connector: ConnectorName): Promise<readonly AlikeRows[]> {
+export async function alikeRows(tx: Tx, connector: ConnectorName): Promise<readonly AlikeRows[]> {
   return await tx.rows<AlikeRows>(
     `SELECT m.entity, count(*) AS rows, min(m.since) AS since, least(m.missed, 2) AS missed, m.needs, m.is_allowed = 1 AS is_allowed,
        m.is_vouched_for = 1 AS is_vouched_for, m.asked_run IS NOT NULL AS was_asked, false AS is_gone,
        CASE WHEN p.gone = ${live} THEN 'live' ELSE 'emptied' END AS home
-     FROM ${withPartition(at)} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
+     FROM ${withPartition()} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
      GROUP BY m.entity, p.gone, least(m.missed, 2), m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL
      ORDER BY m.entity`,
     { connector },
@@ -57,13 +56,12 @@ export async function alikeRows(tx: Tx, at: string, connector: ConnectorName): P
 /** Rows whose deletes a guard must judge, by row number. */
 export async function openMissing(
   tx: Tx,
-  at: string,
   of: OfEntity,
   after: number,
   limit: number,
 ): Promise<readonly number[]> {
   const found = await tx.rows<{ row: number }>(
-    `SELECT m.row FROM ${withPartition(at)} WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing} AND m.row > :after
+    `SELECT m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing} AND m.row > :after
        AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT :limit`,
     { ...of, after, limit },
   );
@@ -73,12 +71,11 @@ export async function openMissing(
 /** Those of the rows that are missing, and that `get` has not vouched for. */
 export async function countedRows(
   tx: Tx,
-  at: string,
   of: OfEntity,
   rows: readonly number[],
 ): Promise<ReadonlySet<number>> {
   const found = await tx.rows<{ row: number }>(
-    `SELECT m.row FROM ${withPartition(at)} WHERE m.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])
+    `SELECT m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])
        AND ${isMissing} AND NOT (${isVouchedFor})`,
     { ...of, rows },
   );
@@ -88,11 +85,10 @@ export async function countedRows(
 /** How many rows below deleted records wait for a `get`, by entity; those without are left out. */
 export async function countBelowDeleted(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
 ): Promise<ReadonlyMap<EntityName, number>> {
   const found = await tx.rows<{ entity: EntityName; rows: number }>(
-    `SELECT m.entity, count(*) AS rows FROM ${withPartition(at)}
+    `SELECT m.entity, count(*) AS rows FROM ${withPartition()}
      WHERE m.connector = :connector AND m.missed > 0 AND p.gone IN (${ended}, ${emptied}) GROUP BY m.entity`,
     { connector },
   );
@@ -108,18 +104,17 @@ export interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'> {
 /** Rows that a `get` must judge; notes them as asked in this run. */
 export async function askForRows(
   tx: Tx,
-  at: string,
   of: OfEntity,
   asking: { readonly run: RunId; readonly now: Instant; readonly limit: number },
 ): Promise<readonly ToConfirm[]> {
   return await tx.rows<ToConfirm>(
     `WITH picked AS MATERIALIZED (
-       SELECT m.row, m.since, m.is_vouched_for = 1 AS is_vouched_for, p.params, p.inject, m.asked_at FROM ${withPartition(at)}
+       SELECT m.row, m.since, m.is_vouched_for = 1 AS is_vouched_for, p.params, p.inject, m.asked_at FROM ${withPartition()}
        WHERE m.connector = :connector AND m.entity = :entity AND (${isMissing} OR ${isOrphan}) AND m.needs = 'get'
          AND m.asked_run IS DISTINCT FROM :run
        ORDER BY m.asked_at NULLS FIRST, m.row LIMIT :limit
      ), asked AS (
-       UPDATE ${at}_sync_missing AS m SET asked_run = :run, asked_at = :now FROM picked
+       UPDATE _sync_missing AS m SET asked_run = :run, asked_at = :now FROM picked
        WHERE m.connector = :connector AND m.entity = :entity AND m.row = picked.row
      )
      SELECT row, since, is_vouched_for, params, inject FROM picked ORDER BY asked_at NULLS FIRST, row`,
@@ -130,12 +125,11 @@ export async function askForRows(
 /** Rows that need nothing more in this run. */
 export async function readyRows(
   tx: Tx,
-  at: string,
   of: OfEntity,
   choice: { readonly which: TombstoneChoice; readonly run: RunId; readonly limit: number },
 ): Promise<readonly NotedRow[]> {
   return await tx.rows<NotedRow>(
-    `SELECT ${columns} FROM ${withPartition(at)}
+    `SELECT ${columns} FROM ${withPartition()}
      WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}
        AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
        AND CASE :which::text WHEN 'allowed' THEN m.is_allowed = 1 WHEN 'missed-twice' THEN m.missed >= 2 ELSE true END
@@ -147,13 +141,12 @@ export async function readyRows(
 /** Orphans of which `get` has found nothing in this run. */
 export async function orphansGone(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   run: RunId,
   limit: number,
 ): Promise<readonly { readonly entity: EntityName; readonly row: number }[]> {
   return await tx.rows(
-    `SELECT m.entity, m.row FROM ${withPartition(at)} WHERE m.connector = :connector AND m.gone_run = :run AND ${isOrphan}
+    `SELECT m.entity, m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.gone_run = :run AND ${isOrphan}
      ORDER BY m.entity, m.row LIMIT :limit`,
     { connector, run, limit },
   );

@@ -40,7 +40,7 @@ export interface PartitionRead {
 }
 
 export async function readSweep(
-  { ledger: { at }, held: { connector }, current, tx }: Commit,
+  { held: { connector }, current, tx }: Commit,
   entity: EntityName,
   partitions: readonly UnsweptPartition[],
   limit: number,
@@ -58,7 +58,7 @@ export async function readSweep(
   const rows = homesFrom.length === 0 ? [] : await table.liveRows(tx, homesFrom, limit);
   const lastHome = rows.length < limit ? undefined : rows.at(-1)?.home;
   const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastGuestSwept(sweptTo) }));
-  const guests = await readGuests(tx, at, of, shown, limit);
+  const guests = await readGuests(tx, of, shown, limit);
   const lastShown = guests.length < limit ? undefined : guests.at(-1)?.partition;
 
   const read = new Map<number, PartitionRead>();
@@ -77,14 +77,14 @@ export async function readSweep(
   const rowsRead = [...read.values()].flatMap((one) => one.rows.map(({ row }) => row));
   await current.seen.load(tx, entity, rowsRead);
   const notShown = rowsRead.filter((row) => !current.seen.hasAtHome(entity, row));
-  const places = await otherPlaces(tx, at, of, notShown);
+  const places = await otherPlaces(tx, of, notShown);
   const met = [...read.values()].flatMap((one) =>
     one.guests.filter(({ origin }) => origin === current.origin),
   );
   const guestRows = await table.rows(tx, [...new Set(met.map(({ row }) => row))]);
   const homes = new Map([...guestRows].map(([row, { home }]) => [row, home]));
   const ids = [...new Set([...homes.values(), ...read.keys()])].flatMap((id) => id ?? []);
-  return { partitions: read, places, homes, placesById: await placesById(tx, at, ids) };
+  return { partitions: read, places, homes, placesById: await placesById(tx, ids) };
 }
 
 export function grouped<One>(list: readonly One[], keyOf: (one: One) => number): ReadonlyMap<number, One[]> {

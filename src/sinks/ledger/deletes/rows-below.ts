@@ -1,9 +1,9 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { Commit } from '../ledger.ts';
-import { openStoredTable } from '../../postgres/records/read-row.ts';
+import { openStoredTable } from '../ensure-tables.ts';
 import type { RecordTable } from '../record-table.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 
 /** A record that may lead to partitions. */
 export interface Root {
@@ -93,12 +93,12 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
 
 /** Those whose records lead to partitions at all. With `EXISTS`, or without an order, the planner may go through all partitions. */
 export async function entitiesLeadingOn(
-  { ledger: { at }, held: { connector }, tx }: Commit,
+  { held: { connector }, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
   const found = await tx.rows<{ entity: EntityName }>(
     `SELECT named.entity FROM unnest(:entities::text[]) AS named(entity) CROSS JOIN LATERAL (
-       SELECT 1 FROM ${at}_sync_partitions AS p
+       SELECT 1 FROM _sync_partitions AS p
        WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
        ORDER BY p.parent_hash LIMIT 1) AS found`,
     { connector, entities },
@@ -108,14 +108,14 @@ export async function entitiesLeadingOn(
 
 /** That records have led to. Those that are ended belong to a delete that has been judged already. */
 async function partitionsBelow(
-  { ledger: { at }, held: { connector }, current, tx }: Commit,
+  { held: { connector }, current, tx }: Commit,
   entity: EntityName,
   parents: readonly Root[],
 ): Promise<readonly { readonly id: number; readonly entity: EntityName; readonly row: number }[]> {
   const found = await tx.rows<{ id: number; entity: EntityName; row: number }>(
     `SELECT p.id, p.entity, parent.row
      FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
-     JOIN ${at}_sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
+     JOIN _sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
      WHERE p.backfill = '' AND p.gone <> ${standing.ended} ORDER BY p.id`,
     {
       connector,
@@ -191,5 +191,5 @@ export async function tableOf(
   { ledger, held: { connector }, current, tx }: Commit,
   entity: EntityName,
 ): Promise<RecordTable | undefined> {
-  return current.tables.get(entity)?.table ?? (await openStoredTable(tx, ledger, connector, entity));
+  return current.tables.get(entity)?.table ?? (await openStoredTable(tx, ledger.records, connector, entity));
 }

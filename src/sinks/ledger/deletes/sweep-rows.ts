@@ -1,6 +1,6 @@
 import type { EntityName } from '../../../core/names.ts';
 import type { Commit } from '../ledger.ts';
-import { ask } from '../partitions/statement.ts';
+import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { dropHomeless, noteMissing } from './note-missing.ts';
 import { leavePlaces } from './places.ts';
@@ -11,11 +11,9 @@ import { walkSweep, type FoundRows } from './walk-sweep.ts';
 const nextUnswept = ask<
   { connector: string; origin: number; entities: readonly string[]; limit: number },
   UnsweptPartition
->(
-  (at) => `SELECT id, entity, coalesce(absence, 'walk') AS absence, swept_to FROM ${at}_sync_partitions
+>(`SELECT id, entity, coalesce(absence, 'walk') AS absence, swept_to FROM _sync_partitions
      WHERE connector = :connector AND sweep_origin BETWEEN :origin AND :origin AND entity = ANY(:entities::text[])
-     ORDER BY sweep_origin, id LIMIT :limit`,
-);
+     ORDER BY sweep_origin, id LIMIT :limit`);
 
 const partitionsAtOnce = 500;
 
@@ -24,15 +22,14 @@ const partitionsAtOnce = 500;
  * the chain is through.
  */
 export async function sweepRows(commit: Commit, limit: number): Promise<boolean> {
-  const { ledger, held, current, tx } = commit;
-  const { at } = ledger;
+  const { held, current, tx } = commit;
   const { connector } = held;
   const { origin, chainStartedAt: fullAt } = current;
   const chain = { connector, origin, entities: [...current.entities] };
   for (let left = limit; left > 0;) {
-    const unswept = await nextUnswept(tx, at, { ...chain, limit: Math.min(left, partitionsAtOnce) });
+    const unswept = await nextUnswept(tx, { ...chain, limit: Math.min(left, partitionsAtOnce) });
     if (unswept.length === 0) {
-      await dropHomeless(tx, at, connector);
+      await dropHomeless(tx, connector);
       return true;
     }
     const reads = new Map<EntityName, SweepRead>();
@@ -42,9 +39,9 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
     }
     const { through, partial, found, steps } = walkSweep(commit, unswept, reads, left);
     for (const [entity, rows] of found) await writeFound(commit, entity, rows);
-    if (through.length > 0) await transitions.endSweep(tx, at, { ids: through, fullAt });
+    if (through.length > 0) await transitions.endSweep(tx, { ids: through, fullAt });
     if (partial !== null) {
-      await transitions.sweepTo(tx, at, { ids: [partial.id], sweptTo: [partial.sweptTo] });
+      await transitions.sweepTo(tx, { ids: [partial.id], sweptTo: [partial.sweptTo] });
     }
     left -= steps;
   }
@@ -52,7 +49,7 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
 }
 
 async function writeFound(
-  { ledger: { at }, held: { connector }, current, tx }: Commit,
+  { held: { connector }, current, tx }: Commit,
   entity: EntityName,
   { homes, left, missed }: FoundRows,
 ): Promise<void> {
@@ -62,6 +59,6 @@ async function writeFound(
     moved.toSorted((one, other) => one.row - other.row),
   );
   const of = { connector, entity };
-  await leavePlaces(tx, at, of, [...left.values()]);
-  await noteMissing(tx, at, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
+  await leavePlaces(tx, of, [...left.values()]);
+  await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
 }

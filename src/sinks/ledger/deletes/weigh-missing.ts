@@ -6,7 +6,7 @@ import type { DeletedRows, EntityMissing } from '../../deletes.ts';
 import { standing } from '../../decisions/standing.ts';
 import { dayChanges } from '../day-account.ts';
 import type { Commit } from '../ledger.ts';
-import { ask } from '../partitions/statement.ts';
+import { ask } from '../../../sql/database.ts';
 import { tableAccounts } from '../tables.ts';
 import type { EndedPartitionRow } from './decide-orphans.ts';
 import { alikeRows, countBelowDeleted, countedRows, openMissing } from './read-missing.ts';
@@ -19,8 +19,8 @@ const rowsAtOnce = 1_000;
  * go along. What lies below records that are already deleted is neither missing nor live: it has been judged.
  */
 export async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
-  const { ledger, held, current, tx } = commit;
-  const noted = await alikeRows(tx, ledger.at, held.connector);
+  const { held, current, tx } = commit;
+  const noted = await alikeRows(tx, held.connector);
   const alike = noted.filter(({ entity }) => current.entities.has(entity));
   const known = new Set(alike.map(({ entity }) => entity));
   const counted: (ReturnType<typeof countMissing> & Pick<EntityMissing, 'entity' | 'along'>)[] = [];
@@ -48,13 +48,13 @@ export async function weighMissing(commit: Commit): Promise<readonly EntityMissi
 
 /** Without what a person has let go: that goes as it is. */
 async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly DeletedRows[]> {
-  const { ledger, held, current, tx } = commit;
+  const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
   if (!(await entitiesLeadingOn(commit, [entity])).has(entity)) return [];
   const table = current.tables.get(entity)?.table;
   const counts = new Map<EntityName, number>();
   for (let after = 0; ;) {
-    const batch = await openMissing(tx, ledger.at, of, after, rowsAtOnce);
+    const batch = await openMissing(tx, of, after, rowsAtOnce);
     const stored = (await table?.rows(tx, batch)) ?? new Map<number, never>();
     const roots = [...stored.values()].map(({ row, keyText }) => ({ entity, row, keyText }));
     const below = await readRowsBelow(commit, roots);
@@ -74,10 +74,10 @@ async function accountsOf(
   commit: Commit,
   entities: readonly EntityName[],
 ): Promise<(entity: EntityName) => Account> {
-  const { ledger, held, stamp, tx } = commit;
+  const { held, stamp, tx } = commit;
   const { connector } = held;
-  const judged = new Map(await countBelowDeleted(tx, ledger.at, connector));
-  const ended = await allEnded(tx, ledger.at, { connector, entities });
+  const judged = new Map(await countBelowDeleted(tx, connector));
+  const ended = await allEnded(tx, { connector, entities });
   for (const entity of new Set(ended.map((one) => one.entity))) {
     const table = await tableOf(commit, entity);
     const ofEntity = ended.filter((one) => one.entity === entity);
@@ -85,8 +85,8 @@ async function accountsOf(
     const counts = (await table?.countLive(tx, homes, Number.MAX_SAFE_INTEGER)) ?? new Map<number, number>();
     for (const rows of counts.values()) judged.set(entity, (judged.get(entity) ?? 0) + rows);
   }
-  const accounts = await tableAccounts(tx, ledger.at, connector);
-  const days = await dayChanges(tx, ledger.at, connector, stamp.now);
+  const accounts = await tableAccounts(tx, connector);
+  const days = await dayChanges(tx, connector, stamp.now);
   return (entity) => {
     const { stored, adoptedAt } = accounts.get(entity) ?? { stored: 0, adoptedAt: null };
     const { added: addedInDay, deleted: deletedInDay } = days.get(entity) ?? { added: 0, deleted: 0 };
@@ -96,14 +96,15 @@ async function accountsOf(
 }
 
 /** Below tombstoned records: those whose rows are still to be deleted. */
-const allEnded = ask<{ connector: string; entities: readonly string[] }, EndedPartitionRow>(
-  (at) => `SELECT id, entity, swept_to FROM ${at}_sync_partitions
-     WHERE connector = :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[]) ORDER BY id`,
-);
+const allEnded = ask<
+  { connector: string; entities: readonly string[] },
+  EndedPartitionRow
+>(`SELECT id, entity, swept_to FROM _sync_partitions
+     WHERE connector = :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[]) ORDER BY id`);
 
 /** Whether a row is still there that was stored before the first of the missing ones was missed. */
 async function isAnyLeft(
-  { ledger, held, current, tx }: Commit,
+  { held, current, tx }: Commit,
   entity: EntityName,
   firstMissed: Instant,
 ): Promise<boolean> {
@@ -111,7 +112,7 @@ async function isAnyLeft(
   if (table === undefined) return true;
   for (let after = 0; ;) {
     const rows = await table.liveBefore(tx, firstMissed, after, rowsAtOnce);
-    const counted = await countedRows(tx, ledger.at, { connector: held.connector, entity }, rows);
+    const counted = await countedRows(tx, { connector: held.connector, entity }, rows);
     if (counted.size < rows.length) return true;
     const last = rows.at(-1);
     if (last === undefined || rows.length < rowsAtOnce) return false;

@@ -1,8 +1,8 @@
 import type { RecordFile } from '../../../core/records.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { OfEntity } from '../deletes/places.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import type { Tx } from '../../../sql/database.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 
 /* Which files are wanted, noted in the transaction that stores or tombstones their records. */
 
@@ -29,7 +29,7 @@ const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash =
 const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
 
 /** The records are stored, and say this of their files. Writes nothing where that is known. A key that is noted twice is noted in this order. */
-export async function noteFiles(tx: Tx, at: string, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
+export async function noteFiles(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
   for (let left = notes; left.length > 0;) {
     const first = new Map<string, FileNote>();
     const again: FileNote[] = [];
@@ -37,16 +37,16 @@ export async function noteFiles(tx: Tx, at: string, of: OfEntity, notes: readonl
       if (first.has(note.keyText)) again.push(note);
       else first.set(note.keyText, note);
     }
-    await noteEach(tx, at, of, [...first.values()]);
+    await noteEach(tx, of, [...first.values()]);
     left = again;
   }
 }
 
-async function noteEach(tx: Tx, at: string, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
+async function noteEach(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
   const without = notes.filter(({ file }) => file === null);
   if (without.length > 0) {
     await tx.run(
-      `UPDATE ${at}_sync_downloads AS d SET gone = 'unsaid', ${isNoMore}
+      `UPDATE _sync_downloads AS d SET gone = 'unsaid', ${isNoMore}
        WHERE ${ofKeys} AND d.gone IS DISTINCT FROM 'unsaid'`,
       { ...of, keyHashes: hashesOf(without.map(({ keyText }) => keyText)) },
     );
@@ -55,7 +55,7 @@ async function noteEach(tx: Tx, at: string, of: OfEntity, notes: readonly FileNo
   if (told.length === 0) return;
   const keyHashes = told.map(({ keyHash }) => keyHash);
   const known = await tx.rows<Noted>(
-    `SELECT d.key_hash, d.params, d.version, d.name, d.content_type, d.size, d.gone FROM ${at}_sync_downloads AS d WHERE ${ofKeys}`,
+    `SELECT d.key_hash, d.params, d.version, d.name, d.content_type, d.size, d.gone FROM _sync_downloads AS d WHERE ${ofKeys}`,
     { ...of, keyHashes },
   );
   const before = new Map(known.map((one) => [one.keyHash.toString('hex'), one]));
@@ -63,7 +63,7 @@ async function noteEach(tx: Tx, at: string, of: OfEntity, notes: readonly FileNo
     const stored = before.get(one.keyHash.toString('hex'));
     return stored === undefined || stored.gone !== null || !isSame(stored, one);
   });
-  if (changed.length > 0) await write(tx, at, of, changed);
+  if (changed.length > 0) await write(tx, of, changed);
 }
 
 interface ToldOf extends Told {
@@ -81,11 +81,11 @@ function isSame(before: Told, told: Told): boolean {
 }
 
 /** Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a killed run has noted nothing. */
-async function write(tx: Tx, at: string, of: OfEntity, told: readonly ToldOf[]): Promise<void> {
+async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<void> {
   const ifSame = (column: string): string =>
     `${column} = CASE WHEN d.version = excluded.version THEN d.${column} END`;
   await tx.run(
-    `INSERT INTO ${at}_sync_downloads AS d (connector, entity, key, key_hash, params, version, name, content_type, size, is_wanted)
+    `INSERT INTO _sync_downloads AS d (connector, entity, key, key_hash, params, version, name, content_type, size, is_wanted)
      SELECT :connector::text, :entity::text, told.key, told.key_hash, told.params, told.version, told.name, told.content_type, told.size, 1
      FROM unnest(:keys::text[], :keyHashes::bytea[], :params::text[], :versions::text[], :names::text[], :contentTypes::text[],
        :sizes::bigint[]) WITH ORDINALITY AS told(key, key_hash, params, version, name, content_type, size, n) ORDER BY told.n
@@ -108,22 +108,17 @@ async function write(tx: Tx, at: string, of: OfEntity, told: readonly ToldOf[]):
 }
 
 /** The records are tombstoned. */
-export async function endFiles(tx: Tx, at: string, of: OfEntity, keyTexts: readonly string[]): Promise<void> {
+export async function endFiles(tx: Tx, of: OfEntity, keyTexts: readonly string[]): Promise<void> {
   await tx.run(
-    `UPDATE ${at}_sync_downloads AS d SET gone = 'tombstoned', ${isNoMore} WHERE ${ofKeys} AND d.gone IS NULL`,
+    `UPDATE _sync_downloads AS d SET gone = 'tombstoned', ${isNoMore} WHERE ${ofKeys} AND d.gone IS NULL`,
     { ...of, keyHashes: hashesOf(keyTexts) },
   );
 }
 
 /** Their tombstones are taken back. */
-export async function beginFiles(
-  tx: Tx,
-  at: string,
-  of: OfEntity,
-  keyTexts: readonly string[],
-): Promise<void> {
+export async function beginFiles(tx: Tx, of: OfEntity, keyTexts: readonly string[]): Promise<void> {
   await tx.run(
-    `UPDATE ${at}_sync_downloads AS d SET gone = NULL,
+    `UPDATE _sync_downloads AS d SET gone = NULL,
        is_wanted = CASE WHEN d.stored_version IS DISTINCT FROM d.version THEN 1 ELSE 0 END
      WHERE ${ofKeys} AND d.gone = 'tombstoned'`,
     { ...of, keyHashes: hashesOf(keyTexts) },

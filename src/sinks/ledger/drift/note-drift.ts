@@ -2,24 +2,23 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
 import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
 export async function driftOf(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
   const rows = await tx.rows<DriftRow>(
-    `SELECT entity, field, kind, type, is_refused FROM ${at}_sync_drift
+    `SELECT entity, field, kind, type, is_refused FROM _sync_drift
      WHERE connector = :connector AND entity = ANY(:entities::text[]) ORDER BY entity, field, kind, first_seen_at, type`,
     { connector, entities },
   );
   const byEntity = new Map<EntityName, NotedDrift[]>();
   for (const { entity, isRefused, ...one } of rows) {
     const known = byEntity.get(entity) ?? [];
-    known.push({ ...one, isRefused: isRefused === 1 });
+    known.push({ ...one, isRefused });
     byEntity.set(entity, known);
   }
   return byEntity;
@@ -27,7 +26,7 @@ export async function driftOf(
 
 interface DriftRow extends Omit<NotedDrift, 'isRefused'> {
   readonly entity: EntityName;
-  readonly isRefused: number;
+  readonly isRefused: boolean;
 }
 
 /**
@@ -38,19 +37,19 @@ const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]
 
 /** Notes the drift of a commit's pages. Accepted once, a field is never a refused one again. */
 export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): Promise<void> {
-  const { ledger, held, current, tx, stamp } = commit;
+  const { held, current, tx, stamp } = commit;
   const read = notedByRun.get(current) ?? new Map<EntityName, readonly NotedDrift[]>();
   notedByRun.set(current, read);
   const known = newsIn(drift, (entity) => read.get(entity) ?? []);
   const unsure = [...new Set(known.map(({ entity }) => entity))];
   if (unsure.length === 0) return;
-  const stored = await driftOf(tx, ledger.at, held.connector, unsure);
+  const stored = await driftOf(tx, held.connector, unsure);
   for (const entity of unsure) read.set(entity, stored.get(entity) ?? []);
   const ofUnsure = drift.filter(({ entity }) => unsure.includes(entity));
   const added = newest(newsIn(ofUnsure, (entity) => stored.get(entity) ?? []));
   if (added.length === 0) return;
   await tx.run(
-    `INSERT INTO ${ledger.at}_sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
+    `INSERT INTO _sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
      SELECT :connector::text, v.entity, v.field, v.kind, v.type, :now::text, :run::text, v.is_refused
      FROM unnest(:entities::text[], :fields::text[], :kinds::text[], :types::text[], :refused::integer[])
        AS v(entity, field, kind, type, is_refused)

@@ -3,27 +3,26 @@ import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/co
 import { parseHolder, parseReport } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { ConnectorStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
-import type { Tx, Values } from '../../../sql/postgres/session.ts';
+import type { Tx, Values } from '../../../sql/database.ts';
 import { readUnproven } from './read-unproven.ts';
 
 /** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
 export async function readConnectors(
   tx: Tx,
-  at: string,
   only?: readonly ConnectorName[],
 ): Promise<readonly ConnectorStatus[]> {
   const named: Values = only === undefined ? {} : { only };
   const which = (column: string): string => (only === undefined ? 'true' : `${column} = ANY(:only::text[])`);
   const known = await tx.rows<ConnectorRow>(
-    `SELECT connector, definition, connector_id, base_url, holder FROM ${at}_sync_connectors
+    `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
      WHERE ${which('connector')} ORDER BY connector`,
     named,
   );
   const entities = new Map<ConnectorName, EntityFacts[]>(known.map(({ connector }) => [connector, []]));
   const unproven = new Map(
-    (await readUnproven(tx, at, { only })).map((found) => [`${found.connector}/${found.entity}`, found]),
+    (await readUnproven(tx, { only })).map((found) => [`${found.connector}/${found.entity}`, found]),
   );
-  for (const row of await tx.rows<EntityRow>(entityStatusSql(at, which), named)) {
+  for (const row of await tx.rows<EntityRow>(entityStatusSql(which), named)) {
     const { stored, bytes, wanted, failed } = row;
     const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
     entities.get(row.connector)?.push({
@@ -33,7 +32,7 @@ export async function readConnectors(
     });
   }
   const lastRuns = new Map(
-    (await tx.rows<LastRun>(lastRunsSql(at, which), named)).map((run) => [run.connector, run]),
+    (await tx.rows<LastRun>(lastRunsSql(which), named)).map((run) => [run.connector, run]),
   );
   return known.map(({ holder, ...row }): ConnectorStatus => ({
     ...row,
@@ -58,10 +57,10 @@ function toSummary(found: LastRun | undefined): RunSummary | null {
 }
 
 /** A search in the index of runs for each connector: thousands of runs may be kept of each. */
-function lastRunsSql(at: string, which: (column: string) => string): string {
+function lastRunsSql(which: (column: string) => string): string {
   return `SELECT run, kind, run.connector, state, started_at, finished_at, continues, report
-    FROM ${at}_sync_connectors AS known JOIN ${at}_sync_runs AS run ON run.number = (
-      SELECT number FROM ${at}_sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync'
+    FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
+      SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync'
       ORDER BY number DESC LIMIT 1)
     WHERE ${which('known.connector')}`;
 }
@@ -77,7 +76,7 @@ interface EntityRow extends Omit<EntityFacts, 'files' | 'unproven'>, FileStatus 
  * were missed, and those that go with their parent. Versions before did not note when a listing was read completely: `full_at` is of the run's start, and null
  * while a full walk is due or deletes are withheld.
  */
-function entityStatusSql(at: string, which: (column: string) => string): string {
+function entityStatusSql(which: (column: string) => string): string {
   return `
 WITH walked AS (
   SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
@@ -87,25 +86,25 @@ WITH walked AS (
     SELECT connector, entity, due_since, sealed_at, parent_entity, CASE
       WHEN proof LIKE '%"readAt":%' THEN proof::json ->> 'readAt' WHEN proof IS NULL THEN NULL
       WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END AS read_at
-    FROM ${at}_sync_partitions
+    FROM _sync_partitions
     WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
   ) AS one
   GROUP BY connector, entity
 ), refused AS (
-  SELECT connector, entity, count(*) AS quarantined FROM ${at}_sync_quarantine
+  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine
   WHERE ${which('connector')} GROUP BY connector, entity
 ), missed AS (
   SELECT m.connector, m.entity, count(*) AS missing
-  FROM ${at}_sync_missing AS m JOIN ${at}_sync_partitions AS p ON p.id = m.partition
+  FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
   WHERE ${which('m.connector')} AND m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
   GROUP BY m.connector, m.entity
 ), kept AS (
   SELECT connector, entity, count(file) AS stored, coalesce(sum(bytes), 0)::bigint AS bytes, sum(is_wanted)::bigint AS wanted,
     count(*) FILTER (WHERE is_wanted = 1 AND failure IS NOT NULL) AS failed
-  FROM ${at}_sync_downloads WHERE ${which('connector')} GROUP BY connector, entity
+  FROM _sync_downloads WHERE ${which('connector')} GROUP BY connector, entity
 ), known AS (
   SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
-  UNION SELECT connector, entity FROM ${at}_sync_tables WHERE ${which('connector')}
+  UNION SELECT connector, entity FROM _sync_tables WHERE ${which('connector')}
 )
 SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
   coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
@@ -114,6 +113,6 @@ SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.de
   kept.stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN kept USING (connector, entity)
-  LEFT JOIN ${at}_sync_tables AS t USING (connector, entity)
+  LEFT JOIN _sync_tables AS t USING (connector, entity)
 ORDER BY connector, entity`;
 }

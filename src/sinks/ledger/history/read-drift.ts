@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { FieldDrift, JsonType } from '../../../core/records.ts';
 import type { DriftRow } from '../../drift.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { knownTables } from '../tables.ts';
 
 interface SeenDrift {
@@ -13,18 +13,18 @@ interface SeenDrift {
   readonly firstSeenAt: Instant;
   readonly firstRun: RunId;
   /** 1: only in quarantined records so far. */
-  readonly isRefused: 0 | 1;
+  readonly isRefused: boolean;
 }
 
 /** A definition that has come to declare a field ends its drift. */
-export async function readDrift(tx: Tx, at: string, connector: ConnectorName): Promise<readonly DriftRow[]> {
+export async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly DriftRow[]> {
   const seen = await tx.rows<SeenDrift>(
-    `SELECT entity, field, kind, type, first_seen_at, first_run, is_refused FROM ${at}_sync_drift
+    `SELECT entity, field, kind, type, first_seen_at, first_run, is_refused FROM _sync_drift
      WHERE connector = :connector ORDER BY entity, field, kind DESC, first_seen_at, type`,
     { connector },
   );
   const entities = [...new Set(seen.map(({ entity }) => entity))];
-  const tables = await knownTables(tx, at, connector, entities);
+  const tables = await knownTables(tx, connector, entities);
   const namesOf = (entity: EntityName, which: 'declared' | 'evolved'): readonly string[] =>
     (tables.get(entity)?.[which] ?? []).map(({ name }) => name);
   const rows = new Map<string, { first: SeenDrift; all: SeenDrift[] }>();
@@ -52,6 +52,6 @@ function placeOf(
   isEvolved: boolean,
   all: readonly Pick<SeenDrift, 'isRefused'>[],
 ): DriftRow['place'] {
-  if (all.every(({ isRefused }) => isRefused === 1)) return 'quarantine';
+  if (all.every(({ isRefused }) => isRefused)) return 'quarantine';
   return kind === 'undeclared' && isEvolved ? 'column' : 'extra';
 }

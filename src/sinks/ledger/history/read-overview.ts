@@ -2,7 +2,7 @@ import type { ConnectorName } from '../../../core/names.ts';
 import { parseReport } from '../../stored-json.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
 import type { RunReport } from '../../run-report.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { readPauses } from './read-runs.ts';
 
 type Identity = NonNullable<ConnectorOverview['identity']>;
@@ -14,27 +14,25 @@ interface Of {
  * How all connectors stand. One statement for each kind of fact, whatever the number of connectors; of reports only those are read in which
  * something is missing.
  */
-export async function readOverview(tx: Tx, at: string): Promise<readonly ConnectorOverview[]> {
+export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]> {
   const identities = await tx.rows<Identity & Of>(
-    `SELECT connector, definition, connector_id, base_url FROM ${at}_sync_connectors`,
+    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors`,
   );
   const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));
-  const pauses = byConnector(await readPauses(tx, at));
-  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(at, runColumns, '')));
-  const ended = byConnector(
-    await tx.rows<RunFacts>(newestRunsSql(at, runColumns, 'AND one.report IS NOT NULL')),
-  );
+  const pauses = byConnector(await readPauses(tx));
+  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns, '')));
+  const ended = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns, 'AND one.report IS NOT NULL')));
   const freshness = grouped(
     await tx.rows<EntityFreshness & Of>(
-      `SELECT connector, entity, as_of FROM ${at}_sync_tables ORDER BY connector, entity`,
+      `SELECT connector, entity, as_of FROM _sync_tables ORDER BY connector, entity`,
     ),
   );
-  const missing = await readReports(tx, at, `run.report ~ '"(withheld|pending)":[1-9]'`, ({ entities }) =>
+  const missing = await readReports(tx, `run.report ~ '"(withheld|pending)":[1-9]'`, ({ entities }) =>
     entities
       .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
   );
-  const unproven = await readReports(tx, at, `run.report LIKE '%"unproven":[{%'`, (report) =>
+  const unproven = await readReports(tx, `run.report LIKE '%"unproven":[{%'`, (report) =>
     report.unproven.map(({ entity, listings }) => ({ entity, listings })),
   );
   return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
@@ -52,9 +50,9 @@ export async function readOverview(tx: Tx, at: string): Promise<readonly Connect
 const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
 
 /** The newest of kind `sync`; null where there was none. */
-export async function readLastRun(tx: Tx, at: string, connector: ConnectorName): Promise<RunFacts | null> {
+export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
   const found = await tx.first<RunFacts>(
-    `SELECT ${runColumns} FROM ${at}_sync_runs AS run WHERE connector = :connector AND kind = 'sync'
+    `SELECT ${runColumns} FROM _sync_runs AS run WHERE connector = :connector AND kind = 'sync'
      ORDER BY number DESC LIMIT 1`,
     { connector },
   );
@@ -62,21 +60,20 @@ export async function readLastRun(tx: Tx, at: string, connector: ConnectorName):
 }
 
 /** A search in the index of runs for each connector: thousands of runs may be kept of each. */
-function newestRunsSql(at: string, columns: string, which: string): string {
-  return `SELECT ${columns} FROM ${at}_sync_connectors AS known JOIN ${at}_sync_runs AS run ON run.number = (
-    SELECT number FROM ${at}_sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
+function newestRunsSql(columns: string, which: string): string {
+  return `SELECT ${columns} FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
+    SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
     ORDER BY number DESC LIMIT 1)`;
 }
 
 /** What the newest reports say of such: most have nothing of it, and their text says so before it is taken apart. */
 async function readReports<Said>(
   tx: Tx,
-  at: string,
   which: string,
   read: (report: RunReport) => readonly Said[],
 ): Promise<ReadonlyMap<ConnectorName, readonly Said[]>> {
   const reports = await tx.rows<Of & { readonly report: string }>(
-    `${newestRunsSql(at, 'run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
+    `${newestRunsSql('run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
   );
   return new Map(reports.map(({ connector, report }) => [connector, read(parseReport(report))]));
 }

@@ -3,32 +3,33 @@ import type { EntityTable } from '../../../core/records.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-reader.ts';
-import { openStoredTable, readRow } from '../../postgres/records/read-row.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import { openStoredTable } from '../ensure-tables.ts';
+import type { RecordTables } from '../driver.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { knownTables } from '../tables.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(
   tx: Tx,
-  at: string,
+  records: RecordTables,
   connector: ConnectorName,
   table: EntityTable,
   keyText: string,
 ): Promise<RowHistory | null> {
   const { entity } = table;
-  const isStored = (await knownTables(tx, at, connector, [entity])).has(entity);
-  const found = isStored ? await readRow(tx, at, connector, table, keyText) : undefined;
+  const isStored = (await knownTables(tx, connector, [entity])).has(entity);
+  const found = isStored ? await records.row(tx, connector, table, keyText) : undefined;
   if (found === undefined) return null;
   const { run, home, ...row } = found;
   const [missing] = await tx.rows<NotedRow>(
-    `${missingSql(at)} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
+    `${missingSql()} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row: row.row },
   );
   return {
     ...row,
     changedByRun: run,
     missing: missing === undefined ? null : missingRow(missing, keyText),
-    partition: home === null ? null : await readPartition(tx, at, home),
+    partition: home === null ? null : await readPartition(tx, home),
   };
 }
 
@@ -38,10 +39,10 @@ interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'is
   readonly gone: number;
 }
 
-async function readPartition(tx: Tx, at: string, id: number): Promise<PartitionHistory | null> {
+async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | null> {
   const found = await tx.first<PartitionRow>(
     `SELECT entity, params, mode, watermark, marker, sealed_at, sealed_run, full_at, found_at, due_since, failure, gone
-     FROM ${at}_sync_partitions WHERE id = :id`,
+     FROM _sync_partitions WHERE id = :id`,
     { id },
   );
   if (found === undefined) return null;
@@ -57,18 +58,18 @@ async function readPartition(tx: Tx, at: string, id: number): Promise<PartitionH
 /** Rows that seem to be gone. */
 export async function readMissing(
   tx: Tx,
-  at: string,
+  records: RecordTables,
   connector: ConnectorName,
   limit: number,
 ): Promise<readonly MissingRow[]> {
   const noted = await tx.rows<NotedRow>(
-    `${missingSql(at)} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
+    `${missingSql()} AND m.connector = :connector ORDER BY m.entity, m.row LIMIT :limit`,
     { connector, limit },
   );
   const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
   for (const entity of new Set(noted.map((one) => one.entity))) {
     const rows = noted.filter((one) => one.entity === entity).map(({ row }) => row);
-    const table = await openStoredTable(tx, { at }, connector, entity);
+    const table = await openStoredTable(tx, records, connector, entity);
     if (table !== undefined) keys.set(entity, await table.rows(tx, rows));
   }
   return noted.flatMap((one) => {
@@ -85,9 +86,9 @@ function missingRow({ entity, missingSince, needs, missedWalks }: NotedRow, keyT
   return { entity, missingSince, needs, missedWalks, keyText };
 }
 
-function missingSql(at: string): string {
+function missingSql(): string {
   return `SELECT m.entity, m.row, m.since AS missing_since, m.missed AS missed_walks,
       CASE WHEN m.needs = 'walk' AND m.missed >= 2 THEN 'nothing' ELSE m.needs END AS needs
-    FROM ${at}_sync_missing AS m JOIN ${at}_sync_partitions AS p ON p.id = m.partition
+    FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
     WHERE m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
 }

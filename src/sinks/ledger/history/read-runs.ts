@@ -10,7 +10,7 @@ import type {
   QuarantineRow,
   RunSummary,
 } from '../../ledger-reader.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 const runColumns = 'run, kind, connector, state, started_at, finished_at, continues, report';
 
@@ -20,20 +20,19 @@ interface RunRow extends Omit<RunSummary, 'report'> {
 
 export async function readRuns(
   tx: Tx,
-  at: string,
   { connector, kind, limit }: Parameters<LedgerReader['runs']>[0],
 ): Promise<readonly RunSummary[]> {
   const ofConnector = connector === undefined ? '' : 'AND connector = :connector';
   const ofKind = kind === undefined ? '' : 'AND kind = :kind';
   const runs = await tx.rows<RunRow>(
-    `SELECT ${runColumns} FROM ${at}_sync_runs WHERE true ${ofConnector} ${ofKind} ORDER BY number DESC LIMIT :limit`,
+    `SELECT ${runColumns} FROM _sync_runs WHERE true ${ofConnector} ${ofKind} ORDER BY number DESC LIMIT :limit`,
     { connector: connector ?? null, kind: kind ?? null, limit },
   );
   return runs.map(toSummary);
 }
 
-export async function readRun(tx: Tx, at: string, run: RunId): Promise<RunSummary | null> {
-  const found = await tx.first<RunRow>(`SELECT ${runColumns} FROM ${at}_sync_runs WHERE run = :run`, { run });
+export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
+  const found = await tx.first<RunRow>(`SELECT ${runColumns} FROM _sync_runs WHERE run = :run`, { run });
   return found === undefined ? null : toSummary(found);
 }
 
@@ -41,9 +40,9 @@ function toSummary({ report, ...run }: RunRow): RunSummary {
   return { ...run, report: report === null ? null : parseReport(report) };
 }
 
-export async function isCancelRequested(tx: Tx, at: string, run: RunId): Promise<boolean> {
+export async function isCancelRequested(tx: Tx, run: RunId): Promise<boolean> {
   const found = await tx.first(
-    `SELECT 1 AS one FROM ${at}_sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`,
+    `SELECT 1 AS one FROM _sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`,
     { run },
   );
   return found !== undefined;
@@ -57,12 +56,11 @@ interface FailedRow {
 
 export async function readFailures(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   limit: number,
 ): Promise<readonly PartitionFailure[]> {
   const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM ${at}_sync_partitions
+    `SELECT entity, params, failure FROM _sync_partitions
      WHERE connector = :connector AND due_since IS NOT NULL AND failure IS NOT NULL
      ORDER BY failed_at DESC, id DESC LIMIT :limit`,
     { connector, limit },
@@ -76,12 +74,11 @@ export async function readFailures(
 
 export async function readFileFailures(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   limit: number,
 ): Promise<readonly FailedFile[]> {
   const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM ${at}_sync_downloads
+    `SELECT entity, params, failure FROM _sync_downloads
      WHERE connector = :connector AND is_wanted = 1 AND failure IS NOT NULL ORDER BY failed_at DESC, id LIMIT :limit`,
     { connector, limit },
   );
@@ -94,54 +91,44 @@ export async function readFileFailures(
 
 export async function readQuarantine(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   limit: number,
 ): Promise<readonly QuarantineRow[]> {
   return await tx.rows<QuarantineRow>(
     `SELECT entity, reason, detail, record, first_seen_at
-     FROM ${at}_sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC LIMIT :limit`,
+     FROM _sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC LIMIT :limit`,
     { connector, limit },
   );
 }
 
-export async function readPauses(tx: Tx, at: string): Promise<readonly PausedConnector[]> {
+export async function readPauses(tx: Tx): Promise<readonly PausedConnector[]> {
   return await tx.rows<PausedConnector>(
-    `SELECT connector, since, reason FROM ${at}_sync_pauses ORDER BY connector`,
+    `SELECT connector, since, reason FROM _sync_pauses ORDER BY connector`,
   );
 }
 
-export async function readPause(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<PausedConnector | null> {
+export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
   const found = await tx.first<PausedConnector>(
-    `SELECT connector, since, reason FROM ${at}_sync_pauses WHERE connector = :connector`,
+    `SELECT connector, since, reason FROM _sync_pauses WHERE connector = :connector`,
     { connector },
   );
   return found ?? null;
 }
 
-export async function readFreshness(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<readonly EntityFreshness[]> {
+export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
   return await tx.rows<{ entity: EntityName; asOf: Instant | null }>(
-    `SELECT entity, as_of FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
+    `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
 }
 
 export async function readFinishedWindows(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   backfill: string,
 ): Promise<readonly string[]> {
   const windows = await tx.rows<{ window: string }>(
-    `SELECT "window" FROM ${at}_sync_windows WHERE connector = :connector AND backfill = :backfill ORDER BY "window"`,
+    `SELECT "window" FROM _sync_windows WHERE connector = :connector AND backfill = :backfill ORDER BY "window"`,
     { connector, backfill },
   );
   return windows.map(({ window }) => window);

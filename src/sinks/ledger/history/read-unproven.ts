@@ -2,7 +2,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { UnprovenListings } from '../../run-report.ts';
 import { parseParams, parseUnproven } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 interface UnprovenRow {
   readonly connector: ConnectorName;
@@ -15,7 +15,6 @@ interface UnprovenRow {
 /** Listings whose last walk ended with a doubt, of those connectors or of all; without roots of other settings, which nothing leads to any more. `window`: of a backfill; '' for living ones. */
 export async function readUnproven(
   tx: Tx,
-  at: string,
   { only, window = '' }: { readonly only?: readonly ConnectorName[] | undefined; readonly window?: string },
 ): Promise<readonly (UnprovenListings & { readonly connector: ConnectorName })[]> {
   const ofConnector = only === undefined ? '' : 'connector = ANY(:only::text[]) AND';
@@ -24,9 +23,9 @@ export async function readUnproven(
        SELECT connector, entity, params, doubt, count(*) OVER of_entity AS listings,
          row_number() OVER (of_entity ORDER BY (doubt::json ->> 'runs')::numeric DESC,
            (doubt::json ->> 'total')::numeric - (doubt::json ->> 'shown')::numeric DESC NULLS LAST, id) AS place
-       FROM (SELECT id, connector, entity, params, proof::json ->> 'doubt' AS doubt FROM ${at}_sync_partitions AS one
+       FROM (SELECT id, connector, entity, params, proof::json ->> 'doubt' AS doubt FROM _sync_partitions AS one
          WHERE ${ofConnector} backfill = :window AND tree IS NULL AND gone = ${standing.live} AND proof LIKE '%"doubt":%'
-           AND (parent_key IS NOT NULL OR NOT EXISTS (SELECT 1 FROM ${at}_sync_partitions AS root
+           AND (parent_key IS NOT NULL OR NOT EXISTS (SELECT 1 FROM _sync_partitions AS root
              WHERE root.connector = one.connector AND root.entity = one.entity AND root.backfill = one.backfill
                AND root.tree IS NULL AND root.parent_key IS NULL AND root.origin > one.origin))) AS doubted
        WINDOW of_entity AS (PARTITION BY connector, entity)

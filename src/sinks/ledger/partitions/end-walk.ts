@@ -14,15 +14,15 @@ import type { Absence, PageLength, Position, Seal, WalkFailure, WalkMode } from 
 import type { UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
 import { partitionsById, type PartitionRow } from './read-partitions.ts';
-import { ask } from './statement.ts';
+import { ask } from '../../../sql/database.ts';
 import { transitions } from './transitions.ts';
 
 /** Notes how far walks have come. */
-export function advanceWalks({ ledger: { at }, tx }: Commit, positions: ReadonlyMap<number, Position>): void {
+export function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>): void {
   if (positions.size === 0) return;
   const ids = [...positions.keys()].toSorted((left, right) => left - right);
   const texts = ids.flatMap((id) => positions.get(id) ?? []).map(positionText);
-  transitions.advance(tx, at, { ids, positions: texts });
+  transitions.advance(tx, { ids, positions: texts });
 }
 
 const maxPositionBytes = 64 * 1024;
@@ -51,11 +51,10 @@ export interface EndedListing {
  */
 export async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
   if (ended.length === 0) return;
-  const { ledger, current, stamp, tx } = commit;
-  const { at } = ledger;
+  const { current, stamp, tx } = commit;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
-  transitions.endListing(tx, at, {
+  transitions.endListing(tx, {
     ids: ended.map(({ partition }) => partition.id),
     proofs: ended.map(proofText),
     absences: ended.map(({ seal }) => seal.absence),
@@ -63,10 +62,10 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
     lengths: ended.map(({ seal }) => seal.lastPage?.records ?? null),
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
-  if (inner.length > 0) transitions.sealInner(tx, at, { ids: inner, now, run });
+  if (inner.length > 0) transitions.sealInner(tx, { ids: inner, now, run });
   // What a tree's last listing says counts, of several that end in one transaction.
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
-  const read = await readWholeTrees(tx, at, { ids: [...byTree.keys()] });
+  const read = await readWholeTrees(tx, { ids: [...byTree.keys()] });
   if (read.length === 0) return;
   const sealed = read.flatMap(({ id, innerAbsences, innerDoubt, ...tree }) => {
     const last = byTree.get(id);
@@ -84,7 +83,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const each = <Name extends keyof Conclusion>(name: Name): readonly Conclusion[Name][] =>
     sealed.map(({ conclusion }) => conclusion[name]);
   const ids = sealed.map(({ id }) => id);
-  transitions.seal(tx, at, {
+  transitions.seal(tx, {
     ids,
     run,
     now,
@@ -97,7 +96,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
     fullOrigins: each('fullOrigin'),
     sweepOrigins: each('sweepOrigin'),
   });
-  transitions.dropInner(tx, at, { trees: ids });
+  transitions.dropInner(tx, { trees: ids });
 }
 
 function proofText({ partition, seal }: EndedListing): string {
@@ -116,27 +115,26 @@ interface WholeTree extends Omit<EndedWalk, 'isMidway'> {
 }
 
 /** Those of the partitions whose own listing is read, and every listing inside their trees. */
-const readWholeTrees = ask<{ ids: readonly number[] }, WholeTree>(
-  (
-    at,
-  ) => `SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
+const readWholeTrees = ask<
+  { ids: readonly number[] },
+  WholeTree
+>(`SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
        one.parent_key IS NOT NULL AS is_below_record, one.absence, one.proof,
-       ARRAY(SELECT DISTINCT inside.absence FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences,
-       (SELECT inside.proof::json ->> 'doubt' FROM ${at}_sync_partitions AS inside
+       ARRAY(SELECT DISTINCT inside.absence FROM _sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences,
+       (SELECT inside.proof::json ->> 'doubt' FROM _sync_partitions AS inside
         WHERE inside.tree = one.id AND inside.proof LIKE '%"doubt":%' ORDER BY inside.params LIMIT 1) AS inner_doubt
-     FROM ${at}_sync_partitions AS one
+     FROM _sync_partitions AS one
      WHERE one.id = ANY(:ids::bigint[]) AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
-       SELECT 1 FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`,
-);
+       SELECT 1 FROM _sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`);
 
 /** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
 export async function setWalkAside(
-  { ledger: { at }, held, current, tx }: Commit,
+  { held, current, tx }: Commit,
   partition: number,
   why: WalkFailure,
 ): Promise<void> {
-  await partitionsById(tx, at, held.connector, [partition]);
-  await transitions.setAside(tx, at, {
+  await partitionsById(tx, held.connector, [partition]);
+  await transitions.setAside(tx, {
     id: partition,
     run: current.run,
     failure: writeJson(why),
@@ -159,15 +157,15 @@ export interface EarlyEnds {
  * if they had never been read: in full, and neither a watermark nor what they did not meet counts.
  */
 export async function unsealEarlyEnds(
-  { ledger: { at }, held: { connector }, current, stamp: { now }, tx }: Commit,
+  { held: { connector }, current, stamp: { now }, tx }: Commit,
   entity: EntityName,
   followed: PageLength,
 ): Promise<EarlyEnds> {
   const { run, origin, window } = current;
   const { size, records } = followed;
-  const early = await readEarlyEnds(tx, at, { connector, entity, window, origin, size, records });
+  const early = await readEarlyEnds(tx, { connector, entity, window, origin, size, records });
   const ids = early.map(({ id }) => id);
-  if (ids.length > 0) await transitions.unseal(tx, at, { ids, now, origin });
+  if (ids.length > 0) await transitions.unseal(tx, { ids, now, origin });
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return {
     ids,
@@ -179,11 +177,9 @@ export async function unsealEarlyEnds(
 const readEarlyEnds = ask<
   { connector: string; entity: string; window: string; origin: number; size: number; records: number },
   { readonly id: number; readonly mode: WalkMode; readonly proof: string; readonly sealedRun: string }
->(
-  (at) => `SELECT one.id, one.mode, one.proof, one.sealed_run FROM ${at}_sync_partitions AS one
+>(`SELECT one.id, one.mode, one.proof, one.sealed_run FROM _sync_partitions AS one
      WHERE one.connector = :connector AND one.entity = :entity AND one.backfill = :window AND one.origin = :origin
        AND one.gone = ${standing.live} AND (one.due_since IS NULL OR one.listed = 1)
        AND one.last_page_size = :size AND one.last_page_records >= :records
-       AND (one.listed = 1 OR EXISTS (SELECT 1 FROM ${at}_sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
-     ORDER BY one.id`,
-);
+       AND (one.listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
+     ORDER BY one.id`);

@@ -4,8 +4,8 @@ import { decideMode, isUnchanged, neverWalked, type ChainReading } from '../../d
 import { writeJson } from '../../../core/json-text.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import type { Tx } from '../../../sql/database.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { knownName, knownPartitions, type KnownRow } from './read-partitions.ts';
 import { transitions } from './transitions.ts';
 import type { FoundSet } from './walking.ts';
@@ -47,7 +47,6 @@ export interface FoundAndKnown {
 /** Reads what is known of found partitions. One that is given twice is found once. */
 export async function meetFound(
   tx: Tx,
-  at: string,
   founds: readonly FoundPartition[],
   finding: Finding,
 ): Promise<FoundAndKnown> {
@@ -55,7 +54,7 @@ export async function meetFound(
   const known =
     founds.length === 0
       ? new Map<string, KnownRow>()
-      : await knownPartitions(tx, at, finding, distinct.map(entityAndParams));
+      : await knownPartitions(tx, finding, distinct.map(entityAndParams));
   return { count: founds.length, distinct, known };
 }
 
@@ -65,7 +64,6 @@ export async function meetFound(
  */
 export async function findPartitions(
   tx: Tx,
-  at: string,
   { count, distinct, known }: FoundAndKnown,
   finding: Finding,
 ): Promise<readonly boolean[]> {
@@ -73,7 +71,7 @@ export async function findPartitions(
   if (count === 0) return isDue;
   const { connector, window, origin, now, reading } = finding;
   const open = distinct.filter(({ name }) => known.get(name)?.origin !== origin);
-  const bases = await findBases(tx, at, open, finding);
+  const bases = await findBases(tx, open, finding);
   const baseOf = ({ found }: Found): number | null =>
     found.base === null ? null : (bases.get(baseName(found.entity, writeJson(found.base))) ?? null);
   const chain = { connector, origin, now };
@@ -81,7 +79,7 @@ export async function findPartitions(
   const unknown = open.filter(({ name }) => !known.has(name));
   if (unknown.length > 0) {
     const ready = unknown.map(({ found }) => readyFlag(reading.get(found.entity)));
-    transitions.find(tx, at, {
+    transitions.find(tx, {
       ...chain,
       ...foundSet(unknown, unknown.map(baseOf)),
       window,
@@ -97,10 +95,10 @@ export async function findPartitions(
   });
   if (met.length === 0) return isDue;
   const renewed = met.filter(({ isRenewed }) => isRenewed).map(({ stored }) => stored.id);
-  if (renewed.length > 0) transitions.renew(tx, at, { ids: renewed });
+  if (renewed.length > 0) transitions.renew(tx, { ids: renewed });
   const metFounds = met.map(({ one }) => one);
   const ids = met.map(({ stored }) => stored.id);
-  transitions.meet(tx, at, { ...chain, ...foundSet(metFounds, metFounds.map(baseOf)), ids });
+  transitions.meet(tx, { ...chain, ...foundSet(metFounds, metFounds.map(baseOf)), ids });
   const begun: Begun[] = [];
   for (const { one, stored, isRenewed } of met) {
     const { entity, marker } = one.found;
@@ -109,7 +107,7 @@ export async function findPartitions(
     begun.push({ id: stored.id, entity, mode: decideMode(walks, reading.get(entity)) });
     isDue[one.index] = true;
   }
-  await beginWalks(tx, at, finding, begun);
+  await beginWalks(tx, finding, begun);
   return isDue;
 }
 
@@ -123,12 +121,11 @@ interface Met {
 /** Makes known partitions ready. What an earlier chain has kept of a position counts only for a walk of the same mode. */
 export async function beginWalks(
   tx: Tx,
-  at: string,
   { connector, origin, now, reading }: Omit<Finding, 'window'>,
   begun: readonly Begun[],
 ): Promise<void> {
   if (begun.length === 0) return;
-  const walks = await transitions.begin(tx, at, {
+  const walks = await transitions.begin(tx, {
     connector,
     origin,
     now,
@@ -139,7 +136,7 @@ export async function beginWalks(
   const entities = [...new Set(walks.filter(({ midway }) => midway === 1).map(({ entity }) => entity))];
   if (entities.length === 0) return;
   await tx.run(
-    `UPDATE ${at}_sync_tables SET taken_over = :origin WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `UPDATE _sync_tables SET taken_over = :origin WHERE connector = :connector AND entity = ANY(:entities::text[])`,
     { origin, connector, entities },
   );
 }
@@ -147,7 +144,6 @@ export async function beginWalks(
 /** The living partitions that a backfill's store rows of, by name; made where no sync has found them yet. */
 async function findBases(
   tx: Tx,
-  at: string,
   open: readonly Found[],
   { connector, now }: Finding,
 ): Promise<ReadonlyMap<string, number>> {
@@ -157,13 +153,13 @@ async function findBases(
   if (wanted.length === 0) return new Map();
   const bases = firstOfEach(wanted);
   const ask = async (some: readonly Found[]): Promise<readonly (readonly [string, number])[]> =>
-    [...(await knownPartitions(tx, at, { connector, window: '' }, some.map(entityAndParams)))].map(
+    [...(await knownPartitions(tx, { connector, window: '' }, some.map(entityAndParams)))].map(
       ([name, { id }]) => [name, id],
     );
   const ids = new Map(await ask(bases));
   const unknown = bases.filter(({ name }) => !ids.has(name));
   if (unknown.length === 0) return ids;
-  transitions.find(tx, at, {
+  transitions.find(tx, {
     connector,
     origin: 0,
     now,

@@ -1,35 +1,34 @@
 import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
 import { insertFacts } from '../copies/insert-facts.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { inScope, type Scope } from './scope.ts';
-import { write } from './statement.ts';
+import { write } from '../../../sql/database.ts';
 import type { Ids } from './walking.ts';
 
 const ofEntities = 'connector = :connector AND entity = ANY(:entities::text[])';
 
+const aged = `SELECT id FROM _sync_partitions WHERE connector = :connector AND entity = :entity AND due_since IS NULL
+          AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
+
 /** What a new chain of runs, the age of partitions and a person do to them. */
 export const keeping = {
-  dropHalfRead: write<Scope>(
-    (at) => `DELETE FROM ${at}_sync_partitions WHERE tree IS NOT NULL AND ${inScope}`,
-  ),
+  dropHalfRead: write<Scope>(`DELETE FROM _sync_partitions WHERE tree IS NOT NULL AND ${inScope}`),
   stopSweep: write<Scope>(
-    (at) =>
-      `UPDATE ${at}_sync_partitions SET sweep_origin = NULL, swept_to = 0 WHERE sweep_origin IS NOT NULL AND ${inScope}`,
+    `UPDATE _sync_partitions SET sweep_origin = NULL, swept_to = 0 WHERE sweep_origin IS NOT NULL AND ${inScope}`,
   ),
-  startOver: write<Scope & { leaves: readonly string[]; keepAfter: Instant }>(
-    (at) => `UPDATE ${at}_sync_partitions SET ready = 0, listed = 0, set_aside_run = NULL,
+  startOver: write<
+    Scope & { leaves: readonly string[]; keepAfter: Instant }
+  >(`UPDATE _sync_partitions SET ready = 0, listed = 0, set_aside_run = NULL,
         position = CASE WHEN set_aside_run IS NOT NULL AND failed_at > :keepAfter
                           AND (sealed_at IS NULL OR mode = 'incremental') AND entity = ANY(:leaves::text[]) THEN position END,
         due_since = CASE WHEN parent_key IS NOT NULL THEN due_since END,
         failure = CASE WHEN parent_key IS NOT NULL THEN failure END,
         failure_code = CASE WHEN parent_key IS NOT NULL THEN failure_code END,
         failed_at = CASE WHEN parent_key IS NOT NULL THEN failed_at END
-      WHERE ${inScope} AND due_since IS NOT NULL`,
-  ),
+      WHERE ${inScope} AND due_since IS NOT NULL`),
   park: write<{ connector: string }>(
-    (at) =>
-      `UPDATE ${at}_sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
+    `UPDATE _sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
   ),
   // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was withdrawn. Each is a range of the index.
   age: write<{
@@ -38,45 +37,32 @@ export const keeping = {
     fullBefore: Instant;
     believedUntil: Instant;
     now: Instant;
-  }>((at) => {
-    const aged = `SELECT id FROM ${at}_sync_partitions WHERE connector = :connector AND entity = :entity AND due_since IS NULL
-          AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
-    return `UPDATE ${at}_sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
-        ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`;
-  }),
-  release: write<Ids>(
-    (
-      at,
-    ) => `UPDATE ${at}_sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
+  }>(`UPDATE _sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
+        ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`),
+  release:
+    write<Ids>(`UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
         failed_at = NULL
-      WHERE id = ANY(:ids::bigint[])`,
-  ),
-  forget: write<Ids>((at) => `DELETE FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`),
+      WHERE id = ANY(:ids::bigint[])`),
+  forget: write<Ids>(`DELETE FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`),
   abandon: write<{ connector: string; since: Instant }>(
-    (at) =>
-      `DELETE FROM ${at}_sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
+    `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
   ),
   dropWindow: write<{ connector: string; window: string }>(
-    (at) =>
-      `DELETE FROM ${at}_sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
+    `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
   ),
   dropUnfinished: write<OfEntities>(
-    (at) => `DELETE FROM ${at}_sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
+    `DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
   ),
   /** `reading`: what the newest sync reads, which may be resumed. */
-  readAgain: write<OfEntities & { now: Instant; reading: readonly string[] }>(
-    (
-      at,
-    ) => `UPDATE ${at}_sync_partitions SET position = NULL, mode = 'full', midway = 0, watermark = NULL, marker = NULL,
+  readAgain: write<
+    OfEntities & { now: Instant; reading: readonly string[] }
+  >(`UPDATE _sync_partitions SET position = NULL, mode = 'full', midway = 0, watermark = NULL, marker = NULL,
         found_marker = NULL, sealed_at = NULL, sealed_run = NULL, sealed_scope = NULL, proof = NULL, last_page_size = NULL,
         last_page_records = NULL, absence = NULL, full_at = NULL, full_origin = NULL, sweep_origin = NULL, swept_to = 0, listed = 0,
         set_aside_run = NULL, failure = NULL, failure_code = NULL, failed_at = NULL, due_since = :now,
         ready = CASE WHEN entity = ANY(:reading::text[]) THEN 1 ELSE 0 END
-      WHERE ${ofEntities} AND gone = ${standing.live}`,
-  ),
-  dropConnector: write<{ connector: string }>(
-    (at) => `DELETE FROM ${at}_sync_partitions WHERE connector = :connector`,
-  ),
+      WHERE ${ofEntities} AND gone = ${standing.live}`),
+  dropConnector: write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
   /** With the ids given. */
   copyIn: insertFacts('partitions', [
     { name: 'params_hash', of: ({ params }) => textHash(String(params)) },

@@ -23,17 +23,17 @@ export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promis
       let count = 0;
       for (const entity of current.entities) {
         for (let after: number | undefined = 0; after !== undefined;) {
-          const batch = await readLeftovers(tx, ledger.at, { connector, window, entity, origin, after });
+          const batch = await readLeftovers(tx, { connector, window, entity, origin, after });
           const standings = await parentsOf(commit, batch);
           const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
           if (released.length > 0) {
-            await transitions.release(tx, ledger.at, { ids: released.map(({ id }) => id) });
+            await transitions.release(tx, { ids: released.map(({ id }) => id) });
           }
           const begun = batch
             .filter(({ id }) => standings.get(id) === 'is-there')
             .map((one) => ({ id: one.id, entity, mode: decideMode(one, current.reading.get(entity)) }));
           const chain = { connector, origin, now: commit.stamp.now, reading: current.reading };
-          await beginWalks(tx, ledger.at, chain, begun);
+          await beginWalks(tx, chain, begun);
           count += begun.length;
           after = batch.at(-1)?.id;
         }
@@ -46,7 +46,7 @@ export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promis
 
 /** By the partition's id. */
 async function parentsOf(
-  { ledger, current: { tables, seen, origin }, tx }: Commit,
+  { current: { tables, seen, origin }, tx }: Commit,
   batch: readonly Leftover[],
 ): Promise<ReadonlyMap<number, ParentStanding>> {
   const standings = new Map<number, ParentStanding>(batch.map(({ id }) => [id, 'leads-elsewhere']));
@@ -56,7 +56,7 @@ async function parentsOf(
     const parents = (await tables.get(entity)?.table.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
     const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
     const homes = there.flatMap(({ home }) => (home === null ? [] : [home]));
-    const walkedBy = homes.length === 0 ? new Map<number, null>() : await fullOrigins(tx, ledger.at, homes);
+    const walkedBy = homes.length === 0 ? new Map<number, null>() : await fullOrigins(tx, homes);
     await seen.load(
       tx,
       entity,

@@ -3,24 +3,19 @@ import { parseParams, parsePosition } from '../../stored-json.ts';
 import { readJson } from '../../../core/json-text.ts';
 import type { Partition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
-import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
-import { readFenced } from '../transact.ts';
+import type { CurrentRun, HeldConnector } from '../ledger.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { leftWork } from './read-partitions.ts';
 
 /** `Sink.nextPartitions`: costs `limit` rows, however many are due. */
-export async function nextPartitions(
-  ledger: Ledger,
-  held: HeldConnector,
-  limit: number,
-): Promise<readonly Partition[]> {
-  return await readFenced(ledger, held, async (tx) => {
+export async function nextPartitions(held: HeldConnector, limit: number): Promise<readonly Partition[]> {
+  return await held.read(async (tx) => {
     const { connector, run } = held;
     if (run === null) return [];
     // Never read ones before all others, or deepest first, then in the order found.
     const order = run.isStalestFirst ? 'sealed_at NULLS FIRST, rank DESC, id' : 'rank DESC, id';
     const ready = await tx.rows<ReadyRow>(
-      `SELECT id, entity, params, inject, rank, tree, tree_depth, position, mode, watermark, proof FROM ${ledger.at}_sync_partitions
+      `SELECT id, entity, params, inject, rank, tree, tree_depth, position, mode, watermark, proof FROM _sync_partitions
        WHERE connector = :connector AND backfill = :window AND ready = 1 ORDER BY ${order} LIMIT :limit`,
       { connector, window: run.window, limit },
     );
@@ -30,11 +25,11 @@ export async function nextPartitions(
 }
 
 /** `Sink.left`: what is due and was not read, by entity. */
-export async function left(ledger: Ledger, held: HeldConnector): Promise<readonly LeftWork[]> {
-  return await readFenced(ledger, held, async (tx) => {
+export async function left(held: HeldConnector): Promise<readonly LeftWork[]> {
+  return await held.read(async (tx) => {
     const { connector, run } = held;
     if (run === null) return [];
-    return await leftWork(tx, ledger.at, { connector, window: run.window, entities: [...run.entities] });
+    return await leftWork(tx, { connector, window: run.window, entities: [...run.entities] });
   });
 }
 

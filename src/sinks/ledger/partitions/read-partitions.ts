@@ -6,10 +6,10 @@ import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseParams } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import type { Tx } from '../../../sql/database.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { inScope, type Scope } from './scope.ts';
-import { ask } from './statement.ts';
+import { ask } from '../../../sql/database.ts';
 
 /** A partition as a commit needs it. */
 export interface PartitionRow {
@@ -49,7 +49,6 @@ const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key I
 /** By id. Throws `SyncError` FENCED when the connector has one of them not (any more). */
 export async function partitionsById(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, PartitionRow>> {
@@ -57,8 +56,8 @@ export async function partitionsById(
   const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
        one.proof, one.full_at, one.sealed_at,
-       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM ${at}_sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
-     FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
+       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
+     FROM _sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
     { ids: [...new Set(ids)].toSorted((left, right) => left - right) },
   );
   const byId = new Map(found.filter((row) => row.connector === connector).map((row) => [row.id, row]));
@@ -73,14 +72,13 @@ export async function partitionsById(
 /** What is known under these parameters, by `knownName`. */
 export async function knownPartitions(
   tx: Tx,
-  at: string,
   of: { readonly connector: ConnectorName; readonly window: string },
   named: readonly { readonly entity: EntityName; readonly params: string }[],
 ): Promise<ReadonlyMap<string, KnownRow>> {
   const found = await tx.rows<KnownRow>(
     `SELECT one.id, one.entity, one.params_hash, one.origin, one.gone, ${walks}
      FROM unnest(:entities::text[], :hashes::bytea[]) AS named(entity, params_hash)
-     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.entity = named.entity
+     JOIN _sync_partitions AS one ON one.connector = :connector AND one.entity = named.entity
        AND one.params_hash = named.params_hash AND one.backfill = :window`,
     {
       ...of,
@@ -98,7 +96,6 @@ export function knownName(entity: string, paramsHash: Buffer): string {
 /** What these records have led to, as if it were found again; whether anything has changed there is not known. */
 export async function partitionsBelow(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   parents: readonly NonNullable<FoundPartition['parent']>[],
 ): Promise<readonly FoundPartition[]> {
@@ -106,7 +103,7 @@ export async function partitionsBelow(
   const found = await tx.rows<BelowRow>(
     `SELECT one.entity, one.params, one.inject, one.rank, one.tree_depth, one.parent_entity, one.parent_key
      FROM unnest(:entities::text[], :hashes::bytea[]) AS parent(entity, hash)
-     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.parent_entity = parent.entity
+     JOIN _sync_partitions AS one ON one.connector = :connector AND one.parent_entity = parent.entity
        AND one.parent_hash = parent.hash AND one.backfill = '' AND one.tree IS NULL AND one.gone = ${standing.live}
      ORDER BY one.id`,
     {
@@ -134,8 +131,8 @@ interface BelowRow extends Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'>
 }
 
 /** Whether the chain left partitions due, or a sweep unfinished. */
-export async function isLeft(tx: Tx, at: string, chain: InChain): Promise<boolean> {
-  const partitions = `SELECT 1 FROM ${at}_sync_partitions WHERE ${inScope}`;
+export async function isLeft(tx: Tx, chain: InChain): Promise<boolean> {
+  const partitions = `SELECT 1 FROM _sync_partitions WHERE ${inScope}`;
   const found = await tx.first<{ isLeft: boolean }>(
     `SELECT EXISTS (${partitions} AND due_since IS NOT NULL AND origin = :origin) OR EXISTS (${partitions} AND ${isLeftover})
        OR EXISTS (${partitions} AND sweep_origin = :origin) AS is_left`,
@@ -147,21 +144,18 @@ export async function isLeft(tx: Tx, at: string, chain: InChain): Promise<boolea
 /** Partitions that the run would now walk. */
 export async function countReady(
   tx: Tx,
-  at: string,
   of: { readonly connector: ConnectorName; readonly window: string },
 ): Promise<number> {
   const counted = await tx.first<{ ready: number }>(
-    `SELECT count(*) AS ready FROM ${at}_sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`,
+    `SELECT count(*) AS ready FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`,
     of,
   );
   return counted?.ready ?? 0;
 }
 
 /** What is due, by entity; listings inside a tree are a part of it. */
-export const leftWork = ask<Scope, LeftWork>(
-  (at) => `SELECT entity, count(*) AS partitions FROM ${at}_sync_partitions
-     WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
-);
+export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partitions FROM _sync_partitions
+     WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`);
 
 /**
  * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index of due partitions has: by
@@ -170,34 +164,27 @@ export const leftWork = ask<Scope, LeftWork>(
 export const readLeftovers = ask<
   { connector: string; window: string; entity: string; origin: number; after: number },
   Leftover
->(
-  (at) => `SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
-     FROM ${at}_sync_partitions AS one
+>(`SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
+     FROM _sync_partitions AS one
      WHERE connector = :connector AND entity BETWEEN :entity AND :entity AND backfill = :window AND ${isLeftover} AND id > :after
-     ORDER BY entity, id LIMIT 1000`,
-);
+     ORDER BY entity, id LIMIT 1000`);
 
 /** The chains that last walked these partitions in full; null: none did. Those that do not exist are left out. */
 export async function fullOrigins(
   tx: Tx,
-  at: string,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, number | null>> {
   const found = await tx.rows<{ id: number; fullOrigin: number | null }>(
-    `SELECT id, full_origin FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    `SELECT id, full_origin FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`,
     { ids: [...new Set(ids)] },
   );
   return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
 }
 
 /** Those of the partitions whose record is there, or which no record led to. */
-export async function livePartitions(
-  tx: Tx,
-  at: string,
-  ids: readonly number[],
-): Promise<ReadonlySet<number>> {
+export async function livePartitions(tx: Tx, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const found = await tx.rows<{ id: number }>(
-    `SELECT id FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[]) AND gone = ${standing.live}`,
+    `SELECT id FROM _sync_partitions WHERE id = ANY(:ids::bigint[]) AND gone = ${standing.live}`,
     { ids: [...new Set(ids)] },
   );
   return new Set(found.map(({ id }) => id));

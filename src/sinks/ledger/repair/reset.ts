@@ -1,23 +1,20 @@
 import * as z from 'zod';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { readJson } from '../../../core/json-text.ts';
-import { viewNames } from '../../decisions/current-view.ts';
 import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { holdingMeanwhile } from '../acquire.ts';
 import { storedIdentity } from '../connectors.ts';
-import type { Leases } from '../../postgres/lease/leases.ts';
 import type { Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { dropOwnViews } from '../../postgres/records/current-views.ts';
-import { tableAt, tableName } from '../../postgres/records/names.ts';
+import type { RecordTables } from '../driver.ts';
 import { forbidContinuing } from '../runs/runs.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /** One connector in a transaction that holds it. */
 interface Resetting {
   readonly tx: Tx;
-  readonly at: string;
+  readonly records: RecordTables;
   readonly connector: ConnectorName;
   readonly what: ResetScope;
 }
@@ -28,14 +25,13 @@ interface Resetting {
  */
 export async function reset(
   ledger: Ledger,
-  leases: Leases,
   connector: ConnectorName,
   what: ResetScope,
 ): Promise<ResetCounts> {
-  return await holdingMeanwhile(ledger, leases, connector, async (tx) => {
-    const resetting: Resetting = { tx, at: ledger.at, connector, what };
+  return await holdingMeanwhile(ledger, connector, async (tx) => {
+    const resetting: Resetting = { tx, records: ledger.records, connector, what };
     const entities = await knownEntities(resetting);
-    const isKnown = what.entity !== null || (await storedIdentity(tx, ledger.at, connector)) !== undefined;
+    const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
     checkReset(connector, what, isKnown ? entities : null);
     const chosen = resetEntities(what);
     return chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
@@ -48,10 +44,10 @@ async function resetEntity(resetting: Resetting, entities: readonly EntityName[]
 }
 
 async function resetConnector(resetting: Resetting, entities: readonly EntityName[]): Promise<ResetCounts> {
-  const { tx, at, connector, what } = resetting;
+  const { tx, connector, what } = resetting;
   const partitions = await readAgain(resetting, entities);
   await deleteOf(resetting, ['_sync_windows']);
-  await forbidContinuing(tx, at, connector);
+  await forbidContinuing(tx, connector);
   if (!what.withData) return { partitions, rows: 0 };
   const rows = await dropRecords(resetting, entities);
   await dropConnector(resetting);
@@ -59,10 +55,10 @@ async function resetConnector(resetting: Resetting, entities: readonly EntityNam
 }
 
 /** Every entity of which there is anything, tables made from others' records included. */
-async function knownEntities({ tx, at, connector }: Resetting): Promise<readonly EntityName[]> {
+async function knownEntities({ tx, connector }: Resetting): Promise<readonly EntityName[]> {
   const known = await tx.rows<{ entity: EntityName }>(
-    `SELECT entity FROM ${at}_sync_tables WHERE connector = :connector
-     UNION SELECT entity FROM ${at}_sync_partitions WHERE connector = :connector ORDER BY 1`,
+    `SELECT entity FROM _sync_tables WHERE connector = :connector
+     UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
     { connector },
   );
   return known.map(({ entity }) => entity);
@@ -73,15 +69,15 @@ async function knownEntities({ tx, at, connector }: Resetting): Promise<readonly
  * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
  */
 async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
-  const { tx, at, connector, what } = resetting;
-  await transitions.dropUnfinished(tx, at, { connector, entities });
+  const { tx, connector, what } = resetting;
+  await transitions.dropUnfinished(tx, { connector, entities });
   await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
   const newest = await tx.first<{ scope: string }>(
-    `SELECT scope FROM ${at}_sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
+    `SELECT scope FROM _sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
     { connector },
   );
   const reading = newest === undefined ? [] : readScope.parse(readJson(newest.scope)).entities;
-  return await transitions.readAgain(tx, at, { connector, entities, now: what.now, reading });
+  return await transitions.readAgain(tx, { connector, entities, now: what.now, reading });
 }
 
 const readScope = z.object({ entities: z.array(z.string()) });
@@ -97,44 +93,37 @@ const tablesOfRecords = [
 
 /** The records and what the ledger says of them; gives how many there were. The partitions stay. */
 async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
-  const { tx, at, connector } = resetting;
+  const { tx, records, connector } = resetting;
   if (entities.length === 0) return 0;
   const stored = await tx.first<{ rows: number | null }>(
-    `SELECT sum(rows)::bigint AS rows FROM ${at}_sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `SELECT sum(rows)::bigint AS rows FROM _sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
     { connector, entities },
   );
-  const tables = entities.map((entity) => tableAt(at, connector, entity)).toSorted();
-  const names = entities.map((entity) => tableName(connector, entity));
-  await dropOwnViews(
-    tx,
-    at,
-    names.flatMap((name) => viewNames(name, new Set())),
-  );
-  await tx.run(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
+  await records.drop(tx, connector, entities);
   await deleteOf(resetting, tablesOfRecords, entities);
   return stored?.rows ?? 0;
 }
 
 /** The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was read. */
 async function dropConnector(resetting: Resetting): Promise<void> {
-  const { tx, at, connector } = resetting;
+  const { tx, connector } = resetting;
   await tx.run(
-    `DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM ${at}_sync_runs WHERE connector = :connector)`,
+    `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`,
     { connector },
   );
-  await transitions.dropConnector(tx, at, { connector });
+  await transitions.dropConnector(tx, { connector });
   const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors', '_sync_copies'];
   await deleteOf(resetting, [...tablesOfRecords, ...others]);
 }
 
 /** Every statement names the connector: nothing of another one is touched. Of all its entities where none are named. */
 async function deleteOf(
-  { tx, at, connector }: Resetting,
+  { tx, connector }: Resetting,
   tables: readonly string[],
   entities: readonly EntityName[] | null = null,
 ): Promise<void> {
   for (const table of tables) {
-    const from = `DELETE FROM ${at}${table} WHERE connector = :connector`;
+    const from = `DELETE FROM ${table} WHERE connector = :connector`;
     if (entities === null) await tx.run(from, { connector });
     else await tx.run(`${from} AND entity = ANY(:entities::text[])`, { connector, entities });
   }

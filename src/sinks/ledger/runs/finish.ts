@@ -34,16 +34,15 @@ export async function finishRun(
 }
 
 async function finish(commit: Commit, report: RunReport): Promise<RunReport['error']> {
-  const { ledger, held, current, tx, stamp } = commit;
-  const { at } = ledger;
+  const { held, current, tx, stamp } = commit;
   const { connector } = held;
-  const wrong = accountingError(current.run, await countsOfRun(tx, at, current.run), report.entities);
+  const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
   const { outcome: state, finishedAt, resumeAt } = stored;
   await noteDepthLimited(commit, stored);
-  endRun(tx, at, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
+  endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
   if (isChainOver(stored)) {
-    dropSeen(tx, at, connector, current.window);
+    dropSeen(tx, connector, current.window);
     if (current.kind === 'sync') {
       noteWhole(commit, stored);
       await forgetPartitions(commit);
@@ -51,18 +50,18 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
       await endWindow(commit, stored);
     }
   }
-  if (isDoubted(stored)) await forbidContinuing(tx, at, connector);
+  if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
-  pruneDay(tx, at, connector, stamp.now);
+  pruneDay(tx, connector, stamp.now);
   return wrong;
 }
 
 /** For the runs that resume this one: `_sync_counts` has the rest. */
-async function noteDepthLimited({ ledger, current, tx }: Commit, { entities }: RunReport): Promise<void> {
+async function noteDepthLimited({ current, tx }: Commit, { entities }: RunReport): Promise<void> {
   const limited = entities.filter(({ depthLimited }) => depthLimited > 0);
   if (limited.length === 0) return;
   await tx.run(
-    `UPDATE ${ledger.at}_sync_counts AS counted SET depth_limited = reported.depth_limited
+    `UPDATE _sync_counts AS counted SET depth_limited = reported.depth_limited
      FROM unnest(:entities::text[], :depthLimited::bigint[]) AS reported(entity, depth_limited)
      WHERE counted.run = :run AND counted.entity = reported.entity`,
     {
@@ -74,27 +73,26 @@ async function noteDepthLimited({ ledger, current, tx }: Commit, { entities }: R
 }
 
 async function endWindow(
-  { ledger: { at }, held: { connector }, current: { run, window, backfill }, tx }: Commit,
+  { held: { connector }, current: { run, window, backfill }, tx }: Commit,
   { outcome, finishedAt }: RunReport,
 ): Promise<void> {
-  await transitions.dropWindow(tx, at, { connector, window });
+  await transitions.dropWindow(tx, { connector, window });
   if (backfill === '' || outcome !== 'ok') return;
   await tx.run(
-    `INSERT INTO ${at}_sync_windows (connector, backfill, "window", run, finished_at)
+    `INSERT INTO _sync_windows (connector, backfill, "window", run, finished_at)
      VALUES (:connector, :backfill, :window, :run, :finishedAt)
      ON CONFLICT (connector, backfill, "window") DO UPDATE SET run = excluded.run, finished_at = excluded.finished_at`,
     { connector, backfill, window, run, finishedAt },
   );
 }
 
-function noteWhole({ ledger: { at }, held: { connector }, current, tx }: Commit, report: RunReport): void {
+function noteWhole({ held: { connector }, current, tx }: Commit, report: RunReport): void {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   agreed(
     tx,
-    at,
     connector,
     agreeing.map(({ entity }) => entity),
   );
-  wasRead(tx, at, connector, run, readWhole(report, tables.keys(), entities));
+  wasRead(tx, connector, run, readWhole(report, tables.keys(), entities));
 }

@@ -5,30 +5,30 @@ import { standing } from '../../decisions/standing.ts';
 import { dropGuests } from '../deletes/places.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
-export function forgetRuns({ ledger: { at, clock }, held: { connector }, tx }: Commit): void {
+export function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
   const since = keptSince(clock.now());
-  const oldestKept = `SELECT number FROM ${at}_sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
-  const newestSync = `SELECT number, origin FROM ${at}_sync_runs WHERE connector = :connector AND kind = 'sync'
+  const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
+  const newestSync = `SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync'
       ORDER BY number DESC LIMIT 1`;
   tx.put(
     `WITH newest_sync AS MATERIALIZED (${newestSync}), forgotten AS (
-       DELETE FROM ${at}_sync_runs WHERE connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
-         AND number <> (SELECT max(number) FROM ${at}_sync_runs WHERE connector = :connector)
+       DELETE FROM _sync_runs WHERE connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
+         AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
          AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)
        RETURNING run)
-     DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM forgotten)`,
+     DELETE FROM _sync_counts WHERE run IN (SELECT run FROM forgotten)`,
     { connector, kept: mostKept.runs - 1, before: since.runs },
   );
-  tx.put(`DELETE FROM ${at}_sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
+  tx.put(`DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
     connector,
     before: since.quarantined,
   });
   tx.put(
-    `DELETE FROM ${at}_sync_quarantine WHERE id IN (
-       SELECT id FROM ${at}_sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
+    `DELETE FROM _sync_quarantine WHERE id IN (
+       SELECT id FROM _sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
     { connector, kept: mostKept.quarantined },
   );
 }
@@ -45,24 +45,19 @@ interface StalePartition {
  * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
  * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
  */
-export async function forgetPartitions({
-  ledger: { at },
-  held: { connector },
-  current,
-  tx,
-}: Commit): Promise<void> {
+export async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
   const since = current.keepPartitionsSince;
-  await transitions.abandon(tx, at, { connector, since });
+  await transitions.abandon(tx, { connector, since });
   for (
     let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
     last !== undefined;
   ) {
     const batch: readonly StalePartition[] = await tx.rows<StalePartition>(
-      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at FROM ${at}_sync_partitions
+      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at FROM _sync_partitions
        WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
          AND due_since IS NULL AND gone <> ${standing.ended}
          AND (sealed_at IS NULL OR sealed_at < :since)
-         AND id NOT IN (SELECT base FROM ${at}_sync_partitions
+         AND id NOT IN (SELECT base FROM _sync_partitions
            WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
        ORDER BY found_at, id LIMIT 1000`,
       { connector, since, foundAt: last.foundAt, id: last.id },
@@ -70,8 +65,8 @@ export async function forgetPartitions({
     const homes = await homesAmong(tx, current, batch);
     const ids = batch.map(({ id }) => id).filter((id) => !homes.has(id));
     if (ids.length > 0) {
-      await dropGuests(tx, at, ids);
-      await transitions.forget(tx, at, { ids });
+      await dropGuests(tx, ids);
+      await transitions.forget(tx, { ids });
     }
     last = batch.at(-1);
   }

@@ -3,47 +3,41 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
 import type { Pause } from '../../lease.ts';
 import type { RunOutcome } from '../../run-report.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 export async function newestRun(
   tx: Tx,
-  at: string,
   connector: ConnectorName,
   window: string,
 ): Promise<EarlierRun | undefined> {
   return await tx.first<EarlierRun>(
     `SELECT run, origin, resume_at, scope, state, can_continue = 1 AS can_continue, is_full = 1 AS is_full,
-       EXISTS (SELECT 1 FROM ${at}_sync_counts AS counted WHERE counted.run = newest.run) AS has_stored,
+       EXISTS (SELECT 1 FROM _sync_counts AS counted WHERE counted.run = newest.run) AS has_stored,
        coalesce((
-         SELECT coalesce(chain.resume_at, chain.started_at) FROM ${at}_sync_runs AS chain
+         SELECT coalesce(chain.resume_at, chain.started_at) FROM _sync_runs AS chain
          WHERE chain.connector = newest.connector AND chain.number >= newest.origin AND chain.origin = newest.origin
            AND (chain.number = chain.origin
-             OR EXISTS (SELECT 1 FROM ${at}_sync_counts AS counted WHERE counted.run = chain.run))
+             OR EXISTS (SELECT 1 FROM _sync_counts AS counted WHERE counted.run = chain.run))
          ORDER BY chain.number DESC LIMIT 1
        ), started_at) AS progress_at
-     FROM ${at}_sync_runs AS newest WHERE connector = :connector AND chain = :window ORDER BY number DESC LIMIT 1`,
+     FROM _sync_runs AS newest WHERE connector = :connector AND chain = :window ORDER BY number DESC LIMIT 1`,
     { connector, window },
   );
 }
 
 /** When the chain's first run began. */
-export async function chainStartedAt(tx: Tx, at: string, origin: number): Promise<Instant | undefined> {
+export async function chainStartedAt(tx: Tx, origin: number): Promise<Instant | undefined> {
   const first = await tx.first<{ startedAt: Instant }>(
-    `SELECT started_at FROM ${at}_sync_runs WHERE number = :origin`,
+    `SELECT started_at FROM _sync_runs WHERE number = :origin`,
     { origin },
   );
   return first?.startedAt;
 }
 
 /** Begins a chain, or resumes the one of `earlier`; gives the number of the chain's first run. */
-export async function insertRun(
-  tx: Tx,
-  at: string,
-  run: NewRun,
-  earlier: EarlierRun | null,
-): Promise<number> {
+export async function insertRun(tx: Tx, run: NewRun, earlier: EarlierRun | null): Promise<number> {
   const inserted = await tx.first<{ number: number }>(
-    `INSERT INTO ${at}_sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
+    `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
      VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :full) RETURNING number`,
     {
       run: run.run,
@@ -59,13 +53,12 @@ export async function insertRun(
   );
   if (earlier !== null) return earlier.origin;
   const number = inserted?.number ?? 0;
-  tx.put(`UPDATE ${at}_sync_runs SET origin = number WHERE number = :number`, { number });
+  tx.put(`UPDATE _sync_runs SET origin = number WHERE number = :number`, { number });
   return number;
 }
 
 export function endRun(
   tx: Tx,
-  at: string,
   run: RunId,
   end: {
     readonly state: RunOutcome;
@@ -76,47 +69,42 @@ export function endRun(
   },
 ): void {
   tx.put(
-    `UPDATE ${at}_sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
+    `UPDATE _sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
      WHERE run = :run`,
     { run, ...end },
   );
 }
 
 /** True when the run is `running`; the first request's time stays. */
-export async function requestCancel(tx: Tx, at: string, run: RunId, now: Instant): Promise<boolean> {
+export async function requestCancel(tx: Tx, run: RunId, now: Instant): Promise<boolean> {
   const asked = await tx.run(
-    `UPDATE ${at}_sync_runs SET cancel_requested = coalesce(cancel_requested, :now) WHERE run = :run AND state = 'running'`,
+    `UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, :now) WHERE run = :run AND state = 'running'`,
     { run, now },
   );
   return asked > 0;
 }
 
-export async function interruptRunning(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
+export async function interruptRunning(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
-    `UPDATE ${at}_sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
+    `UPDATE _sync_runs SET state = 'interrupted' WHERE connector = :connector AND state = 'running'`,
     { connector },
   );
 }
 
-export async function forbidContinuing(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
-  await tx.run(`UPDATE ${at}_sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
+export async function forbidContinuing(tx: Tx, connector: ConnectorName): Promise<void> {
+  await tx.run(`UPDATE _sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
 }
 
 /** Notes that the connector is not to be run; keeps `since` where it is paused already. */
-export async function writePause(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  { since, reason }: Pause,
-): Promise<void> {
+export async function writePause(tx: Tx, connector: ConnectorName, { since, reason }: Pause): Promise<void> {
   await tx.run(
-    `INSERT INTO ${at}_sync_pauses (connector, since, reason) VALUES (:connector, :since, :reason)
+    `INSERT INTO _sync_pauses (connector, since, reason) VALUES (:connector, :since, :reason)
      ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
     { connector, since, reason },
   );
 }
 
 /** True when the connector was paused. */
-export async function dropPause(tx: Tx, at: string, connector: ConnectorName): Promise<boolean> {
-  return (await tx.run(`DELETE FROM ${at}_sync_pauses WHERE connector = :connector`, { connector })) > 0;
+export async function dropPause(tx: Tx, connector: ConnectorName): Promise<boolean> {
+  return (await tx.run(`DELETE FROM _sync_pauses WHERE connector = :connector`, { connector })) > 0;
 }

@@ -13,13 +13,11 @@ import { countReady, isLeft } from '../partitions/read-partitions.ts';
 import type { Scope } from '../partitions/scope.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
-import { renewCurrentViews } from '../../postgres/records/current-views.ts';
-import { ensureTables } from '../../postgres/records/ensure-tables.ts';
+import { ensureTables } from '../ensure-tables.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 import type { Stamp } from '../stamp.ts';
 import { describeTables } from '../tables.ts';
-import { fencedTransaction } from '../transact.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
 /**
@@ -29,9 +27,7 @@ import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.t
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   return await held.inTurn(async () => {
     held.run = null;
-    const { current, started } = await fencedTransaction(
-      ledger,
-      held,
+    const { current, started } = await held.transact(
       plan.run,
       async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
       { isLong: true },
@@ -51,13 +47,12 @@ interface Starting {
 
 async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
   const { ledger, held, plan, tx, stamp } = starting;
-  const { at } = ledger;
   const { connector } = held;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
-  await interruptRunning(tx, at, connector);
-  const tables = await ensureTables(tx, at, connector, plan.tables, stamp);
-  await describeTables(tx, at, connector, plan.described ?? []);
-  await renewCurrentViews(tx, at, connector);
+  await interruptRunning(tx, connector);
+  const tables = await ensureTables(tx, ledger.records, connector, plan.tables, stamp);
+  await describeTables(tx, connector, plan.described ?? []);
+  await ledger.records.renewViews(tx, connector);
   const earlier = await unfinishedRun(starting, scope);
   const begun = await beginRun(starting, earlier, tables);
   const { origin, reading, isFull } = begun;
@@ -65,36 +60,36 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   if (earlier === null) {
     await startFresh(starting, scope, begun);
   } else {
-    await transitions.retry(tx, at, { ...scope, origin });
-    if (isPutBack) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
+    await transitions.retry(tx, { ...scope, origin });
+    if (isPutBack) await transitions.putFirstBack(tx, { connector, window: plan.window });
   }
   const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
-  await findPartitions(tx, at, await meetFound(tx, at, plan.roots, finding), finding);
+  await findPartitions(tx, await meetFound(tx, plan.roots, finding), finding);
   return {
     // What was put back stands last by its depth alone.
     current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
     started: {
       run: plan.run,
       continues: earlier?.run ?? null,
-      due: await countReady(tx, at, { connector, window: plan.window }),
+      due: await countReady(tx, { connector, window: plan.window }),
       isFull,
-      earlier: earlier === null ? [] : await countsOfChain(tx, at, connector, origin),
+      earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
     },
   };
 }
 
 /** The newest run, where this one may resume it and work of it is left. */
 async function unfinishedRun(
-  { ledger: { at }, held: { connector, definitionHash }, plan, tx }: Starting,
+  { held: { connector, definitionHash }, plan, tx }: Starting,
   scope: Scope,
 ): Promise<EarlierRun | null> {
-  const newest = await newestRun(tx, at, connector, plan.window);
+  const newest = await newestRun(tx, connector, plan.window);
   if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
-  return (await isLeft(tx, at, { ...scope, origin: newest.origin })) ? newest : null;
+  return (await isLeft(tx, { ...scope, origin: newest.origin })) ? newest : null;
 }
 
 async function beginRun(
-  { ledger: { at }, held, plan, tx }: Starting,
+  { held, plan, tx }: Starting,
   earlier: EarlierRun | null,
   tables: CurrentRun['tables'],
 ): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
@@ -103,7 +98,7 @@ async function beginRun(
   const isFull = plan.isFull || earlier?.isFull === true;
   const scope = scopeOf(plan, definitionHash);
   const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
-  const origin = await insertRun(tx, at, begun, earlier);
+  const origin = await insertRun(tx, begun, earlier);
   return {
     run,
     kind,
@@ -111,13 +106,13 @@ async function beginRun(
     backfill,
     keepPartitionsSince,
     origin,
-    chainStartedAt: (await chainStartedAt(tx, at, origin)) ?? startedAt,
+    chainStartedAt: (await chainStartedAt(tx, origin)) ?? startedAt,
     isFull,
     reading: chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),
     keeps: new Set(plan.keeps),
     tables,
-    seen: openSeenRows(at, connector, origin),
+    seen: openSeenRows(connector, origin),
     followed: new Map(),
   };
 }
@@ -130,24 +125,24 @@ async function beginRun(
  * Of a backfill's window nothing is kept: its partitions are as young as its chain.
  */
 async function startFresh(
-  { ledger: { at }, held: { connector }, plan, tx, stamp: { now } }: Starting,
+  { held: { connector }, plan, tx, stamp: { now } }: Starting,
   scope: Scope,
   { reading }: Pick<CurrentRun, 'reading'>,
 ): Promise<void> {
   const { window } = scope;
-  dropSeen(tx, at, connector, window);
+  dropSeen(tx, connector, window);
   if (window !== '') {
-    await transitions.dropWindow(tx, at, { connector, window });
+    await transitions.dropWindow(tx, { connector, window });
     return;
   }
   await Promise.all([
-    transitions.dropHalfRead(tx, at, scope),
-    transitions.stopSweep(tx, at, scope),
-    transitions.startOver(tx, at, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
-    transitions.park(tx, at, { connector }),
+    transitions.dropHalfRead(tx, scope),
+    transitions.stopSweep(tx, scope),
+    transitions.startOver(tx, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
+    transitions.park(tx, { connector }),
     ...[...reading].map(
       async ([entity, { fullBefore, believedUntil: until }]) =>
-        await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now }),
+        await transitions.age(tx, { connector, entity, fullBefore, believedUntil: until, now }),
     ),
   ]);
 }

@@ -2,7 +2,7 @@ import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { newToken, type LastTokens } from '../stored-token.ts';
 
 /** So long a lease lasts that nobody renews, by the server's clock. */

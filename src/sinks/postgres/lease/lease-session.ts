@@ -1,9 +1,9 @@
 import { keepalives } from '../../../sql/postgres/connections.ts';
-import type { HeldConnector } from '../../ledger/ledger.ts';
+import type { Taken } from '../../ledger/driver.ts';
 import { failingOf } from '../../../sql/postgres/postgres-error.ts';
-import { settingSql, txOn, type Tx } from '../../../sql/postgres/session.ts';
+import { settingSql, txOn, type PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import type { Server } from '../../../sql/postgres/server.ts';
-import { readSettings } from '../../../sql/postgres/transaction-settings.ts';
+import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
 
 /**
  * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at once, long before the
@@ -44,7 +44,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     const timer = setTimeout(lose, deadlineMs);
     try {
       // A packet is a transaction, also without BEGIN.
-      tx.put(readSettings);
+      tx.put(readSettingsIn(null));
       return await tx.rows(sql, values);
     } catch (error) {
       // Also where its server has become a standby: the next session is with another one.
@@ -84,7 +84,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
 }
 
 /** Each `work` begins when the one before it is through, however that ended. */
-export function turns(): HeldConnector['inTurn'] {
+export function turns(): Taken['inTurn'] {
   let last: Promise<unknown> = Promise.resolve();
   return async (work) => {
     const turn = last.then(work, work);

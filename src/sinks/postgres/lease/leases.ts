@@ -1,18 +1,18 @@
 import { systemClock } from '../../../core/clock.ts';
-import type { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../../acquire-errors.ts';
+import { ConnectorBusyError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { HeldConnector, Ledger } from '../../ledger/ledger.ts';
+import type { Clock } from '../../../core/clock.ts';
+import type { Server } from '../../../sql/postgres/server.ts';
+import type { Taken } from '../../ledger/driver.ts';
 import { toSinkError } from '../../../sql/postgres/postgres-error.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
-import { keepNewest, overtakeIfLost, type LastTokens } from '../stored-token.ts';
+import { keepNewest, overtakeIfLost } from '../stored-token.ts';
 import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
+import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
+import { overtakenOf, refusalOf, type OwnLease } from './own-lease.ts';
 import { renewLeases, takeLease } from './lease-rows.ts';
-
-/** What a lease has of a held connector. */
-export type Taken = Omit<HeldConnector, 'definitionHash' | 'run'>;
 
 /**
  * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock of the session. The
@@ -38,23 +38,17 @@ const believedMs = 20_000;
 const lockTries = 10;
 const lockPauseMs = 50;
 
-interface OwnLease {
-  readonly connector: ConnectorName;
-  readonly holder: Holder;
-  /** Null while it is being taken. */
-  epoch: number | null;
-  lockedIn: LeaseSession | null;
-  /** By the clock of this process: a moment at which the lease was as long as it can be. */
-  renewedMs: number;
-  readonly tokens: LastTokens;
-  isOvertaken: boolean;
-  /** The server has lost commits of this holder. */
-  hasLost: boolean;
-  isReleased: boolean;
-}
-
-export function openLeases(ledger: Ledger): Leases {
-  const { server, at, sinkId } = ledger;
+export function openLeases({
+  server,
+  at,
+  sinkId,
+  clock,
+}: {
+  readonly server: Server;
+  readonly at: string;
+  readonly sinkId: string;
+  readonly clock: Clock;
+}): Leases {
   const own = new Map<ConnectorName, OwnLease>();
   let session: Promise<LeaseSession> | null = null;
   let renewal: Promise<void> | null = null;
@@ -211,13 +205,22 @@ export function openLeases(ledger: Ledger): Leases {
           await inTurn(async () => await release(lease, epoch));
         };
         releases.add(giveBack);
+        const fence: Fence = {
+          server,
+          at,
+          clock,
+          connector,
+          epoch,
+          tokens: lease.tokens,
+          checkLease: async () => await check(lease, epoch),
+          overtaken: () => overtakenOf(lease),
+        };
         return {
           connector,
           epoch,
           inTurn,
-          checkLease: async () => await check(lease, epoch),
-          tokens: lease.tokens,
-          overtaken: () => overtakenOf(lease),
+          transact: fencedTransact(fence),
+          read: fencedRead(fence),
           release: giveBack,
         };
       } catch (error) {
@@ -233,13 +236,4 @@ export function openLeases(ledger: Ledger): Leases {
       await (await opened?.catch(() => null))?.end();
     },
   };
-}
-
-function refusalOf(lease: OwnLease): SyncError | null {
-  if (lease.isReleased) return releasedError(lease.connector);
-  return lease.isOvertaken || lease.hasLost ? overtakenOf(lease) : null;
-}
-
-function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
-  return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
 }

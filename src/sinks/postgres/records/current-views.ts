@@ -3,7 +3,7 @@ import type { DerivedColumn } from '../../../core/described-table.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { shownDerived, viewNames } from '../../decisions/current-view.ts';
 import { parseColumns, parseDescribed } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { tableAt, tableName } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqlType } from '../../../sql/postgres/types.ts';

@@ -1,5 +1,5 @@
 import type { Column, ColumnValue } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import type { Stamp } from '../../ledger/stamp.ts';
 import { encodeArray, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { jsonMembers, jsonObject } from './json-members.ts';

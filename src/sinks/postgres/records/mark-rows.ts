@@ -1,15 +1,16 @@
 import type { Instant } from '../../../core/clock.ts';
 import { keyTextOf } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import { postgresTx } from '../../../sql/postgres/session.ts';
+import type { Tx, Values } from '../../../sql/database.ts';
 import type { Stamp } from '../../ledger/stamp.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
 import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */
-export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {
+export function markRows(at: string, { connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {
   const name = tableAt(at, connector, table.entity);
   const keyed = `SELECT t._row, t._changed_at, t._deleted_at, t._partition, ${table.key.map((key) => `t.${quoted(key)}`).join(', ')}
     FROM ${name} AS t`;
@@ -22,8 +23,8 @@ export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable
       { rows, now, run, first: await stamp.takeSeqs(rows.length) },
     );
   };
-  const rowNumbers = async (tx: Tx, sql: string, values: Parameters<Tx['arrays']>[1]): Promise<number[]> =>
-    (await tx.arrays(sql, values)).map(([row]) => Number(row));
+  const rowNumbers = async (tx: Tx, sql: string, values: Values): Promise<number[]> =>
+    (await postgresTx(tx).arrays(sql, values)).map(([row]) => Number(row));
   return {
     setHomes: (tx, homes) => {
       if (homes.length === 0) return;
@@ -44,7 +45,7 @@ export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable
         { ...boundHomes(homes), limit },
       ),
     countLive: async (tx, homes, most) => {
-      const counted = await tx.arrays(
+      const counted = await postgresTx(tx).arrays(
         `SELECT v.home, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isAtHome} LIMIT :most) AS live) FROM ${ofHomes}`,
         { ...boundHomes(homes), most },
       );
@@ -62,7 +63,7 @@ export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable
     rows: async (tx, rows) => {
       // Asked for none, the server may look at all.
       if (rows.length === 0) return new Map();
-      const found = await tx.arrays(`${keyed} WHERE t._row = ANY(:rows::bigint[])`, { rows });
+      const found = await postgresTx(tx).arrays(`${keyed} WHERE t._row = ANY(:rows::bigint[])`, { rows });
       return new Map(found.map((cells) => [Number(cells[0]), keyedRow(cells)]));
     },
     rowsOf: async (tx, keyTexts) => {
@@ -72,7 +73,7 @@ export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable
       });
       if (known.length === 0) return new Map();
       const sql = keyed.replace('SELECT', 'SELECT k.n,');
-      const found = await tx.arrays(
+      const found = await postgresTx(tx).arrays(
         `${sql} JOIN unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) ON t._key = k.key`,
         { keys: known.map(({ hash }) => hash) },
       );

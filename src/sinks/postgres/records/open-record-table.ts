@@ -2,9 +2,10 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import { postgresTx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 import type { Stamp } from '../../ledger/stamp.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import {
   encodeArray,
   encodeRows,
@@ -18,21 +19,21 @@ import type { StoredRow } from '../../decisions/meet-record.ts';
 import type { RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
 import { binaryType } from '../../../sql/postgres/types.ts';
 
-export function openRecordTable(place: TablePlace): RecordTable {
-  return { ...findAndWrite(place), ...markRows(place) };
+export function openRecordTable(at: string, place: TablePlace): RecordTable {
+  return { ...findAndWrite(at, place), ...markRows(at, place) };
 }
 
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
-function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
-  const { at, connector, table } = place;
+function findAndWrite(at: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
+  const { connector, table } = place;
   const name = tableAt(at, connector, table.entity);
   const found = `SELECT k.n, t._row, t._hash, t._volatile_hash, t._changed_at, t._deleted_at, t._partition
     FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
-  const inserting = insertOf(place);
-  const updating = updateOf(place);
+  const inserting = insertOf(at, place);
+  const updating = updateOf(at, place);
   return {
     find: async (tx, keyTexts) => {
-      const rows = await tx.arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
+      const rows = await postgresTx(tx).arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
       return new Map((rows as FoundRow[]).map((row) => [keyTexts[row[0] - 1] ?? '', storedRow(row)]));
     },
     write: async (tx, rows, stamp) => {
@@ -107,11 +108,11 @@ export function rowsInto(
   const names = [...ownColumns.map(([name]) => name), ...columns.map(({ name }) => quoted(name))];
   const types = [...ownColumns.map(([, type]) => type), ...columns.map(({ type }) => binaryType[type])];
   const copy = `COPY ${tableAt(at, connector, entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
-  return (tx, rows) => tx.put(copy, {}, encodeRows(types, rows));
+  return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
 }
 
 /** The keys are new, and no other process may add any. */
-function insertOf({ at, connector, table }: TablePlace): Writing {
+function insertOf(at: string, { connector, table }: TablePlace): Writing {
   const put = rowsInto(at, connector, table);
   return (tx, rows, { now, run }) => {
     if (rows.length > 0) put(tx, cellsOf(rows, now, run));
@@ -130,7 +131,7 @@ function* cellsOf(
 }
 
 /** Key columns are not set: their values are the same. Columns that are not declared any more lose their old value. */
-function updateOf({ at, connector, table, stored }: TablePlace): Writing {
+function updateOf(at: string, { connector, table, stored }: TablePlace): Writing {
   const columns: readonly { readonly name: string; readonly type: BinaryType; readonly of: CellOf }[] = [
     { name: '_row', type: 'bigint', of: ({ row }) => row },
     { name: '_extra', type: 'json', of: ({ record }) => record.extra },

@@ -6,11 +6,12 @@ import type { KeyReader, RecordReader, StoredRecord } from '../../record-reader.
 import { ledgerReader } from '../../ledger/history/history.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
 import { toSinkError } from '../../../sql/postgres/postgres-error.ts';
-import { readSettings } from '../../../sql/postgres/transaction-settings.ts';
-import { txOn, type Tx, type Values } from '../../../sql/postgres/session.ts';
+import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
+import { txOn, type PostgresTx as Tx, type PostgresValues as Values } from '../../../sql/postgres/session.ts';
 import { knownTables } from '../../ledger/tables.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
+import { postgresTables } from './record-tables.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
 
@@ -20,7 +21,7 @@ export async function openPostgresRecords(place: PostgresPlace): Promise<RecordR
   const { at, sinkId, ask } = snapshot;
   return {
     sinkId,
-    history: ledgerReader(at, ask),
+    history: ledgerReader(postgresTables(at), ask),
     newestSeq: async (connector) =>
       await ask(async (tx) => {
         const counter = await tx.first<{ readonly seq: number }>(
@@ -87,7 +88,9 @@ interface Snapshot {
 }
 
 /** Rows come by the index that has their order, where sorting a large table first would take as much space again. */
-const settings = `${readSettings}; SET LOCAL cursor_tuple_fraction = 0.0001;
+const settingsIn = (
+  schema: string,
+): string => `${readSettingsIn(schema)}; SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
 async function openSnapshot(place: PostgresPlace): Promise<Snapshot> {
@@ -105,7 +108,7 @@ async function openSnapshot(place: PostgresPlace): Promise<Snapshot> {
   };
   try {
     const meta = await ask(async (tx) => {
-      await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${settings}`);
+      await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${settingsIn(place.schema)}`);
       // The state is that of the first reading.
       return await tx.first<{ readonly sinkId: string }>(`SELECT sink_id FROM ${at}_sync_meta`);
     });
@@ -117,11 +120,11 @@ async function openSnapshot(place: PostgresPlace): Promise<Snapshot> {
 }
 
 async function storedTable(
-  { at, ask }: Snapshot,
+  { ask }: Snapshot,
   connector: ConnectorName,
   entity: EntityTable['entity'],
 ): Promise<EntityTable | null> {
-  const known = await ask(async (tx) => await knownTables(tx, at, connector, [entity]));
+  const known = await ask(async (tx) => await knownTables(tx, connector, [entity]));
   const table = known.get(entity);
   return table === undefined ? null : { entity, columns: table.stored, key: table.key };
 }

@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, FieldType } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/postgres/session.ts';
+import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 
 /* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
 

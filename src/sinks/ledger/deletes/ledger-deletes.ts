@@ -1,7 +1,7 @@
 import { standing } from '../../decisions/standing.ts';
 import type { Deletes, EndedPartition } from '../../deletes.ts';
 import type { Ledger } from '../ledger.ts';
-import { ask } from '../partitions/statement.ts';
+import { ask } from '../../../sql/database.ts';
 import type { InLease } from '../transact.ts';
 import { deleteOrphans } from './delete-orphans.ts';
 import { deleteMissing } from './delete-rows.ts';
@@ -13,11 +13,10 @@ import { weighMissing } from './weigh-missing.ts';
 /** They look at all rows that are missing, or at all partitions. */
 const long = { isLong: true } as const;
 
-/** `Deletes` in PostgreSQL: what a run's full walks did not meet, and what becomes of it. */
-export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): Deletes {
+/** `Deletes`: what a run's full walks did not meet, and what becomes of it. */
+export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, inLease: InLease): Deletes {
   return {
-    // A transaction costs a dozen round trips, whatever its size.
-    batchRows: 20_000,
+    batchRows: deletedAtOnce,
     sweep: async (lease, run, limit) =>
       await inLease(lease, run, async (commit) => ({ isDone: await sweepRows(commit, limit) }), long),
     suspectParents: async (lease, run, confirmable) =>
@@ -26,14 +25,14 @@ export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): D
       await inLease(
         lease,
         run,
-        async ({ held: { connector }, tx }) => await endedBelow(tx, at, { connector, run }),
+        async ({ held: { connector }, tx }) => await endedBelow(tx, { connector, run }),
       ),
     missing: async (lease, run) => await inLease(lease, run, weighMissing, long),
     allow: async (lease, run, entity) =>
       await inLease(
         lease,
         run,
-        async ({ held: { connector }, tx }) => allowMissing(tx, at, { connector, entity }),
+        async ({ held: { connector }, tx }) => allowMissing(tx, { connector, entity }),
         long,
       ),
     toConfirm: async (lease, run, entity, limit) =>
@@ -48,7 +47,8 @@ export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): D
 }
 
 /** What this run has set aside and is below a tombstoned record now. */
-const endedBelow = ask<{ connector: string; run: string }, EndedPartition>(
-  (at) => `SELECT id, entity FROM ${at}_sync_partitions
-     WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`,
-);
+const endedBelow = ask<
+  { connector: string; run: string },
+  EndedPartition
+>(`SELECT id, entity FROM _sync_partitions
+     WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`);

@@ -6,20 +6,19 @@ import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
 import { adopt } from '../acquire.ts';
-import type { Leases } from '../../postgres/lease/leases.ts';
 import type { Commit, Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
-import { textHash } from '../../../sql/postgres/text.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import type { InLease } from '../transact.ts';
 import { reset } from './reset.ts';
 
-/** `Repair` of a sink in PostgreSQL. */
-export function postgresRepair(ledger: Ledger, leases: Leases, inLease: InLease): Repair {
+/** `Repair` of a sink. */
+export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
-    reset: (connector, what) => reset(ledger, leases, connector, what),
-    adopt: (identity, now) => adopt(ledger, leases, identity, now),
+    reset: (connector, what) => reset(ledger, connector, what),
+    adopt: (identity, now) => adopt(ledger, identity, now),
     canUndelete: true,
     undelete: (lease, run, of, limit) =>
       inLease(lease, run, (commit) => undelete(commit, of, limit), { isLong: true }),
@@ -32,7 +31,7 @@ export function postgresRepair(ledger: Ledger, leases: Leases, inLease: InLease)
 
 /** `Repair.undelete`: table after table, until `limit` rows are back. */
 async function undelete(commit: Commit, of: RunId, limit: number): Promise<UndeletedRows> {
-  const { ledger, held, current, stamp, tx } = commit;
+  const { held, current, stamp, tx } = commit;
   const { connector } = held;
   const rows: { readonly entity: EntityName; readonly rows: number }[] = [];
   let left = limit;
@@ -43,28 +42,27 @@ async function undelete(commit: Commit, of: RunId, limit: number): Promise<Undel
     const stored = await table.rows(tx, tombstoned);
     const keyTexts = [...stored.values()].map(({ keyText }) => keyText);
     await giveBackBelow(commit, entity, keyTexts);
-    await beginFiles(tx, ledger.at, { connector, entity }, keyTexts);
+    await beginFiles(tx, { connector, entity }, keyTexts);
     rows.push({ entity, rows: tombstoned.length });
     left -= tombstoned.length;
   }
   const revived = rows.map(({ entity, rows: count }) => ({ entity, inserted: 0, revived: count }));
   const numbers = await tableNumbers(
     tx,
-    ledger.at,
     connector,
     revived.map(({ entity }) => entity),
   );
-  noteStored(tx, ledger.at, connector, revived, { origin: current.origin, now: stamp.now, numbers });
+  noteStored(tx, connector, revived, { origin: current.origin, now: stamp.now, numbers });
   return { rows, isDone: left > 0 };
 }
 
 async function giveBackBelow(
-  { ledger, held: { connector }, current, stamp, tx }: Commit,
+  { held: { connector }, current, stamp, tx }: Commit,
   entity: EntityName,
   keyTexts: readonly string[],
 ): Promise<void> {
   const below = { connector, entity, keyHashes: keyTexts.map(textHash) };
-  await transitions.giveBack(tx, ledger.at, { ...below, origin: current.origin, now: stamp.now });
+  await transitions.giveBack(tx, { ...below, origin: current.origin, now: stamp.now });
 }
 
 /** `Repair.storeRecord`. */
@@ -74,14 +72,14 @@ async function storeOne(
   record: PreparedRecord,
   isEdited = false,
 ): Promise<PageCounts> {
-  const { ledger, current, tx } = commit;
+  const { current, tx } = commit;
   const { keyText } = record;
   const before = (await current.tables.get(entity)?.table.find(tx, [keyText]))?.get(keyText);
   const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, home: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
-  addCounts(tx, ledger.at, current.run, [{ entity, counts }]);
+  addCounts(tx, current.run, [{ entity, counts }]);
   current.seen.save(tx);
   if (before !== undefined && before.deletedAt !== null) await giveBackBelow(commit, entity, [keyText]);
   return counts;

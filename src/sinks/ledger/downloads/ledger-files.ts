@@ -1,16 +1,15 @@
 import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { parseParams } from '../../stored-json.ts';
-import type { Ledger } from '../ledger.ts';
 import type { InLease } from '../transact.ts';
 
 /** `Files` over `_sync_downloads`. */
-export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Files {
+export function ledgerFiles(inLease: InLease): Files {
   return {
     next: async (lease, run, entity, limit) =>
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         const wanted = await tx.rows<WantedRow>(
-          `SELECT id, entity, key AS key_text, params, version, name, content_type, size FROM ${at}_sync_downloads
+          `SELECT id, entity, key AS key_text, params, version, name, content_type, size FROM _sync_downloads
            WHERE connector = :connector AND entity = :entity AND is_wanted = 1 AND failed_run IS DISTINCT FROM :run
            ORDER BY failed_at NULLS FIRST, id LIMIT :limit`,
           { connector, entity, run, limit },
@@ -20,7 +19,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
     stored: async (lease, run, { id, version }, file) => {
       await inLease(lease, run, async ({ held: { connector }, stamp: { now }, tx }) => {
         await tx.run(
-          `UPDATE ${at}_sync_downloads SET replaced = CASE WHEN file <> :file THEN file ELSE nullif(replaced, :file) END, file = :file,
+          `UPDATE _sync_downloads SET replaced = CASE WHEN file <> :file THEN file ELSE nullif(replaced, :file) END, file = :file,
              bytes = :bytes, sha256 = :sha256, stored_type = :contentType, stored_version = :version, stored_at = :now,
              stored_run = :run, is_wanted = CASE WHEN gone IS NULL AND version <> :version THEN 1 ELSE 0 END, failure = NULL,
              failed_at = NULL, failed_run = NULL
@@ -32,7 +31,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
     setAside: async (lease, run, { id, version }, failure) => {
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         await tx.run(
-          `UPDATE ${at}_sync_downloads SET failure = :failure, failed_at = :failedAt, failed_run = :run
+          `UPDATE _sync_downloads SET failure = :failure, failed_at = :failedAt, failed_run = :run
            WHERE connector = :connector AND id = :id AND version = :version AND is_wanted = 1`,
           { connector, id, version, run, failedAt: failure.at, failure: writeJson(failure) },
         );
@@ -44,7 +43,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
         run,
         async ({ held: { connector }, tx }) =>
           await tx.rows<LeftFiles>(
-            `SELECT entity, count(*) AS files FROM ${at}_sync_downloads
+            `SELECT entity, count(*) AS files FROM _sync_downloads
              WHERE connector = :connector AND entity = ANY(:entities::text[]) AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
             { connector, entities },
           ),
@@ -55,7 +54,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
         run,
         async ({ held: { connector }, tx }) =>
           await tx.rows<ReplacedFile>(
-            `SELECT id, entity, replaced AS file, file AS current FROM ${at}_sync_downloads
+            `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
              WHERE connector = :connector AND replaced IS NOT NULL ORDER BY id LIMIT :limit`,
             { connector, limit },
           ),
@@ -63,7 +62,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
     removed: async (lease, run, files) => {
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         await tx.run(
-          `UPDATE ${at}_sync_downloads AS d SET replaced = NULL FROM unnest(:ids::bigint[], :files::text[]) AS removed(id, file)
+          `UPDATE _sync_downloads AS d SET replaced = NULL FROM unnest(:ids::bigint[], :files::text[]) AS removed(id, file)
            WHERE d.connector = :connector AND d.id = removed.id AND d.replaced = removed.file`,
           { connector, ids: files.map(({ id }) => id), files: files.map(({ file }) => file) },
         );
@@ -72,7 +71,7 @@ export function postgresFiles({ at }: Pick<Ledger, 'at'>, inLease: InLease): Fil
     unknown: async (lease, run, entity, files) =>
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         const known = await tx.rows<{ file: string | null; replaced: string | null }>(
-          `SELECT file, replaced FROM ${at}_sync_downloads WHERE connector = :connector AND entity = :entity
+          `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
              AND (file = ANY(:files::text[]) OR replaced = ANY(:files::text[]))`,
           { connector, entity, files },
         );

@@ -1,0 +1,112 @@
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { Column, EntityTable } from '../../core/records.ts';
+import type { Instant } from '../../core/clock.ts';
+import type { Database, TransactHow, Tx } from '../../sql/database.ts';
+import type { CopiedRecord, CopiedTable } from '../copies.ts';
+import type { Holder } from '../lease.ts';
+import type { RecordTable, TablePlace } from './record-table.ts';
+import type { Stamp } from './stamp.ts';
+
+/** What a database answers besides SQL. The rules of the ledger see nothing else of it. */
+export interface LedgerDriver extends AsyncDisposable {
+  readonly db: Database;
+  /** Random id made with the sink. */
+  readonly sinkId: string;
+  readonly records: RecordTables;
+  /** How many rows a transaction that deletes takes at most. */
+  readonly deletedAtOnce: number;
+  /**
+   * Takes a connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another process, another sink of this
+   * one, or another lease of this sink holds it.
+   */
+  take(
+    connector: ConnectorName,
+    holder: Holder,
+    work: (tx: Tx, epoch: number) => Promise<void>,
+  ): Promise<Taken>;
+  /** Whether this sink is still at its place. */
+  isInPlace(): Promise<boolean>;
+  /**
+   * Takes `count` numbers in a row of those that rows of `_sync_runs` or `_sync_partitions` get, and gives what is to be added to 1, 2, 3 to be the first of
+   * them. No other process takes one in between.
+   */
+  reserveNumbers(tx: Tx, of: 'runs' | 'partitions', count: number): Promise<number>;
+  /** The highest number that a partition of this sink was ever given. */
+  highestPartition(tx: Tx): Promise<number>;
+  /** The newest change number of the connector, and the least that its next one may have. */
+  newestSeq(tx: Tx, connector: ConnectorName): Promise<number>;
+  raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void>;
+}
+
+/** A connector that this process holds: by a lock of its file, or by a lease of its server. */
+export interface Taken {
+  readonly connector: ConnectorName;
+  readonly epoch: number;
+  /** One transaction of a holder at a time: what it knows in memory is that of the last one. */
+  readonly inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
+  /**
+   * One transaction of the holder, only in its turn. Throws `SyncError` FENCED when another has overtaken it, or when it was given back. `work` may run again, as in
+   * `Database.transact`.
+   */
+  readonly transact: <Result>(
+    run: RunId,
+    work: (tx: Tx, stamp: Stamp) => Promise<Result>,
+    how?: TransactHow,
+  ) => Promise<Result>;
+  /** One snapshot of what the holder may see. Throws as `transact`. */
+  readonly read: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>;
+  /** Gives the connector back; idempotent. */
+  readonly release: () => Promise<void>;
+}
+
+/** Tables of records as the database makes them. */
+export interface RecordTables {
+  /** The name of an entity's table. */
+  tableName(connector: ConnectorName, entity: EntityName): string;
+  /** A table that is there. */
+  open(place: TablePlace): RecordTable;
+  /** Makes an entity's table, or adds the columns that it lacks. Throws `SyncError` SINK_INCOMPATIBLE where there is no room for them. */
+  ensure(tx: Tx, place: TablePlace): Promise<void>;
+  /** Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room. */
+  fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
+  /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
+  fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
+  /** Brings the views of the connector's tables in step with them. */
+  renewViews(tx: Tx, connector: ConnectorName): Promise<void>;
+  /** Removes the tables of these entities that are there, and their views. */
+  drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
+  /** The row of a key in a table that is there; undefined where the key is not stored, or is no key of the table. */
+  row(
+    tx: Tx,
+    connector: ConnectorName,
+    table: EntityTable,
+    keyText: string,
+  ): Promise<StoredRowFacts | undefined>;
+  /** Whole rows behind row `after`, by row number: as many as fit a page (`copies/in-pages.ts`), `limit` at most. */
+  readWhole(
+    tx: Tx,
+    connector: ConnectorName,
+    table: CopiedTable,
+    after: number,
+    limit: number,
+  ): Promise<readonly CopiedRecord[]>;
+  /** Stores whole rows as they are, with their numbers; `shift` is added to the numbers of their homes. */
+  writeWhole(
+    tx: Tx,
+    connector: ConnectorName,
+    table: CopiedTable,
+    rows: readonly CopiedRecord[],
+    shift: number,
+  ): Promise<void>;
+}
+
+/** A row as a reader finds it. */
+export interface StoredRowFacts {
+  readonly row: number;
+  readonly firstSeenAt: Instant;
+  readonly changedAt: Instant;
+  readonly run: RunId;
+  readonly deletedAt: Instant | null;
+  readonly seq: number;
+  readonly home: number | null;
+}

@@ -1,0 +1,76 @@
+import type { Dialect } from './statement.ts';
+
+/** One value of a statement. */
+export type Scalar = string | number | bigint | boolean | null | Buffer;
+/** A row of a set: values by the names that the statement gives them, in camel case. */
+export type SetRow = object;
+/** A scalar for `:name`, a list for `IN {name type}`, rows for `{name: column type, ...}`. */
+export type Value = Scalar | readonly Scalar[] | readonly SetRow[];
+export type Values = Readonly<Record<string, Value>>;
+
+/**
+ * One transaction on one connection. Statements are written once for every database (`statement.ts` has the few words in which databases differ) and run in
+ * the order in which they were given. Those that are asked for without waiting in between (`Promise.all`) share a round trip where there are any.
+ *
+ * While a transaction is open it may wait for its own statements only: no timer, network, file or other transaction.
+ */
+export interface Tx {
+  readonly dialect: Dialect;
+  /**
+   * Rows by column name, `started_at` as `startedAt`. Integers are numbers as far as those are exact, else `bigint`. A column whose name begins with `is_`, `has_`, `was_` or
+   * `can_` is a boolean.
+   */
+  rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
+  first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
+  /** How many rows the statement wrote. */
+  run(sql: string, values?: Values): Promise<number>;
+  /** Does not wait: where the statement fails, the next one that is waited for fails, or the COMMIT. */
+  put(sql: string, values?: Values): void;
+}
+
+export interface TransactHow {
+  /** Called before `work` runs again. */
+  readonly restart?: (() => void) | undefined;
+  /** Its statements may go through whole tables: no timeout ends them, and the signal of the database's options cancels them. */
+  readonly isLong?: boolean;
+  /** Waits until the commit is on the disk, whatever the database's durability. */
+  readonly isDurable?: boolean;
+}
+
+/** A database as rules see it. Drivers are `sqlite/` and `postgres/`. */
+export interface Database extends AsyncDisposable {
+  readonly dialect: Dialect;
+  /** Where a person finds it, without any secret. */
+  readonly place: string;
+  /**
+   * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing outside of the database that
+   * `restart` does not undo. One that is begun inside another on the same connection is refused.
+   */
+  transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
+  /** Runs `work` in one snapshot that writes nothing. Does not see a transaction that is not committed. */
+  read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+}
+
+/** One statement; gives how many rows it wrote. */
+export type Write<Given extends Values> = (tx: Tx, values: Given) => Promise<number>;
+/** One statement; gives the rows that it wrote or read. */
+export type Ask<Given extends Values, Row extends object> = (
+  tx: Tx,
+  values: Given,
+) => Promise<readonly Row[]>;
+/** One statement, which travels with the next one that is waited for, or with the COMMIT. */
+export type Put<Given extends Values> = (tx: Tx, values: Given) => void;
+
+export function write<Given extends Values>(sql: string): Write<Given> {
+  return async (tx, values) => await tx.run(sql, values);
+}
+
+export function put<Given extends Values>(sql: string): Put<Given> {
+  return (tx, values) => {
+    tx.put(sql, values);
+  };
+}
+
+export function ask<Given extends Values, Row extends object>(sql: string): Ask<Given, Row> {
+  return async (tx, values) => await tx.rows<Row>(sql, values);
+}

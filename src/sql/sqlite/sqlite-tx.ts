@@ -1,0 +1,129 @@
+import type Database from 'better-sqlite3';
+import type { Scalar, Tx, Values } from '../database.ts';
+import { camelCase, isFlag, statementsOf, type CompiledStatement } from '../statement.ts';
+import { listText, setText, sqliteDialect } from './sqlite-dialect.ts';
+
+/** A prepared statement, for a loop: better-sqlite3's own, without a promise for each row. */
+export type Prepared = Pick<Database.Statement, 'run' | 'get' | 'all' | 'iterate'>;
+
+export interface PrepareHow {
+  /** Rows as arrays, in the order of their columns. */
+  readonly isRaw?: boolean;
+  /** Every integer is a `bigint`. */
+  readonly isWide?: boolean;
+}
+
+/** What a table of records may ask beyond the port: statements that it runs in a loop. */
+export interface SqliteTx extends Tx {
+  /** In the words of SQLite, with `?` for values. The statement may be used until the transaction ends. */
+  prepared(sql: string, how?: PrepareHow): Promise<Prepared>;
+}
+
+/** The connection's side of a transaction of SQLite. Throws `TypeError` for one of another database. */
+export function sqliteTx(tx: Tx): SqliteTx {
+  if ('prepared' in tx) return tx as SqliteTx;
+  throw new TypeError('A table of SQLite was asked in a transaction of another database');
+}
+
+interface Known extends CompiledStatement {
+  readonly statement: Database.Statement;
+  /** Null for a statement that gives no rows. */
+  readonly columns: readonly { readonly name: string; readonly isFlag: boolean }[] | null;
+}
+
+/** Statements of one connection, prepared once each. They do not outlive a change of its schema badly: SQLite prepares them again by itself. */
+export interface Statements {
+  rows(sql: string, values: Values): object[];
+  run(sql: string, values: Values): number;
+  prepared(sql: string, how: PrepareHow): Prepared;
+}
+
+const compile = statementsOf(sqliteDialect);
+/** Each holds some KiB; tables of records have several of their own. */
+const mostPrepared = 1_000;
+
+export function statementsOn(db: Database.Database): Statements {
+  const known = new Map<string, Known>();
+  const loops = new Map<string, Prepared>();
+  const knownOf = (sql: string): Known => {
+    const found = known.get(sql);
+    if (found !== undefined) return found;
+    const compiled = compile(sql);
+    const statement = db.prepare(compiled.text);
+    const columns = statement.reader
+      ? statement.columns().map(({ name }) => ({ name: camelCase(name), isFlag: isFlag(name) }))
+      : null;
+    if (columns !== null) statement.raw(true).safeIntegers(true);
+    const made = { ...compiled, statement, columns };
+    if (known.size >= mostPrepared) known.clear();
+    known.set(sql, made);
+    return made;
+  };
+  return {
+    rows: (sql, values) => {
+      const { statement, columns, parameters } = knownOf(sql);
+      const bound = bind(parameters, values);
+      if (columns === null) {
+        statement.run(bound);
+        return [];
+      }
+      const rows = statement.all(bound) as unknown[][];
+      return rows.map((cells) => {
+        const row: Record<string, unknown> = {};
+        for (const [index, column] of columns.entries()) {
+          row[column.name] = cellOf(cells[index], column.isFlag);
+        }
+        return row;
+      });
+    },
+    run: (sql, values) => {
+      const { statement, columns, parameters } = knownOf(sql);
+      const bound = bind(parameters, values);
+      if (columns === null) return statement.run(bound).changes;
+      return statement.all(bound).length;
+    },
+    prepared: (sql, { isRaw = false, isWide = false }) => {
+      const name = `${isRaw ? 'r' : '-'}${isWide ? 'w' : '-'}${sql}`;
+      const found = loops.get(name);
+      if (found !== undefined) return found;
+      const made = db.prepare(sql);
+      if (isRaw) made.raw(true);
+      if (isWide) made.safeIntegers(true);
+      if (loops.size >= mostPrepared) loops.clear();
+      loops.set(name, made);
+      return made;
+    },
+  };
+}
+
+function cellOf(cell: unknown, isFlagColumn: boolean): unknown {
+  const value = typeof cell === 'bigint' && isSafe(cell) ? Number(cell) : cell;
+  return isFlagColumn && typeof value === 'number' ? value !== 0 : value;
+}
+
+const mostSafe = BigInt(Number.MAX_SAFE_INTEGER);
+
+function isSafe(integer: bigint): boolean {
+  return integer <= mostSafe && integer >= -mostSafe;
+}
+
+function bind(parameters: CompiledStatement['parameters'], values: Values): Record<string, Scalar> {
+  const bound: Record<string, Scalar> = {};
+  for (const [index, parameter] of parameters.entries()) {
+    const value = values[parameter.name];
+    if (value === undefined) {
+      throw new TypeError(`A statement names the value :${parameter.name}, which it was not given`);
+    }
+    if (parameter.kind === 'value') bound[`p${index + 1}`] = scalarOf(value);
+    else if (!Array.isArray(value)) throw new TypeError(`A statement wants a list as ${parameter.name}`);
+    else if (parameter.kind === 'set') bound[`p${index + 1}`] = setText(value as object[], parameter.columns);
+    else bound[`p${index + 1}`] = listText(value);
+  }
+  return bound;
+}
+
+function scalarOf(value: Values[string]): Scalar {
+  if (typeof value === 'boolean') return Number(value);
+  if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return value;
+  throw new TypeError('A statement wants one value where it was given a list');
+}
