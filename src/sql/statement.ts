@@ -6,7 +6,8 @@
  * - `{found: entity text, params_hash bytea, n}` stands where a table may stand, and is one: the rows of the value `found`, whose members are named in camel case
  *   (`paramsHash`); `n` counts them from 1. Its alias is `found`;
  * - `{index name}` behind a table's name has SQLite use that index; PostgreSQL decides by itself;
- * - `{json column key}` is a member of a JSON object that is stored as text.
+ * - `{json column key}` is a member of a JSON object that is stored as text;
+ * - `{own ids}` behind the columns of an INSERT: it gives numbers that the table would give by itself.
  */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgres';
@@ -20,6 +21,7 @@ export interface Dialect {
   readonly isSetOneParameter: boolean;
   index(name: string): string;
   json(column: string, key: string): string;
+  readonly ownIds: string;
 }
 
 export type SetType = 'text' | 'bigint' | 'integer' | 'bytea';
@@ -61,6 +63,7 @@ export function compileStatement(sql: string, dialect: Dialect): CompiledStateme
     const [kind, ...rest] = word.split(/\s+/);
     const [one, key] = rest;
     if (kind === 'index' && one !== undefined) return dialect.index(one);
+    if (kind === 'own' && one === 'ids') return dialect.ownIds;
     if (kind === 'json' && one !== undefined && key !== undefined) return dialect.json(one, key);
     throw new TypeError(`A statement has the word {${word}}, which no database knows`);
   };

@@ -13,4 +13,5 @@ export const postgresDialect: Dialect = {
   isSetOneParameter: false,
   index: () => '',
   json: (column, key) => `(${column}::json ->> '${key}')`,
+  ownIds: 'OVERRIDING SYSTEM VALUE',
 };

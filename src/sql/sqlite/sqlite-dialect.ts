@@ -16,6 +16,7 @@ export const sqliteDialect: Dialect = {
   isSetOneParameter: true,
   index: (name) => `INDEXED BY ${name}`,
   json: (column, key) => `(${column} ->> '${key}')`,
+  ownIds: '',
 };
 
 function cellOf({ name, type }: SetColumn, index: number): string {

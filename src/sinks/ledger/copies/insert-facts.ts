@@ -6,7 +6,7 @@ import {
   type FactRow,
   type FactValue,
 } from '../../copies/facts.ts';
-import { encodeArray, type BinaryType } from '../../../sql/postgres/encode-binary.ts';
+import type { SetType } from '../../../sql/statement.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /** A column that this ledger has beside those of the fact. */
@@ -20,7 +20,7 @@ export interface CopiedFacts {
   readonly rows: readonly FactRow[];
 }
 
-const types: Readonly<Record<FactColumn['meaning'], BinaryType>> = {
+const types: Readonly<Record<FactColumn['meaning'], SetType>> = {
   text: 'text',
   integer: 'bigint',
   run: 'bigint',
@@ -34,25 +34,24 @@ export function insertFacts(
   of: FactName,
   more: readonly OwnColumn[] = [],
 ): (tx: Tx, copied: CopiedFacts) => Promise<number> {
+  // Names of columns may be words of SQL: the set has others.
   const columns = [
     ...factColumns(of).flatMap(({ name, meaning }) =>
       meaning === 'order' ? [] : [{ name, type: types[meaning], of: (row: FactRow) => row[name] ?? null }],
     ),
     ...more.map((one) => ({ ...one, type: types.bytes })),
+  ].map((column, index) => ({ ...column, cell: `c${index}` }));
+  const isOfConnector = of !== 'counts';
+  const names = [...(isOfConnector ? ['connector'] : []), ...columns.map(({ name }) => `"${name}"`)];
+  const cells = [
+    ...(isOfConnector ? ['CAST(:connector AS text)'] : []),
+    ...columns.map(({ cell }) => `v.${cell}`),
   ];
-  const names = columns.map(({ name }) => `"${name}"`);
-  const arrays = columns.map(({ type }, index) => `:c${index}::${type}[]`);
-  const ofConnector = of === 'counts' ? [] : [':connector::text'];
+  const set = columns.map(({ cell, type }) => `${cell} ${type}`).join(', ');
+  const sql = `INSERT INTO _sync_${of} (${names.join(', ')}) {own ids} SELECT ${cells.join(', ')} FROM {v: ${set}, n} ORDER BY v.n`;
   return async (tx, { connector, rows }) =>
-    await tx.run(
-      `INSERT INTO _sync_${of} (${[...(of === 'counts' ? [] : ['connector']), ...names].join(', ')}) OVERRIDING SYSTEM VALUE
-       SELECT ${[...ofConnector, ...columns.map((_, index) => `v.c${index}`)].join(', ')}
-       FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS v(${columns.map((_, index) => `c${index}`).join(', ')}, n) ORDER BY v.n`,
-      {
-        connector,
-        ...Object.fromEntries(
-          columns.map(({ type, of: valueOf }, index) => [`c${index}`, encodeArray(type, rows.map(valueOf))]),
-        ),
-      },
-    );
+    await tx.run(sql, {
+      connector,
+      v: rows.map((row) => Object.fromEntries(columns.map((column) => [column.cell, column.of(row)]))),
+    });
 }

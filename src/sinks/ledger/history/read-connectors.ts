@@ -1,4 +1,4 @@
-import type { ConnectorName } from '../../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/complete-reads.ts';
 import { parseHolder, parseReport } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
@@ -12,7 +12,7 @@ export async function readConnectors(
   only?: readonly ConnectorName[],
 ): Promise<readonly ConnectorStatus[]> {
   const named: Values = only === undefined ? {} : { only };
-  const which = (column: string): string => (only === undefined ? 'true' : `${column} = ANY(:only::text[])`);
+  const which = (column: string): string => (only === undefined ? '1 = 1' : `${column} IN {only text}`);
   const known = await tx.rows<ConnectorRow>(
     `SELECT connector, definition, connector_id, base_url, holder FROM _sync_connectors
      WHERE ${which('connector')} ORDER BY connector`,
@@ -27,6 +27,7 @@ export async function readConnectors(
     const files = row.hasFiles ? { stored, bytes, wanted, failed } : null;
     entities.get(row.connector)?.push({
       ...row,
+      parents: (row.parents?.split(',') ?? []) as EntityName[],
       files,
       unproven: toUnproven(unproven.get(`${row.connector}/${row.entity}`)),
     });
@@ -65,8 +66,10 @@ function lastRunsSql(which: (column: string) => string): string {
     WHERE ${which('known.connector')}`;
 }
 
-interface EntityRow extends Omit<EntityFacts, 'files' | 'unproven'>, FileStatus {
+interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'>, FileStatus {
   readonly connector: ConnectorName;
+  /** Their names with commas in between. */
+  readonly parents: string | null;
   readonly hasFiles: boolean;
 }
 
@@ -79,16 +82,21 @@ interface EntityRow extends Omit<EntityFacts, 'files' | 'unproven'>, FileStatus 
 function entityStatusSql(which: (column: string) => string): string {
   return `
 WITH walked AS (
-  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
-    count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at,
-    array_agg(DISTINCT parent_entity) FILTER (WHERE parent_entity IS NOT NULL) AS parents
+  SELECT connector, entity, CAST(sum(partitions) AS bigint) AS partitions, CAST(sum(due) AS bigint) AS due,
+    max(last_sealed_at) AS last_sealed_at, CAST(sum(begun) AS bigint) AS begun, CAST(sum(complete) AS bigint) AS complete,
+    min(oldest_read_at) AS oldest_read_at, string_agg(parent_entity, ',') AS parents
   FROM (
-    SELECT connector, entity, due_since, sealed_at, parent_entity, CASE
-      WHEN proof LIKE '%"readAt":%' THEN proof::json ->> 'readAt' WHEN proof IS NULL THEN NULL
-      WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END AS read_at
-    FROM _sync_partitions
-    WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
-  ) AS one
+    SELECT connector, entity, parent_entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
+      count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at
+    FROM (
+      SELECT connector, entity, due_since, sealed_at, parent_entity, CASE
+        WHEN proof LIKE '%"readAt":%' THEN {json proof readAt} WHEN proof IS NULL THEN NULL
+        WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END AS read_at
+      FROM _sync_partitions
+      WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
+    ) AS one
+    GROUP BY connector, entity, parent_entity
+  ) AS of_parent
   GROUP BY connector, entity
 ), refused AS (
   SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine
@@ -99,7 +107,7 @@ WITH walked AS (
   WHERE ${which('m.connector')} AND m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})
   GROUP BY m.connector, m.entity
 ), kept AS (
-  SELECT connector, entity, count(file) AS stored, coalesce(sum(bytes), 0)::bigint AS bytes, sum(is_wanted)::bigint AS wanted,
+  SELECT connector, entity, count(file) AS stored, CAST(coalesce(sum(bytes), 0) AS bigint) AS bytes, CAST(sum(is_wanted) AS bigint) AS wanted,
     count(*) FILTER (WHERE is_wanted = 1 AND failure IS NOT NULL) AS failed
   FROM _sync_downloads WHERE ${which('connector')} GROUP BY connector, entity
 ), known AS (
@@ -109,7 +117,7 @@ WITH walked AS (
 SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
   coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
   coalesce(quarantined, 0) AS quarantined, last_sealed_at,
-  coalesce(begun, 0) AS begun, coalesce(complete, 0) AS complete, oldest_read_at, coalesce(parents, '{}') AS parents, t.as_of,
+  coalesce(begun, 0) AS begun, coalesce(complete, 0) AS complete, oldest_read_at, parents, t.as_of,
   kept.stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN kept USING (connector, entity)

@@ -27,7 +27,7 @@ export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]
       `SELECT connector, entity, as_of FROM _sync_tables ORDER BY connector, entity`,
     ),
   );
-  const missing = await readReports(tx, `run.report ~ '"(withheld|pending)":[1-9]'`, ({ entities }) =>
+  const missing = await readReports(tx, somethingMissing, ({ entities }) =>
     entities
       .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
       .filter(({ withheld, pending }) => withheld + pending > 0),
@@ -58,6 +58,8 @@ export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<Run
   );
   return found ?? null;
 }
+
+const somethingMissing = `(replace(run.report, '"withheld":0', '') LIKE '%"withheld":%' OR replace(run.report, '"pending":0', '') LIKE '%"pending":%')`;
 
 /** A search in the index of runs for each connector: thousands of runs may be kept of each. */
 function newestRunsSql(columns: string, which: string): string {

@@ -22,10 +22,13 @@ export async function readRuns(
   tx: Tx,
   { connector, kind, limit }: Parameters<LedgerReader['runs']>[0],
 ): Promise<readonly RunSummary[]> {
-  const ofConnector = connector === undefined ? '' : 'AND connector = :connector';
-  const ofKind = kind === undefined ? '' : 'AND kind = :kind';
+  const which = [
+    ...(connector === undefined ? [] : ['connector = :connector']),
+    ...(kind === undefined ? [] : ['kind = :kind']),
+  ];
+  const where = which.length === 0 ? '' : `WHERE ${which.join(' AND ')}`;
   const runs = await tx.rows<RunRow>(
-    `SELECT ${runColumns} FROM _sync_runs WHERE true ${ofConnector} ${ofKind} ORDER BY number DESC LIMIT :limit`,
+    `SELECT ${runColumns} FROM _sync_runs ${where} ORDER BY number DESC LIMIT :limit`,
     { connector: connector ?? null, kind: kind ?? null, limit },
   );
   return runs.map(toSummary);

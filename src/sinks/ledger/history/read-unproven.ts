@@ -17,13 +17,13 @@ export async function readUnproven(
   tx: Tx,
   { only, window = '' }: { readonly only?: readonly ConnectorName[] | undefined; readonly window?: string },
 ): Promise<readonly (UnprovenListings & { readonly connector: ConnectorName })[]> {
-  const ofConnector = only === undefined ? '' : 'connector = ANY(:only::text[]) AND';
+  const ofConnector = only === undefined ? '' : 'connector IN {only text} AND';
   const rows = await tx.rows<UnprovenRow>(
     `SELECT connector, entity, listings, params, doubt FROM (
        SELECT connector, entity, params, doubt, count(*) OVER of_entity AS listings,
-         row_number() OVER (of_entity ORDER BY (doubt::json ->> 'runs')::numeric DESC,
-           (doubt::json ->> 'total')::numeric - (doubt::json ->> 'shown')::numeric DESC NULLS LAST, id) AS place
-       FROM (SELECT id, connector, entity, params, proof::json ->> 'doubt' AS doubt FROM _sync_partitions AS one
+         row_number() OVER (of_entity ORDER BY CAST({json doubt runs} AS numeric) DESC,
+           CAST({json doubt total} AS numeric) - CAST({json doubt shown} AS numeric) DESC NULLS LAST, id) AS place
+       FROM (SELECT id, connector, entity, params, {json proof doubt} AS doubt FROM _sync_partitions AS one
          WHERE ${ofConnector} backfill = :window AND tree IS NULL AND gone = ${standing.live} AND proof LIKE '%"doubt":%'
            AND (parent_key IS NOT NULL OR NOT EXISTS (SELECT 1 FROM _sync_partitions AS root
              WHERE root.connector = one.connector AND root.entity = one.entity AND root.backfill = one.backfill

@@ -96,7 +96,7 @@ async function dropRecords(resetting: Resetting, entities: readonly EntityName[]
   const { tx, records, connector } = resetting;
   if (entities.length === 0) return 0;
   const stored = await tx.first<{ rows: number | null }>(
-    `SELECT sum(rows)::bigint AS rows FROM _sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `SELECT CAST(sum(rows) AS bigint) AS rows FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
     { connector, entities },
   );
   await records.drop(tx, connector, entities);
@@ -125,6 +125,6 @@ async function deleteOf(
   for (const table of tables) {
     const from = `DELETE FROM ${table} WHERE connector = :connector`;
     if (entities === null) await tx.run(from, { connector });
-    else await tx.run(`${from} AND entity = ANY(:entities::text[])`, { connector, entities });
+    else await tx.run(`${from} AND entity IN {entities text}`, { connector, entities });
   }
 }
