@@ -15,8 +15,8 @@ export interface TablePlace {
 
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
 export interface RecordTable {
-  /** What is stored under these keys, tombstoned rows included, by key text. */
-  find(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, StoredRow>>;
+  /** What is stored under the keys of these records, tombstoned rows included, by key text. A key is given once at most. */
+  find(tx: Tx, records: readonly FoundBy[]): Promise<ReadonlyMap<string, StoredRow>>;
   /**
    * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, which
    * the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
@@ -42,6 +42,9 @@ export interface RecordTable {
   /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
   tombstonedBy(tx: Tx, run: RunId, limit: number): Promise<readonly number[]>;
 }
+
+/** A record as it was prepared for the table: a store looks for the text of its key, or for the values of that. */
+export type FoundBy = Pick<PreparedRecord, 'keyText' | 'values'>;
 
 export interface WrittenRow {
   readonly row: number;

@@ -2,6 +2,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import { misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
+import type { PreparedRecord } from '../../core/records.ts';
 import { keepQuarantined } from './counts.ts';
 import { endMissing } from './deletes/note-missing.ts';
 import { meetElsewhere } from './deletes/places.ts';
@@ -28,15 +29,15 @@ export async function readStored(
   isMet = true,
 ): Promise<KnownRows> {
   const { held, current, tx } = commit;
-  const keysOf = new Map<EntityName, Set<string>>();
+  const keysOf = new Map<EntityName, Map<string, PreparedRecord>>();
   const wholeOf = new Map<EntityName, Set<string>>();
   for (const rows of shown) {
     checkWidth(commit, rows);
-    const keys = keysOf.get(rows.entity) ?? new Set();
+    const keys = keysOf.get(rows.entity) ?? new Map<string, PreparedRecord>();
     const whole = wholeOf.get(rows.entity) ?? new Set();
-    for (const { keyText, partial } of rows.records) {
-      keys.add(keyText);
-      if (partial === undefined) whole.add(keyText);
+    for (const record of rows.records) {
+      keys.set(record.keyText, record);
+      if (record.partial === undefined) whole.add(record.keyText);
     }
     keysOf.set(rows.entity, keys);
     wholeOf.set(rows.entity, whole);
@@ -47,14 +48,14 @@ export async function readStored(
     asked.length === 0 ? new Map<EntityName, TableNumbers>() : tableNumbers(tx, held.connector, asked),
     isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
     Promise.all(
-      entities.map(async (entity) => await findKnown(commit, entity, [...(keysOf.get(entity) ?? [])])),
+      entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),
     ),
     isMet ? current.seen.begin(tx) : null,
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
     // Each gets a number, and is stored: not what came in part alone.
-    const isNew = keys.filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
+    const isNew = [...keys.keys()].filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
     const lastRow = numbers.get(entity)?.lastRow;
     if (lastRow === undefined && isNew.length > 0) {
       throw new TypeError(`No table was declared for ${held.connector}/${entity}`);
@@ -98,11 +99,16 @@ export async function storeRows(
   return counts;
 }
 
-async function findKnown({ current, tx }: Commit, entity: EntityName, keys: readonly string[]) {
+async function findKnown(
+  { current, tx }: Commit,
+  entity: EntityName,
+  keys: ReadonlyMap<string, PreparedRecord>,
+) {
   const planned = current.tables.get(entity);
   if (planned === undefined) throw misfitError(entity, 'the plan has no table for it');
   const { table } = planned;
-  const rows = keys.length === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, keys));
+  const rows =
+    keys.size === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, [...keys.values()]));
   return { entity, keys, table, rows };
 }
 

@@ -18,8 +18,8 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
     known: async (lease, entity, records) => {
       const held = heldOf(lease);
       return await held.read(async (tx) => {
-        const keyTexts = [...new Set(records.map(({ keyText }) => keyText))];
-        const found = await held.run?.tables.get(entity)?.table.find(tx, keyTexts);
+        const byKey = new Map(records.map((record) => [record.keyText, record]));
+        const found = await held.run?.tables.get(entity)?.table.find(tx, [...byKey.values()]);
         return records.filter(({ keyText }) => found?.has(keyText) === true).length;
       });
     },

@@ -11,7 +11,7 @@ import {
 import { tableName } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { keyCondition } from './sqlite-table.ts';
+import { keyCondition } from '../sqlite-next/records/table-sql.ts';
 
 /** Records as rows of their tables. Integers come with all their digits. */
 export function openSqliteRecords(file: string): RecordReader {

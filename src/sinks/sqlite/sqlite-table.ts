@@ -14,7 +14,7 @@ import type {
 } from '../file-ledger/record-store.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
-import { homeIndexName } from './ensure-table.ts';
+import { homeIndexName, keyCondition } from '../sqlite-next/records/table-sql.ts';
 import { quoted } from '../../sql/quoted.ts';
 
 type Bound = ColumnValue | Instant | undefined;
@@ -147,10 +147,6 @@ function indexesOf({ columns }: EntityTable, isWanted: (name: string) => boolean
 function liveRowsSql(table: string): string {
   return `SELECT _row AS row, _changed_at AS changedAt FROM ${quoted(table)} INDEXED BY ${quoted(homeIndexName(table))}
           WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`;
-}
-
-export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
-  return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
 }
 
 /** Rows as their tables say, for a connection that may only read. */

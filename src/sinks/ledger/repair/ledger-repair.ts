@@ -74,7 +74,7 @@ async function storeOne(
 ): Promise<PageCounts> {
   const { current, tx } = commit;
   const { keyText } = record;
-  const before = (await current.tables.get(entity)?.table.find(tx, [keyText]))?.get(keyText);
+  const before = (await current.tables.get(entity)?.table.find(tx, [record]))?.get(keyText);
   const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, home: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };

@@ -32,9 +32,13 @@ function findAndWrite(at: string, place: TablePlace): Pick<RecordTable, 'find' |
   const inserting = insertOf(at, place);
   const updating = updateOf(at, place);
   return {
-    find: async (tx, keyTexts) => {
-      const rows = await postgresTx(tx).arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
-      return new Map((rows as FoundRow[]).map((row) => [keyTexts[row[0] - 1] ?? '', storedRow(row)]));
+    find: async (tx, records) => {
+      const keys = encodeArray(
+        'bytea',
+        records.map(({ keyText }) => textHash(keyText)),
+      );
+      const rows = await postgresTx(tx).arrays(found, { keys });
+      return new Map((rows as FoundRow[]).map((row) => [records[row[0] - 1]?.keyText ?? '', storedRow(row)]));
     },
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;

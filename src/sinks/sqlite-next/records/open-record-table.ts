@@ -1,0 +1,72 @@
+import type { ColumnValue, EntityTable } from '../../../core/records.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
+import type { StoredRow } from '../../decisions/meet-record.ts';
+import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
+import type { FoundBy, RecordTable, TablePlace } from '../../ledger/record-table.ts';
+import { markRows } from './mark-rows.ts';
+import { keyCondition } from './table-sql.ts';
+
+export function openRecordTable(place: TablePlace): RecordTable {
+  return { ...findAndWrite(place), ...markRows(place) };
+}
+
+/** What every record of a page costs: a look for its key, and a write where it is new or another. */
+function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTable, 'find' | 'write'> {
+  const name = quoted(tableName(connector, table.entity));
+  const columns = table.columns.map((column) => quoted(column.name));
+  const rest = table.columns.flatMap((column, index) => (table.key.includes(column.name) ? [] : [index]));
+  // Key columns are not set by an update: naming them would touch their index. Undeclared columns lose their old value.
+  const sets = [
+    ...rest.map((index) => `${columns[index]} = ?`),
+    ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
+  ];
+  const found = `SELECT _row AS row, _hash AS hash, _volatile_hash AS volatileHash, _changed_at AS changedAt,
+       _deleted_at AS deletedAt, _partition AS home
+     FROM ${name} WHERE ${keyCondition(table)}`;
+  const insert = `INSERT INTO ${name} (_row, ${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
+       _volatile_hash, _partition)
+     VALUES (?, ${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  const update = `UPDATE ${name} SET ${[...sets, '_extra = ?'].join(', ')}, _changed_at = ?, _run_id = ?, _seq = ?, _hash = ?,
+       _volatile_hash = ?, _deleted_at = NULL
+     WHERE _row = ?`;
+  const keyOf = keyReader(table);
+  return {
+    find: async (tx, records) => {
+      const byKey = new Map<string, StoredRow>();
+      if (records.length === 0) return byKey;
+      const statement = await sqliteTx(tx).prepared(found);
+      for (const record of records) {
+        const row = statement.get(keyOf(record));
+        if (row !== undefined) byKey.set(record.keyText, row as StoredRow);
+      }
+      return byKey;
+    },
+    write: async (tx, rows, stamp) => {
+      if (rows.length === 0) return;
+      const { now, run } = stamp;
+      let seq = await stamp.takeSeqs(rows.length);
+      const inserting = await sqliteTx(tx).prepared(insert);
+      const updating = await sqliteTx(tx).prepared(update);
+      // In their order: of a row that is given several times the last one stays.
+      for (const { row, record, home } of rows) {
+        const { values, extra, hash, volatileHash } = record;
+        if (home === undefined) {
+          const others = rest.map((index) => values[index]);
+          updating.run(others, extra, now, run, seq, hash, volatileHash, row);
+        } else {
+          inserting.run(row, values, extra, now, now, run, seq, hash, volatileHash, home);
+        }
+        seq += 1;
+      }
+    },
+  };
+}
+
+/** The values of a record's key, in the order of the table's key. */
+function keyReader({ columns, key }: EntityTable): (record: FoundBy) => unknown {
+  const indexes = key.map((name) => columns.findIndex((column) => column.name === name));
+  const [only] = indexes;
+  if (only !== undefined && indexes.length === 1) return ({ values }) => [values[only]];
+  return ({ values }): (ColumnValue | undefined)[] => indexes.map((index) => values[index]);
+}
