@@ -43,7 +43,7 @@ it.each([
 );
 
 it('several processes may make the same file at the same time', async () => {
-  const script = testProgram('sinks/ledger/opening-process.mjs');
+  const script = testProgram('sinks/file-ledger/opening-process.mjs');
   const startAtMs = String(Date.now() + 4000);
   const processes = Array.from({ length: 4 }, () => startScript([script, folder, '25', startAtMs], folder));
   for (const { result } of processes) expect(await result).toMatchObject({ code: 0, stderr: '' });

@@ -24,13 +24,13 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
       if (name === 'better-sqlite3') cpSync(target, library, { recursive: true, filter: isNeeded });
       else symlinkSync(target, path.join(folder, 'node_modules', name));
     }
-    for (const name of ['package.json', 'src/core', 'src/sinks/ledger/open-sqlite.ts']) {
+    for (const name of ['package.json', 'src/core', 'src/sql/sqlite/open-sqlite.ts']) {
       cpSync(name, path.join(folder, name), { recursive: true });
     }
   });
 
   const opened = (): { status: number | null; stderr: string } => {
-    const open = `import('${folder}/src/sinks/ledger/open-sqlite.ts').then(({ openSqlite }) => openSqlite(':memory:')).catch((error) => { console.error(error.code, error.message); process.exitCode = 1; })`;
+    const open = `import('${folder}/src/sql/sqlite/open-sqlite.ts').then(({ openSqlite }) => openSqlite(':memory:')).catch((error) => { console.error(error.code, error.message); process.exitCode = 1; })`;
     return spawnSync(process.execPath, ['--import', import.meta.resolve('tsx'), '-e', open], {
       encoding: 'utf8',
     });

@@ -16,9 +16,9 @@ const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .map((name) => name.split(path.sep).join('/'))
   .sort()
   .map((name) => ({ name, text: readFileSync(path.join('src', name), 'utf8') }));
-const room = 'sinks/ledger/';
-/** Of PostgreSQL's own statements, by the same names. */
-const otherRoom = 'sinks/postgres/';
+const room = 'sinks/file-ledger/';
+/** Of statements in sets, by the same names. */
+const otherRoom = 'sinks/ledger/';
 /** Versions of the tables are made from one another in their own way. */
 const makers = [
   ...['migrations', 'partitions/partitions-sql'].map((name) => `${room}${name}.ts`),
