@@ -29,6 +29,7 @@ import {
   pick,
   tables,
   type Random,
+  type SavedHistory,
   type World,
 } from './world.ts';
 
@@ -39,17 +40,30 @@ import {
 export class History {
   readonly #random: Random;
   #sides: SideBySide;
-  readonly #world: World = newWorld();
-  #runs = 0;
-  #finished: RunId[] = [];
+  readonly #world: World;
+  #runs: number;
+  readonly #finished: RunId[];
 
-  private constructor(random: Random, sides: SideBySide) {
+  private constructor(random: Random, sides: SideBySide, { world, runs, finished }: SavedHistory) {
     this.#random = random;
     this.#sides = sides;
+    this.#world = world;
+    this.#runs = runs;
+    this.#finished = [...finished];
   }
 
   static async begin(random: Random, benches: readonly Bench[]): Promise<History> {
-    return new History(random, await SideBySide.open(benches));
+    return await History.resume(random, benches, { world: newWorld(), runs: 0, finished: [] });
+  }
+
+  /** Goes on with sinks that were closed where `saved` was taken. */
+  static async resume(random: Random, benches: readonly Bench[], saved: SavedHistory): Promise<History> {
+    return new History(random, await SideBySide.open(benches), saved);
+  }
+
+  /** What the next process has to know to go on. */
+  saved(): SavedHistory {
+    return { world: this.#world, runs: this.#runs, finished: this.#finished };
   }
 
   /** What was done, for a failure's message. */
@@ -349,7 +363,7 @@ export class History {
     const counts = new Map<EntityName, PageCounts>();
     if (random() < 0.5) {
       for (let isDone = false; !isDone;) {
-        ({ isDone } = await this.#sides.same(
+        ({ isDone = true } = await this.#sides.same(
           `undelete ${of}`,
           async ({ sink, lease }) => await sink.repair.undelete(lease, run, of, 3),
         ));

@@ -1,5 +1,5 @@
 import type { PreparedRecord, RecordFile, EntityTable } from '../../../src/core/records.ts';
-import type { EntityName } from '../../../src/core/names.ts';
+import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { FoundPartition, Partition } from '../../../src/sinks/partition.ts';
 import {
   blocks,
@@ -44,6 +44,13 @@ export interface World {
   readonly members: Map<string, Member>;
   /** By id: the block above, or null for those right below the list. */
   readonly blocks: Map<string, { list: string; parent: string | null; version: number }>;
+}
+
+/** What the next process has to know to go on with a history. */
+export interface SavedHistory {
+  readonly world: World;
+  readonly runs: number;
+  readonly finished: readonly RunId[];
 }
 
 export type Random = () => number;

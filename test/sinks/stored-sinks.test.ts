@@ -1,0 +1,53 @@
+import { openSink } from '../../src/sinks/registry.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { goOn } from '../support/stored/stored-sink.ts';
+import { openStored, type Expected } from '../support/stored/stored-fixture.ts';
+import { killedAtEach } from '../support/stored/killed-opening.ts';
+import { seenState } from '../support/stored/seen-state.ts';
+import { storedTypes } from '../support/stored/stored-kinds.ts';
+import { isLong } from '../support/trials.ts';
+import type { Bench } from '../contracts/sink/fixture.ts';
+
+/* `test/fixtures/stored/README.md` says what the sinks hold. */
+
+describe.each(storedTypes)('a sink of type %s that the oldest version that is read has left', (type) => {
+  async function stored(): Promise<{ readonly bench: Bench; readonly expected: Expected }> {
+    const opened = await openStored(type);
+    onTestFinished(async () => await opened.bench.close());
+    return opened;
+  }
+
+  it('says the same of everything once it is opened for writing', async () => {
+    const { bench, expected } = await stored();
+    await bench.open();
+    await bench.closeSinks();
+    expect(await seenState(bench.kind.options(bench.folder))).toEqual(expected.before);
+  });
+
+  it('goes on as that version would have, and writes no row that the source still has', async () => {
+    const { bench, expected } = await stored();
+    const after = await goOn(bench, expected.saved);
+    const {
+      'email-marketing': mailing,
+      'workspace-notes': notes,
+      'document-library': library,
+    } = after.samples;
+    for (const full of [mailing, notes, library, { ...after.odd, outcome: 'ok' }]) {
+      expect(full).toMatchObject({ outcome: 'ok', written: 0 });
+      expect(full?.fetched).toBeGreaterThan(0);
+    }
+    expect(after).toEqual(expected.after);
+  });
+
+  it('is whole after a kill in front of any statement of its opening, and opened by the next process', async () => {
+    const { bench, expected } = await stored();
+    const statements = await killedAtEach(type, bench, async (folder, statement) => {
+      if (!isLong && statement % 5 !== 0) return;
+      const options = bench.kind.options(folder);
+      const sink = await openSink(options, { clock: bench.clock });
+      await sink[Symbol.asyncDispose]();
+      expect(await seenState(options), `statement ${statement}`).toEqual(expected.before);
+    });
+    expect(statements).toBeGreaterThan(4);
+  });
+});

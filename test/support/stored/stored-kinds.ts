@@ -1,0 +1,23 @@
+import { join } from 'node:path';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
+import type { SinkKind } from '../../contracts/sink/fixture.ts';
+
+export const storedTypes = ['sqlite', 'jsonl', 'postgres'] as const;
+export type StoredType = (typeof storedTypes)[number];
+
+/** The ledger's file of a sink that is one, below the folder of its bench. */
+export const ledgerFiles = { sqlite: 'sink/warehouse.db', jsonl: 'sink/_ledger.db' } as const;
+
+/** Sinks as the fixtures hold them: below `sink` in the folder, beside it what else was stored. */
+export async function storedKind(type: StoredType): Promise<SinkKind> {
+  if (type === 'postgres') return await postgresSinkKind();
+  const ledgerFile = (folder: string): string => join(folder, ledgerFiles[type]);
+  return fileSinkKind({
+    options: (folder) =>
+      type === 'sqlite'
+        ? { type, name: 'warehouse', path: ledgerFile(folder), durability: 'normal' }
+        : { type, name: 'warehouse', directory: join(folder, 'sink'), durability: 'normal' },
+    ledgerFile,
+  });
+}
