@@ -49,8 +49,8 @@ export async function noteCopiedTo(
   copiedTo: string | null,
 ): Promise<boolean> {
   const changed = await tx.run(
-    `UPDATE _sync_connectors SET copied_to = :copiedTo::text
-     WHERE connector = :connector AND copied_to IS DISTINCT FROM :copiedTo::text`,
+    `UPDATE _sync_connectors SET copied_to = :copiedTo
+     WHERE connector = :connector AND copied_to IS DISTINCT FROM :copiedTo`,
     { connector, copiedTo },
   );
   return changed > 0;

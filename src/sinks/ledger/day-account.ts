@@ -32,20 +32,16 @@ export function noteInDay(
   };
   for (const { entity, rows } of changes.added) add(entity, { added: rows, deleted: 0 });
   for (const { entity, rows } of changes.deleted) add(entity, { added: 0, deleted: rows });
-  const noted = [...byEntity].filter(([, { added, deleted }]) => added + deleted > 0);
+  const noted = [...byEntity].flatMap(([entity, { added, deleted }]) =>
+    added + deleted > 0 ? [{ entity, added, deleted }] : [],
+  );
   if (noted.length === 0) return;
   tx.put(
     `INSERT INTO _sync_hours AS h (connector, entity, hour, added, deleted)
-     SELECT :connector::text, v.entity, :hour::text, v.added, v.deleted
-     FROM unnest(:entities::text[], :added::bigint[], :deleted::bigint[]) AS v(entity, added, deleted) ORDER BY v.entity
+     SELECT CAST(:connector AS text), v.entity, CAST(:hour AS text), v.added, v.deleted
+     FROM {v: entity text, added bigint, deleted bigint} ORDER BY v.entity
      ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
-    {
-      connector,
-      hour: hourOf(changes.now),
-      entities: noted.map(([entity]) => entity),
-      added: noted.map(([, { added }]) => added),
-      deleted: noted.map(([, { deleted }]) => deleted),
-    },
+    { connector, hour: hourOf(changes.now), v: noted },
   );
 }
 
@@ -56,7 +52,7 @@ export async function dayChanges(
   now: Instant,
 ): Promise<ReadonlyMap<EntityName, DayChanges>> {
   const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
-    `SELECT entity, sum(added)::bigint AS added, sum(deleted)::bigint AS deleted
+    `SELECT entity, CAST(sum(added) AS bigint) AS added, CAST(sum(deleted) AS bigint) AS deleted
      FROM _sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
     { connector, hour: firstHourOfDay(now) },
   );

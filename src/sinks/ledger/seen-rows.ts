@@ -1,6 +1,5 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import { encodeArray } from '../../sql/postgres/encode-binary.ts';
 
 /**
  * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which rows' homes), written in the page's
@@ -104,7 +103,7 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
           ? []
           : await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
               `SELECT chunk, bits FROM _sync_seen
-         WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk = ANY(:wanted::bigint[])`,
+         WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk IN {wanted bigint}`,
               { connector, entity, origin, wanted },
             );
       const bitsOf = new Map(found.map(({ chunk, bits }) => [chunk, bits]));
@@ -128,18 +127,13 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
       );
       tx.put(
         `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
-         SELECT :connector::text, v.entity, :origin::bigint, v.chunk, v.bits
-         FROM unnest(:entities::text[], :chunks::bigint[], :bits::bytea[]) AS v(entity, chunk, bits)
+         SELECT CAST(:connector AS text), v.entity, CAST(:origin AS bigint), v.chunk, v.bits
+         FROM {v: entity text, chunk bigint, bits bytea, n} ORDER BY v.n
          ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
         {
           connector,
           origin,
-          entities: saved.map(({ entity }) => entity),
-          chunks: saved.map(({ number }) => number),
-          bits: encodeArray(
-            'bytea',
-            saved.map(({ bits }) => bits),
-          ),
+          v: saved.map(({ entity, number, bits }) => ({ entity, chunk: number, bits })),
         },
       );
       for (const chunk of changed) {

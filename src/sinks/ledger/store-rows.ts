@@ -168,12 +168,13 @@ async function missedEntities(
   { held, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
-  const found = await tx.rows<{ readonly entity: EntityName }>(
-    `SELECT asked.entity FROM unnest(:entities::text[]) AS asked(entity) CROSS JOIN LATERAL (
-       SELECT 1 FROM _sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS found`,
-    { entities, connector: held.connector },
+  const found = await tx.rows<{ readonly entity: EntityName; readonly isMissed: boolean | null }>(
+    `SELECT asked.entity, (SELECT 1 FROM _sync_missing AS m
+       WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS is_missed
+     FROM {asked: entity text}`,
+    { asked: entities.map((entity) => ({ entity })), connector: held.connector },
   );
-  return new Set(found.map(({ entity }) => entity));
+  return new Set(found.flatMap(({ entity, isMissed }) => (isMissed === true ? [entity] : [])));
 }
 
 async function writeBatch(

@@ -71,7 +71,7 @@ async function placesOf(
 ): Promise<ReadonlyMap<number, Readonly<Record<'params' | 'inject', string>>>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<{ id: number; params: string; inject: string }>(
-    `SELECT id, params, inject FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    `SELECT id, params, inject FROM _sync_partitions WHERE id IN {ids bigint}`,
     { ids: [...new Set(ids)] },
   );
   return new Map(found.map(({ id, ...place }) => [id, place]));

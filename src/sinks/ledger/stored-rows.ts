@@ -28,7 +28,7 @@ export async function tableNumbers(
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, TableNumbers>> {
   const rows = await tx.rows<TableNumbers & { readonly entity: EntityName }>(
-    `SELECT entity, last_row, first_origin FROM _sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `SELECT entity, last_row, first_origin FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
     { connector, entities },
   );
   return new Map(rows.map(({ entity, ...numbers }) => [entity, numbers]));
@@ -50,16 +50,10 @@ export function noteStored(
   if (changed.length === 0) return;
   tx.put(
     `UPDATE _sync_tables AS t SET rows = rows + v.inserted, last_row = last_row + v.inserted, deleted = deleted - v.revived,
-       first_origin = coalesce(first_origin, :origin::bigint)
-     FROM unnest(:entities::text[], :inserted::bigint[], :revived::bigint[]) AS v(entity, inserted, revived)
+       first_origin = coalesce(first_origin, CAST(:origin AS bigint))
+     FROM {v: entity text, inserted bigint, revived bigint}
      WHERE t.connector = :connector AND t.entity = v.entity`,
-    {
-      connector,
-      origin: chain.origin,
-      entities: changed.map(({ entity }) => entity),
-      inserted: changed.map(({ inserted }) => inserted),
-      revived: changed.map(({ revived }) => revived),
-    },
+    { connector, origin: chain.origin, v: changed },
   );
   // The entity began with the rows of its first chain: on its first day they stand for its rows of 24 hours ago.
   const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));

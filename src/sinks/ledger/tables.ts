@@ -39,7 +39,7 @@ export async function knownTables(
 ): Promise<ReadonlyMap<EntityName, KnownTable>> {
   const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
     `SELECT entity, key, stored, declared, evolved, as_of FROM _sync_tables
-     WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+     WHERE connector = :connector AND entity IN {entities text}`,
     { connector, entities },
   );
   return new Map(rows.map((row) => [row.entity, readTable(row)]));
@@ -92,9 +92,9 @@ export async function describeTables(
   if (tables.length === 0) return;
   await tx.run(
     `UPDATE _sync_tables AS t SET described = v.described
-     FROM unnest(:entities::text[], :described::text[]) AS v(entity, described)
+     FROM {v: entity text, described text}
      WHERE t.connector = :connector AND t.entity = v.entity AND t.described <> v.described`,
-    { connector, entities: tables.map(({ entity }) => entity), described: tables.map(writeDescribed) },
+    { connector, v: tables.map((table) => ({ entity: table.entity, described: writeDescribed(table) })) },
   );
 }
 
@@ -151,13 +151,9 @@ export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly R
   if (deleted.length === 0) return;
   tx.put(
     `UPDATE _sync_tables AS t SET deleted = deleted + v.rows
-     FROM unnest(:entities::text[], :rows::bigint[]) AS v(entity, rows)
+     FROM {v: entity text, rows bigint}
      WHERE t.connector = :connector AND t.entity = v.entity`,
-    {
-      connector,
-      entities: deleted.map(({ entity }) => entity),
-      rows: deleted.map(({ rows }) => rows),
-    },
+    { connector, v: deleted },
   );
 }
 
@@ -177,7 +173,7 @@ export async function tableAccounts(
 export function agreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
   tx.put(
     `UPDATE _sync_tables SET adopted_at = NULL
-     WHERE connector = :connector AND entity = ANY(:entities::text[]) AND adopted_at IS NOT NULL`,
+     WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
     { connector, entities },
   );
 }
@@ -200,13 +196,8 @@ export function wasRead(
         WHERE run.run = :run AND run.origin IS DISTINCT FROM
           (SELECT walk.taken_over FROM _sync_tables AS walk
            WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
-     FROM unnest(:entities::text[], :walked::text[]) AS v(entity, walked)
+     FROM {v: entity text, walked text}
      WHERE t.connector = :connector AND t.entity = v.entity`,
-    {
-      connector,
-      run,
-      entities: read.map(({ entity }) => entity),
-      walked: read.map(({ walked }) => walked),
-    },
+    { connector, run, v: read },
   );
 }

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { Scalar, Tx, Values } from '../database.ts';
 import { camelCase, isFlag, statementsOf, type Parameter } from '../statement.ts';
+import { encodeArray } from './encode-binary.ts';
 import { noChunks, packetOf, type Answer, type Bound, type Statement } from './packet.ts';
 import { postgresDialect } from './postgres-dialect.ts';
 import { writeText } from './text.ts';
@@ -136,11 +137,13 @@ function bound(parameter: Parameter, value: Values[string] | undefined): Bound {
   }
   if (parameter.kind === 'column') {
     const rows = value as readonly Readonly<Record<string, Scalar | undefined>>[];
-    return rows.map((row) => {
+    const cells = rows.map((row) => {
       const cell = row[parameter.member];
       if (cell === undefined) throw new TypeError(`A row of :${parameter.name} lacks ${parameter.member}`);
       return elementOf(cell);
     });
+    // As texts, bytes would be twice as long.
+    return parameter.type === 'bytea' ? encodeArray('bytea', cells) : cells;
   }
   if (typeof value === 'string') return writeText(value);
   if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) return value;

@@ -9,7 +9,8 @@ export function ledgerFiles(inLease: InLease): Files {
     next: async (lease, run, entity, limit) =>
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         const wanted = await tx.rows<WantedRow>(
-          `SELECT id, entity, key AS key_text, params, version, name, content_type, size FROM _sync_downloads
+          `SELECT id, entity, key AS key_text, params, version, name, content_type, size
+           FROM _sync_downloads {index _sync_downloads_wanted}
            WHERE connector = :connector AND entity = :entity AND is_wanted = 1 AND failed_run IS DISTINCT FROM :run
            ORDER BY failed_at NULLS FIRST, id LIMIT :limit`,
           { connector, entity, run, limit },
@@ -44,7 +45,7 @@ export function ledgerFiles(inLease: InLease): Files {
         async ({ held: { connector }, tx }) =>
           await tx.rows<LeftFiles>(
             `SELECT entity, count(*) AS files FROM _sync_downloads
-             WHERE connector = :connector AND entity = ANY(:entities::text[]) AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
+             WHERE connector = :connector AND entity IN {entities text} AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
             { connector, entities },
           ),
       ),
@@ -62,9 +63,9 @@ export function ledgerFiles(inLease: InLease): Files {
     removed: async (lease, run, files) => {
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         await tx.run(
-          `UPDATE _sync_downloads AS d SET replaced = NULL FROM unnest(:ids::bigint[], :files::text[]) AS removed(id, file)
+          `UPDATE _sync_downloads AS d SET replaced = NULL FROM {removed: id bigint, file text}
            WHERE d.connector = :connector AND d.id = removed.id AND d.replaced = removed.file`,
-          { connector, ids: files.map(({ id }) => id), files: files.map(({ file }) => file) },
+          { connector, removed: files },
         );
       });
     },
@@ -72,7 +73,7 @@ export function ledgerFiles(inLease: InLease): Files {
       await inLease(lease, run, async ({ held: { connector }, tx }) => {
         const known = await tx.rows<{ file: string | null; replaced: string | null }>(
           `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
-             AND (file = ANY(:files::text[]) OR replaced = ANY(:files::text[]))`,
+             AND (file IN {files text} OR replaced IN {files text})`,
           { connector, entity, files },
         );
         const names = new Set(known.flatMap(({ file, replaced }) => [file, replaced]));

@@ -25,7 +25,7 @@ interface Noted extends Told {
   readonly gone: string | null;
 }
 
-const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash = ANY(:keyHashes::bytea[])';
+const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash IN {keyHashes bytea}';
 const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
 
 /** The records are stored, and say this of their files. Writes nothing where that is known. A key that is noted twice is noted in this order. */
@@ -86,24 +86,16 @@ async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<voi
     `${column} = CASE WHEN d.version = excluded.version THEN d.${column} END`;
   await tx.run(
     `INSERT INTO _sync_downloads AS d (connector, entity, key, key_hash, params, version, name, content_type, size, is_wanted)
-     SELECT :connector::text, :entity::text, told.key, told.key_hash, told.params, told.version, told.name, told.content_type, told.size, 1
-     FROM unnest(:keys::text[], :keyHashes::bytea[], :params::text[], :versions::text[], :names::text[], :contentTypes::text[],
-       :sizes::bigint[]) WITH ORDINALITY AS told(key, key_hash, params, version, name, content_type, size, n) ORDER BY told.n
+     SELECT CAST(:connector AS text), CAST(:entity AS text), told.key_text, told.key_hash, told.params, told.version, told.name,
+       told.content_type, told.size, 1
+     FROM {told: key_text text, key_hash bytea, params text, version text, name text, content_type text, size bigint, n}
+     ORDER BY told.n
      ON CONFLICT (connector, entity, key_hash) DO UPDATE SET params = excluded.params, name = excluded.name,
        content_type = excluded.content_type, size = excluded.size, gone = NULL,
        is_wanted = CASE WHEN d.stored_version IS DISTINCT FROM excluded.version THEN 1 ELSE 0 END,
        stored_version = CASE WHEN d.stored_version = excluded.version THEN d.stored_version END,
        ${['failure', 'failed_at', 'failed_run'].map(ifSame).join(', ')}, version = excluded.version`,
-    {
-      ...of,
-      keys: told.map(({ keyText }) => keyText),
-      keyHashes: told.map(({ keyHash }) => keyHash),
-      params: told.map(({ params }) => params),
-      versions: told.map(({ version }) => version),
-      names: told.map(({ name }) => name),
-      contentTypes: told.map(({ contentType }) => contentType),
-      sizes: told.map(({ size }) => size),
-    },
+    { ...of, told },
   );
 }
 

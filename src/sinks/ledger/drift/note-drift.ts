@@ -12,7 +12,7 @@ export async function driftOf(
 ): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
   const rows = await tx.rows<DriftRow>(
     `SELECT entity, field, kind, type, is_refused FROM _sync_drift
-     WHERE connector = :connector AND entity = ANY(:entities::text[]) ORDER BY entity, field, kind, first_seen_at, type`,
+     WHERE connector = :connector AND entity IN {entities text} ORDER BY entity, field, kind, first_seen_at, type`,
     { connector, entities },
   );
   const byEntity = new Map<EntityName, NotedDrift[]>();
@@ -50,20 +50,11 @@ export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): P
   if (added.length === 0) return;
   await tx.run(
     `INSERT INTO _sync_drift AS d (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
-     SELECT :connector::text, v.entity, v.field, v.kind, v.type, :now::text, :run::text, v.is_refused
-     FROM unnest(:entities::text[], :fields::text[], :kinds::text[], :types::text[], :refused::integer[])
-       AS v(entity, field, kind, type, is_refused)
-     ON CONFLICT (connector, entity, field, kind, type) DO UPDATE SET is_refused = least(d.is_refused, excluded.is_refused)`,
-    {
-      connector: held.connector,
-      now: stamp.now,
-      run: stamp.run,
-      entities: added.map(({ entity }) => entity),
-      fields: added.map(({ field }) => field),
-      kinds: added.map(({ kind }) => kind),
-      types: added.map(({ type }) => type),
-      refused: added.map(({ isRefused }) => Number(isRefused)),
-    },
+     SELECT CAST(:connector AS text), v.entity, v.field, v.kind, v.type, CAST(:now AS text), CAST(:run AS text), v.is_refused
+     FROM {v: entity text, field text, kind text, type text, is_refused integer, n} ORDER BY v.n
+     ON CONFLICT (connector, entity, field, kind, type)
+       DO UPDATE SET is_refused = CASE WHEN d.is_refused = 0 THEN 0 ELSE excluded.is_refused END`,
+    { connector: held.connector, now: stamp.now, run: stamp.run, v: added },
   );
 }
 

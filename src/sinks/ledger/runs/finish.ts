@@ -58,17 +58,13 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
 
 /** For the runs that resume this one: `_sync_counts` has the rest. */
 async function noteDepthLimited({ current, tx }: Commit, { entities }: RunReport): Promise<void> {
-  const limited = entities.filter(({ depthLimited }) => depthLimited > 0);
-  if (limited.length === 0) return;
+  const reported = entities.filter(({ depthLimited }) => depthLimited > 0);
+  if (reported.length === 0) return;
   await tx.run(
     `UPDATE _sync_counts AS counted SET depth_limited = reported.depth_limited
-     FROM unnest(:entities::text[], :depthLimited::bigint[]) AS reported(entity, depth_limited)
+     FROM {reported: entity text, depth_limited bigint}
      WHERE counted.run = :run AND counted.entity = reported.entity`,
-    {
-      run: current.run,
-      entities: limited.map(({ entity }) => entity),
-      depthLimited: limited.map(({ depthLimited }) => depthLimited),
-    },
+    { run: current.run, reported },
   );
 }
 

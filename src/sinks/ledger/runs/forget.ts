@@ -7,28 +7,30 @@ import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../../../sql/database.ts';
 
+const newestSync = `WITH newest_sync AS MATERIALIZED (
+  SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' ORDER BY number DESC LIMIT 1)`;
+const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
+const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
+  AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
+  AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)`;
+
 /** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
 export function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
   const since = keptSince(clock.now());
-  const oldestKept = `SELECT number FROM _sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
-  const newestSync = `SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync'
-      ORDER BY number DESC LIMIT 1`;
+  const runs = { connector, kept: mostKept.runs - 1, before: since.runs };
   tx.put(
-    `WITH newest_sync AS MATERIALIZED (${newestSync}), forgotten AS (
-       DELETE FROM _sync_runs WHERE connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
-         AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
-         AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)
-       RETURNING run)
-     DELETE FROM _sync_counts WHERE run IN (SELECT run FROM forgotten)`,
-    { connector, kept: mostKept.runs - 1, before: since.runs },
+    `${newestSync} DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${isForgotten})`,
+    runs,
   );
+  tx.put(`${newestSync} DELETE FROM _sync_runs WHERE ${isForgotten}`, runs);
   tx.put(`DELETE FROM _sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
     connector,
     before: since.quarantined,
   });
   tx.put(
-    `DELETE FROM _sync_quarantine WHERE id IN (
-       SELECT id FROM _sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
+    `DELETE FROM _sync_quarantine WHERE connector = :connector AND (last_seen_at, id) <= (
+       SELECT last_seen_at, id FROM _sync_quarantine WHERE connector = :connector
+       ORDER BY last_seen_at DESC, id DESC LIMIT 1 OFFSET :kept)`,
     { connector, kept: mostKept.quarantined },
   );
 }
@@ -53,7 +55,8 @@ export async function forgetPartitions({ held: { connector }, current, tx }: Com
     last !== undefined;
   ) {
     const batch: readonly StalePartition[] = await tx.rows<StalePartition>(
-      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at FROM _sync_partitions
+      `SELECT id, entity, parent_key IS NOT NULL AS is_below, found_at
+       FROM _sync_partitions {index _sync_partitions_found}
        WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
          AND due_since IS NULL AND gone <> ${standing.ended}
          AND (sealed_at IS NULL OR sealed_at < :since)

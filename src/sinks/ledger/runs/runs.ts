@@ -11,7 +11,7 @@ export async function newestRun(
   window: string,
 ): Promise<EarlierRun | undefined> {
   return await tx.first<EarlierRun>(
-    `SELECT run, origin, resume_at, scope, state, can_continue = 1 AS can_continue, is_full = 1 AS is_full,
+    `SELECT run, origin, resume_at, scope, state, can_continue, is_full,
        EXISTS (SELECT 1 FROM _sync_counts AS counted WHERE counted.run = newest.run) AS has_stored,
        coalesce((
          SELECT coalesce(chain.resume_at, chain.started_at) FROM _sync_runs AS chain
