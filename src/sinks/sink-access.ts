@@ -53,6 +53,8 @@ export interface OpenHow {
   readonly sinkId?: string;
   /** Of memory for what was read, at most; 32 MiB where nothing is said. */
   readonly cacheKiB?: number;
+  /** For tests: resolves in front of each statement, or each round trip, of the opened sink. */
+  readonly delay?: (() => Promise<void>) | undefined;
 }
 
 export interface OpenHistory extends LedgerReader, AsyncDisposable {

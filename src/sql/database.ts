@@ -37,18 +37,41 @@ export interface TransactHow {
   readonly isDurable?: boolean;
 }
 
-/** A database as rules see it. Drivers are `sqlite/` and `postgres/`. */
-export interface Database extends AsyncDisposable {
+/** A database as far as it is read. Drivers are `sqlite/` and `postgres/`. */
+export interface ReadableDatabase extends AsyncDisposable {
   readonly dialect: Dialect;
   /** Where a person finds it, without any secret. */
   readonly place: string;
-  /**
-   * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing outside of the database that
-   * `restart` does not undo. One that is begun inside another on the same connection is refused.
-   */
-  transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. Does not see a transaction that is not committed. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /**
+   * The state that the database has now, on a connection that nothing else uses; the caller disposes it. Once the signal is aborted, everything that is asked of
+   * it rejects with the signal's reason.
+   */
+  openSnapshot(signal?: AbortSignal): Promise<Snapshot>;
+}
+
+/**
+ * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers go on, but the database keeps what they
+ * replace until the snapshot is disposed.
+ */
+export interface Snapshot extends AsyncDisposable {
+  read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /** Rows of one statement, in its order, as many at a time as their length allows; memory stays flat. One at a time. */
+  batches(sql: string, values?: Values): AsyncGenerator<readonly Cells[]>;
+}
+
+/** The values of a row in the order of its columns. Integers as `Tx.rows` has them; no column is a flag by its name, which may be a user's. */
+export type Cells = readonly unknown[];
+
+/** A database as rules see it. */
+export interface Database extends ReadableDatabase {
+  /**
+   * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing outside of the database that
+   * `restart` does not undo. One that is begun inside another on the same connection is refused. A statement that failed ends the transaction, also where
+   * `work` catches its error.
+   */
+  transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
 }
 
 /** One statement; gives how many rows it wrote. */

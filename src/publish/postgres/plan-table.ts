@@ -1,6 +1,6 @@
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { binaryType } from '../../sql/postgres/types.ts';
+import { binaryType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { unlisted } from '../chain-problems.ts';
 import type { PublishedColumn } from '../manifest.ts';

@@ -27,7 +27,15 @@ export function openPostgresTarget(
   { connection, schema, deletes }: PostgresPlace,
   signal: AbortSignal,
 ): Target {
-  const server = openServer({ connection, direct: null, schema, connections: 2, durability: 'full', signal });
+  const server = openServer({
+    connection,
+    direct: null,
+    schema,
+    connections: 2,
+    durability: 'full',
+    explain: toTargetError,
+    signal,
+  });
   const { place } = server;
   const at = `${quoted(schema)}.`;
   const asked = async <Result>(work: () => Promise<Result>): Promise<Result> => {

@@ -1,6 +1,6 @@
 import { encodeRows, type BinaryType, type BinaryValue } from '../../sql/postgres/encode-binary.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { binaryType, sqlType } from '../../sql/postgres/types.ts';
+import { binaryType, sqlType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import type { PlannedEntity } from '../target.ts';

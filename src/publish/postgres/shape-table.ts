@@ -1,5 +1,5 @@
 import { quoted } from '../../sql/quoted.ts';
-import { sqlType } from '../../sql/postgres/types.ts';
+import { sqlType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PlannedEntity } from '../target.ts';
 import type { TablePlan } from './plan-table.ts';

@@ -1,4 +1,4 @@
-import { binaryType } from '../../sql/postgres/types.ts';
+import { binaryType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import { ownColumns } from './row-columns.ts';

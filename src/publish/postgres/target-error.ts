@@ -1,13 +1,19 @@
-import pg from 'pg';
 import { type ErrorCode, type Recovery, SyncError } from '../../core/errors.ts';
-import { codeOf, connectProblem, failingOf } from '../../sql/postgres/postgres-error.ts';
+import {
+  codeOf,
+  connectProblem,
+  dropValues,
+  failingOf,
+  isServerError,
+} from '../../sql/postgres/postgres-error.ts';
+import { CertificateError } from '../../sql/postgres/tls.ts';
 
 /**
  * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE where a person must change something
  * in the schema. Other errors of this program are given back as they came. No statement and no value is in the message.
  */
 export function toTargetError(error: unknown, place: string): unknown {
-  const cause = error instanceof SyncError ? error.cause : error;
+  const cause = error instanceof SyncError || error instanceof CertificateError ? error.cause : error;
   if (error instanceof SyncError && !error.code.startsWith('SINK_')) return error;
   const code = codeOf(cause);
   const failing = failingOf(cause);
@@ -17,13 +23,13 @@ export function toTargetError(error: unknown, place: string): unknown {
     const context = { place, cause: code === '' ? 'connection' : code };
     return new SyncError(`${at} ${text}`, { code: kind, recovery, context, cause });
   };
-  if (!(cause instanceof pg.DatabaseError) && failing === 'other') {
+  if (!isServerError(cause) && failing === 'other') {
     const problem = connectProblem(code, said);
     return problem === null ? error : made(problem, 'stop');
   }
   // Of this error it names the objects, and no values.
-  const dependents = cause instanceof pg.DatabaseError && code === '2BP01' ? cause.detail?.split('\n') : [];
-  if (cause instanceof pg.DatabaseError) dropValues(cause);
+  const dependents = isServerError(cause) && code === '2BP01' ? cause.detail?.split('\n') : [];
+  dropValues(cause);
   if (code === '53100' || code === '53200') {
     const what = code === '53100' ? 'disk space' : 'memory';
     return made(
@@ -51,13 +57,6 @@ export function toTargetError(error: unknown, place: string): unknown {
     );
   }
   return made(`refused (${code}: ${said}). ${adviceOf(code)}`, 'stop');
-}
-
-/** What the server adds to its message quotes the values that it is about. */
-function dropValues(error: pg.DatabaseError): void {
-  error.detail = undefined;
-  error.where = undefined;
-  error.internalQuery = undefined;
 }
 
 function adviceOf(code: string): string {

@@ -3,7 +3,7 @@ import type { OpenHow, SinkFinding } from '../sink-access.ts';
 import { openConnections } from '../../sql/postgres/connections.ts';
 import type { PostgresPlace } from './open-ledger.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
-import { toSinkError } from '../../sql/postgres/postgres-error.ts';
+import { toSinkError } from './sink-error.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */
@@ -20,7 +20,12 @@ export async function checkServer(
 ): Promise<readonly SinkFinding[]> {
   const { connection, direct, schema, connections } = place;
   const at = placeOf(connection, schema);
-  const opened = openConnections({ ...place, connections: 1, onLoss: () => undefined });
+  const opened = openConnections({
+    ...place,
+    connections: 1,
+    onLoss: () => undefined,
+    explain: (error) => toSinkError(error, at),
+  });
   try {
     const found = await opened.withClient(async (client) => {
       const tx = txOn(client);

@@ -4,6 +4,7 @@ import { NoSinkYetError } from '../acquire-errors.ts';
 import type { OpenHow, SinkPlace } from '../sink-access.ts';
 import type { Clock } from '../../core/clock.ts';
 import { findSink, makeSink } from './open-schema.ts';
+import { toSinkError } from './sink-error.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
 
@@ -25,8 +26,8 @@ export interface OpenedSchema {
  */
 export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
   const { schema } = place;
-  const { clock, durability, signal, onAway } = how;
-  const server = openServer({ ...place, durability, onAway, ...(signal === undefined ? {} : { signal }) });
+  const { clock, durability, signal, onAway, delay } = how;
+  const server = openServer({ ...place, explain: toSinkError, durability, onAway, signal, delay });
   return await disposedOnFailure(server, async () => {
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema, clock);
@@ -38,7 +39,7 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
 /** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
 export async function openLedgerToRead(place: PostgresPlace): Promise<OpenedSchema> {
   const { schema } = place;
-  const server = openServer({ ...place, durability: 'full' });
+  const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
     const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
@@ -48,7 +49,7 @@ export async function openLedgerToRead(place: PostgresPlace): Promise<OpenedSche
 
 /** Whether there is a sink. Rejects where that cannot be known, and where tables of another program are. */
 export async function isSinkThere(place: PostgresPlace): Promise<boolean> {
-  await using server = openServer({ ...place, durability: 'full' });
+  await using server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return (await server.read(async (tx) => await findSink(tx, place.schema, server.place))) !== null;
 }
 

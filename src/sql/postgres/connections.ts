@@ -1,6 +1,6 @@
 import pg from 'pg';
-import { placeOf, type PostgresConnection, type PostgresHost } from './place.ts';
-import { failingOf, toSinkError } from './postgres-error.ts';
+import type { PostgresConnection, PostgresHost } from './place.ts';
+import { failingOf } from './postgres-error.ts';
 import type { Settings } from './session.ts';
 import { tlsOptions } from './tls.ts';
 
@@ -8,11 +8,12 @@ export interface ConnectionsOptions {
   readonly connection: PostgresConnection;
   /** Around a pooler; null: there is none. */
   readonly direct: PostgresConnection | null;
-  readonly schema: string;
   /** Connections at most. */
   readonly connections: number;
   /** Called when a connection broke or could not be made: the next one may be with another server. */
   readonly onLoss: () => void;
+  /** What an error of the server, or on the way to it, means to the caller. */
+  readonly explain: (error: unknown) => unknown;
 }
 
 /** Connections to whichever of a server's hosts is no standby. */
@@ -38,11 +39,10 @@ const deadlineMs = 150_000;
 export function openConnections({
   connection,
   direct,
-  schema,
   connections,
   onLoss,
+  explain,
 }: ConnectionsOptions): Connections {
-  const place = placeOf(connection, schema);
   const pools = new Map<number, pg.Pool>();
   /** The host that was no standby when it was last asked. */
   let current = 0;
@@ -132,7 +132,7 @@ export function openConnections({
         }
         await client.end().catch(() => undefined);
       }
-      throw toSinkError(why, place);
+      throw explain(why);
     },
     end: async () => {
       await Promise.all([...pools.values()].map(async (pool) => await pool.end()));

@@ -1,4 +1,4 @@
-import { awayText, codeOf, driverError, failingOf, toSinkError } from './postgres-error.ts';
+import { awayText, codeOf, driverError, failingOf } from './postgres-error.ts';
 
 /** A server cannot be written to for a while. */
 export interface Away {
@@ -12,7 +12,7 @@ export interface Away {
 export interface Outage {
   /**
    * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is over, or the caller's own.
-   * Throws the error of the last attempt where the minute is over and that was a moment ago, because one more may take ten seconds.
+   * Throws the error of the last attempt, explained, where the minute is over and that was a moment ago, because one more may take ten seconds.
    */
   begin(): (error: unknown) => boolean;
   /** Notes an attempt that the server answered; a read ends no outage that consists in refused writes. */
@@ -35,6 +35,7 @@ const shownAfterMs = 1_000;
 
 export function watchOutage(
   place: string,
+  explain: (error: unknown) => unknown,
   onAway: (away: Away | null) => void = () => undefined,
   now: () => number = () => performance.now(),
 ): Outage {
@@ -58,7 +59,7 @@ export function watchOutage(
   return {
     begin: () => {
       if (current !== null && leftMs(current) <= 0 && now() - current.lastMs < leastBetweenMs) {
-        throw toSinkError(current.last, place);
+        throw explain(current.last);
       }
       const untilMs = now() + longestMs;
       // Its own minute too: the server may answer others and cut this caller's connection each time.

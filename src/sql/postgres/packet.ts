@@ -41,7 +41,11 @@ const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
  * Sends statements in one go and waits once for all of their answers: a round trip, whatever their number. They run in their order; behind one that
  * fails none runs, and its error is that of all. A packet is what `pg` calls a query.
  */
-export function packetOf(statements: readonly Statement[], heard: () => void): pg.Submittable {
+export function packetOf(
+  statements: readonly Statement[],
+  heard: () => void,
+  onFailure: (error: unknown) => void,
+): pg.Submittable {
   const answers: Answer[] = [];
   let rows: unknown[][] = [];
   let fields: readonly Field[] = [];
@@ -53,6 +57,7 @@ export function packetOf(statements: readonly Statement[], heard: () => void): p
   const fail = (error: unknown): void => {
     if (isOver) return;
     isOver = true;
+    onFailure(ownError ?? error);
     for (const { reject } of statements) reject(ownError ?? error);
   };
   const send = async (wire: Wire): Promise<void> => {

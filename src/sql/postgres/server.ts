@@ -3,24 +3,22 @@ import { systemClock } from '../../core/clock.ts';
 import { openConnections, type ConnectionsOptions } from './connections.ts';
 import { watchOutage, type Away } from './outage.ts';
 import { placeOf } from './place.ts';
-import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
+import { failingOf, lostConnection } from './postgres-error.ts';
 import { durableSettingsIn, normalSettingsIn, readSettingsIn } from './transaction-settings.ts';
 import type { Database, TransactHow } from '../database.ts';
 import { postgresDialect } from './postgres-dialect.ts';
 import { txOn, type PostgresTx } from './session.ts';
+import { openPostgresSnapshot } from './snapshot.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
 export interface Server extends Database {
-  /** Hosts, database and schema, for people. */
-  readonly place: string;
   /**
    * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and for a minute
    * (`Outage`) where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
    * not answered has been stored is asked as `work` said with `proveBy`.
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
-  /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: PostgresTx) => Promise<Result>): Promise<Result>;
   /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
@@ -41,27 +39,33 @@ export interface WriteTx extends PostgresTx {
   proveBy(wasStored: (tx: PostgresTx) => Promise<boolean>): void;
 }
 
-export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
+export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
+  readonly schema: string;
+  /** What an error of the server, or on the way to it, means to the caller; others come back as they are. */
+  readonly explain: (error: unknown, place: string) => unknown;
   readonly durability: 'full' | 'normal';
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   readonly onAway?: ((away: Away | null) => void) | undefined;
+  /** For tests: resolves in front of each round trip. */
+  readonly delay?: (() => Promise<void>) | undefined;
 }
 
 const mostConflicts = 5;
 
 export function openServer(options: ServerOptions): Server {
-  const { connection, schema, signal } = options;
+  const { connection, schema, signal, delay } = options;
   const place = placeOf(connection, schema);
+  const explain = (error: unknown): unknown => options.explain(error, place);
   const durableSettings = durableSettingsIn(schema);
   const normalSettings = normalSettingsIn(schema);
   const readSettings = readSettingsIn(schema);
-  const outage = watchOutage(place, options.onAway);
+  const outage = watchOutage(place, explain, options.onAway);
   /** Since `look` was called last. */
   let isLost = false;
   const looks: Parameters<Server['afterLoss']>[0][] = [];
   let looking: Promise<void> | null = null;
   const onLoss = (): void => void (isLost = true);
-  const { withClient, connect, end } = openConnections({ ...options, onLoss });
+  const { withClient, connect, end } = openConnections({ ...options, onLoss, explain });
 
   const lookFirst = async (): Promise<void> => {
     if (isLost) {
@@ -93,7 +97,7 @@ export function openServer(options: ServerOptions): Server {
         throw lostConnection('the connection was lost');
       }
       let proof: Proof | null = null;
-      const session = txOn(client, heard);
+      const session = txOn(client, heard, delay);
       const rollBack = async (error: unknown): Promise<void> => {
         session.close();
         if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
@@ -129,11 +133,11 @@ export function openServer(options: ServerOptions): Server {
    * stored again, nor what has not be taken for stored.
    */
   const wasStored = async (proof: Proof | null, error: unknown): Promise<boolean> => {
-    if (proof === null) throw toSinkError(error, place);
+    if (proof === null) throw explain(error);
     try {
       return (await whileUnanswered(async () => await attempt(proof, true))).result;
     } catch (unanswered) {
-      throw toSinkError(unanswered, place);
+      throw explain(unanswered);
     }
   };
 
@@ -156,7 +160,7 @@ export function openServer(options: ServerOptions): Server {
         conflicts += failing === 'conflict' ? 1 : 0;
         const isOver = failing === 'connection' && (!mayRetry(error) || signal?.aborted === true);
         if (failing === 'other' || conflicts > mostConflicts || isOver) {
-          throw toSinkError(error, place);
+          throw explain(error);
         }
       }
       how.restart?.();
@@ -183,7 +187,7 @@ export function openServer(options: ServerOptions): Server {
   const read: Server['read'] = async (work) => {
     try {
       return await withClient(async (client, heard) => {
-        const session = txOn(client, heard);
+        const session = txOn(client, heard, delay);
         session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
         session.put(readSettings);
         try {
@@ -194,7 +198,7 @@ export function openServer(options: ServerOptions): Server {
         }
       });
     } catch (error) {
-      throw toSinkError(error, place);
+      throw explain(error);
     }
   };
 
@@ -208,10 +212,12 @@ export function openServer(options: ServerOptions): Server {
       try {
         return await whileUnanswered(work);
       } catch (error) {
-        throw toSinkError(error, place);
+        throw explain(error);
       }
     },
     connect,
+    openSnapshot: async (until) =>
+      await openPostgresSnapshot({ connect, schema, explain, signal: until, delay }),
     [Symbol.asyncDispose]: end,
   };
 }

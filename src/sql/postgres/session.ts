@@ -9,16 +9,13 @@ import { writeText } from './text.ts';
 /** What code that is written for PostgreSQL alone may ask besides. */
 export interface PostgresTx extends Tx {
   /** Rows in the order of their columns. */
-  arrays(sql: string, values?: PostgresValues): Promise<readonly (readonly unknown[])[]>;
-  rows<Row extends object>(sql: string, values?: PostgresValues): Promise<readonly Row[]>;
-  first<Row extends object>(sql: string, values?: PostgresValues): Promise<Row | undefined>;
-  run(sql: string, values?: PostgresValues): Promise<number>;
+  arrays(sql: string, values?: Values): Promise<readonly (readonly unknown[])[]>;
+  rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
+  first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
+  run(sql: string, values?: Values): Promise<number>;
   /** `chunks`: what a `COPY ... FROM STDIN` reads; they are made when they are sent. */
-  put(sql: string, values?: PostgresValues, chunks?: Iterable<Buffer>): void;
+  put(sql: string, values?: Values, chunks?: Iterable<Buffer>): void;
 }
-
-/** `:name` may be an array of the server too. */
-export type PostgresValues = Values;
 
 /** The side of a transaction that only PostgreSQL has. Throws `TypeError` for one of another database. */
 export function postgresTx(tx: Tx): PostgresTx {
@@ -45,30 +42,42 @@ export function settingSql(settings: Settings, until: 'transaction' | 'session')
   return `SELECT ${set.join(', ')}`;
 }
 
-/** `heard` is called with each answer. */
-export function txOn(client: pg.ClientBase, heard: () => void = () => undefined): Session {
+/** `heard` is called with each answer; `delay` resolves in front of each round trip. */
+export function txOn(
+  client: pg.ClientBase,
+  heard: () => void = () => undefined,
+  delay?: () => Promise<void>,
+): Session {
   let waiting: Statement[] = [];
   let isDue = false;
   let isClosed = false;
+  /** Of the first statement that failed. The server would answer a COMMIT behind it as if nothing were wrong, and store nothing. */
+  let failure: { readonly error: unknown } | null = null;
   const send = (): void => {
     const statements = waiting;
     waiting = [];
     isDue = false;
-    if (statements.length > 0) client.query(packetOf(statements, heard));
+    if (statements.length > 0) client.query(packetOf(statements, heard, (error) => (failure ??= { error })));
   };
   /** At the end of this turn of the event loop: what else is asked for in it travels along. */
   const sendSoon = (): void => {
     if (isDue) return;
     isDue = true;
-    queueMicrotask(() => process.nextTick(send));
+    if (delay === undefined) queueMicrotask(() => process.nextTick(send));
+    else void delay().then(send);
+  };
+  const refuse = (): void => {
+    if (isClosed) throw closedError();
+    if (failure !== null) throw failure.error;
   };
   const put = (sql: string, values: Values = {}, chunks = noChunks): void => {
+    if (isClosed) throw closedError();
     const { text, bound } = bindNames(sql, values);
     waiting.push({ text, values: bound, chunks, resolve: () => undefined, reject: () => undefined });
   };
   const ask = async (sql: string, values: Values = {}): Promise<Answer> => {
     const { text, bound } = bindNames(sql, values);
-    if (isClosed) throw closedError();
+    refuse();
     return await new Promise((resolve, reject) => {
       waiting.push({ text, values: bound, chunks: noChunks, resolve, reject });
       sendSoon();
@@ -100,6 +109,7 @@ export function txOn(client: pg.ClientBase, heard: () => void = () => undefined)
       for (const { reject } of refused) reject(closedError());
     },
     sent: async () => {
+      if (failure !== null) throw failure.error;
       const last = waiting.pop();
       if (last === undefined) return;
       await new Promise<void>((resolve, reject) => {

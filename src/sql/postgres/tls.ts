@@ -1,12 +1,26 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import { SyncError } from '../../core/errors.ts';
 import type { PostgresConnection } from './place.ts';
 
+/** The file with the certificates to trust cannot be used; its message says what to do. */
+export class CertificateError extends Error {
+  override readonly name = 'CertificateError';
+  readonly file: string;
+
+  constructor(file: string, cause: unknown) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${said}). Correct the path, or the file.`,
+      { cause },
+    );
+    this.file = file;
+  }
+}
+
 /**
- * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is refused. Throws `SyncError`
- * SINK_FAILED where the file with the certificates cannot be used.
+ * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is refused. Throws
+ * `CertificateError`.
  */
 export function tlsOptions(
   { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
@@ -25,11 +39,7 @@ function readCertificates(file: string): string {
     void new X509Certificate(text);
     return text;
   } catch (error) {
-    const said = error instanceof Error ? error.message : String(error);
-    throw new SyncError(
-      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${said}). Correct the path, or the file.`,
-      { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause: error },
-    );
+    throw new CertificateError(file, error);
   }
 }
 

@@ -3,19 +3,24 @@ import type { SqliteTx, Statements } from './sqlite-tx.ts';
 
 export interface BegunTx {
   readonly tx: SqliteTx;
-  /** Waits for statements that were put; from then on every statement is refused. */
+  /** Waits for statements that were put, and throws what one of all statements has failed with. From then on every statement is refused. */
   readonly end: () => Promise<void>;
   /** Rejects when the transaction waits for something else than its own statements. */
   readonly failed: Promise<never>;
 }
 
-/** A transaction on a connection on which BEGIN was done. */
-export function beginTx(statements: Statements, delay: (() => Promise<void>) | undefined): BegunTx {
+/** A transaction on a connection on which BEGIN was done. `onStuck` is called with the error in front of `failed`. */
+export function beginTx(
+  statements: Statements,
+  delay: (() => Promise<void>) | undefined,
+  onStuck: (error: unknown) => void = () => undefined,
+): BegunTx {
   let isOver = false;
   /** Statements that wait for their turn; without a delay there are never any. */
   let waiting = 0;
   let last: Promise<unknown> = Promise.resolve();
-  let putError: { readonly error: unknown } | null = null;
+  /** Of the first statement that failed: none runs behind it, as on a server. */
+  let failure: { readonly error: unknown } | null = null;
   let idle: NodeJS.Immediate | null = null;
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
@@ -29,17 +34,31 @@ export function beginTx(statements: Statements, delay: (() => Promise<void>) | u
     idle ??= setImmediate(() => {
       idle = null;
       if (isOver) return;
-      if (waiting > 0) watch();
-      else fail(new TypeError('A transaction waited for something else than its own statements'));
+      if (waiting > 0) {
+        watch();
+        return;
+      }
+      const error = new TypeError('A transaction waited for something else than its own statements');
+      onStuck(error);
+      fail(error);
     });
   };
-  const doNow = <Result>(statement: () => Result): Result => {
+  const refuseLate = (): void => {
     if (isOver) throw new TypeError('A statement was given after its transaction had ended');
-    if (putError !== null) throw putError.error;
-    return statement();
+  };
+  const doNow = <Result>(statement: () => Result): Result => {
+    refuseLate();
+    if (failure !== null) throw failure.error;
+    try {
+      return statement();
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
   };
   const ask = async <Result>(statement: () => Result): Promise<Result> => {
     if (delay === undefined) return doNow(statement);
+    refuseLate();
     waiting += 1;
     const turn = last.then(async () => {
       await delay();
@@ -61,16 +80,9 @@ export function beginTx(statements: Statements, delay: (() => Promise<void>) | u
       await ask(() => statements.rows(sql, values)[0] as Row | undefined),
     run: async (sql, values = {}) => await ask(() => statements.run(sql, values)),
     put: (sql, values = {}) => {
-      const failedPut = (error: unknown): void => void (putError ??= { error });
-      if (delay !== undefined) {
-        ask(() => statements.run(sql, values)).catch(failedPut);
-        return;
-      }
-      try {
-        doNow(() => statements.run(sql, values));
-      } catch (error) {
-        failedPut(error);
-      }
+      refuseLate();
+      // Its error is that of the next statement, or of the end.
+      ask(() => statements.run(sql, values)).catch(() => undefined);
     },
     prepared: async (sql, how = {}) => await ask(() => statements.prepared(sql, how)),
   };
@@ -80,7 +92,7 @@ export function beginTx(statements: Statements, delay: (() => Promise<void>) | u
       await last;
       isOver = true;
       if (idle !== null) clearImmediate(idle);
-      if (putError !== null) throw putError.error;
+      if (failure !== null) throw failure.error;
     },
     failed,
   };

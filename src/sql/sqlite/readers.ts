@@ -4,57 +4,78 @@ import { statementsOn, type Statements } from './sqlite-tx.ts';
 /** Readers that nothing was asked of for so long are closed. */
 const idleMs = 5_000;
 /** Open at once, at most; further reads wait. */
-const mostReaders = 4;
+export const mostReaders = 4;
 
-interface Reader {
+export interface Reader {
   readonly db: Connection;
   readonly statements: Statements;
 }
 
-/** Connections that read. Each read has one for itself; the file shows what was committed in front of it. */
-export function openReaders({ openReader }: { readonly openReader: () => Connection }) {
+/** Connections that read, opened when they are first needed. Each read has one to itself. */
+export interface Readers {
+  use<Result>(work: (reader: Reader) => Promise<Result>): Promise<Result>;
+  /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
+  close(): Promise<void>;
+}
+
+export function openReaders(openReader: () => Connection, closedError: () => Error): Readers {
   const idle: Reader[] = [];
-  const all = new Set<Reader>();
-  const waiting: ((reader: Reader) => void)[] = [];
+  const waiting: (() => void)[] = [];
+  let inUse = 0;
+  let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
+  let drained: () => void = () => undefined;
 
   const closeIdle = (): void => {
-    for (const reader of idle.splice(0)) {
-      all.delete(reader);
-      reader.db.close();
-    }
+    for (const { db } of idle.splice(0)) db.close();
   };
-  const take = async (): Promise<Reader> => {
-    const known = idle.pop();
-    if (known !== undefined) return known;
-    if (all.size >= mostReaders) return await new Promise((resolve) => void waiting.push(resolve));
-    const db = openReader();
-    const reader = { db, statements: statementsOn(db) };
-    all.add(reader);
-    return reader;
-  };
-  const giveBack = (reader: Reader): void => {
-    const next = waiting.shift();
-    if (next !== undefined) {
-      next(reader);
+  /** The caller has a place among the readers from here on. */
+  const enter = async (): Promise<void> => {
+    if (isClosed) throw closedError();
+    if (inUse < mostReaders) {
+      inUse += 1;
       return;
     }
+    // The place is handed over: it is never free in between.
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next !== undefined) {
+      next();
+      return;
+    }
+    inUse -= 1;
+    if (isClosed && inUse === 0) drained();
+  };
+  const giveBack = (reader: Reader): void => {
     idle.push(reader);
-    if (timer !== null) timer.refresh();
-    else timer = setTimeout(closeIdle, idleMs).unref();
+    if (timer !== null) clearTimeout(timer);
+    timer = setTimeout(closeIdle, idleMs).unref();
   };
   return {
-    use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
-      const reader = await take();
+    use: async (work) => {
+      await enter();
       try {
-        return await work(reader);
+        const reader = idle.pop() ?? readerOn(openReader());
+        try {
+          return await work(reader);
+        } finally {
+          giveBack(reader);
+        }
       } finally {
-        giveBack(reader);
+        leave();
       }
     },
-    close: async (): Promise<void> => {
+    close: async () => {
+      isClosed = true;
+      if (inUse > 0) await new Promise<void>((resolve) => (drained = resolve));
       if (timer !== null) clearTimeout(timer);
       closeIdle();
     },
   };
+}
+
+function readerOn(db: Connection): Reader {
+  return { db, statements: statementsOn(db) };
 }

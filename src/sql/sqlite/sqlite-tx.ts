@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import type { Scalar, Tx, Values } from '../database.ts';
+import type { Cells, Scalar, Tx, Values } from '../database.ts';
 import { camelCase, isFlag, statementsOf, type CompiledStatement } from '../statement.ts';
 import { listText, setText, sqliteDialect } from './sqlite-dialect.ts';
 
@@ -13,7 +13,7 @@ export interface PrepareHow {
   readonly isWide?: boolean;
 }
 
-/** What a table of records may ask beyond the port: statements that it runs in a loop. */
+/** What code that is written for SQLite alone may ask besides. */
 export interface SqliteTx extends Tx {
   /** In the words of SQLite, with `?` for values. The statement may be used until the transaction ends. */
   prepared(sql: string, how?: PrepareHow): Promise<Prepared>;
@@ -31,30 +31,35 @@ interface Known extends CompiledStatement {
   readonly columns: readonly { readonly name: string; readonly isFlag: boolean }[] | null;
 }
 
-/** Statements of one connection, prepared once each. They do not outlive a change of its schema badly: SQLite prepares them again by itself. */
+/** Statements of one connection, prepared once each. SQLite prepares them again by itself where the schema has changed. */
 export interface Statements {
   rows(sql: string, values: Values): object[];
   run(sql: string, values: Values): number;
+  /** Rows one by one. The statement is not among those that are kept: it cannot be stepped through twice at a time. */
+  iterate(sql: string, values: Values): Iterator<Cells>;
   prepared(sql: string, how: PrepareHow): Prepared;
 }
 
 const compile = statementsOf(sqliteDialect);
-/** Each holds some KiB; tables of records have several of their own. */
+/** Each holds some KiB. */
 const mostPrepared = 1_000;
 
 export function statementsOn(db: Database.Database): Statements {
   const known = new Map<string, Known>();
   const loops = new Map<string, Prepared>();
-  const knownOf = (sql: string): Known => {
-    const found = known.get(sql);
-    if (found !== undefined) return found;
+  const prepare = (sql: string): Known => {
     const compiled = compile(sql);
     const statement = db.prepare(compiled.text);
     const columns = statement.reader
       ? statement.columns().map(({ name }) => ({ name: camelCase(name), isFlag: isFlag(name) }))
       : null;
     if (columns !== null) statement.raw(true).safeIntegers(true);
-    const made = { ...compiled, statement, columns };
+    return { ...compiled, statement, columns };
+  };
+  const knownOf = (sql: string): Known => {
+    const found = known.get(sql);
+    if (found !== undefined) return found;
+    const made = prepare(sql);
     if (known.size >= mostPrepared) known.clear();
     known.set(sql, made);
     return made;
@@ -81,6 +86,13 @@ export function statementsOn(db: Database.Database): Statements {
       const bound = bind(parameters, values);
       if (columns === null) return statement.run(bound).changes;
       return statement.all(bound).length;
+    },
+    iterate: function* (sql, values) {
+      const { statement, columns, parameters } = prepare(sql);
+      if (columns === null) throw new TypeError('A statement that gives no rows was asked for some');
+      for (const cells of statement.iterate(bind(parameters, values)) as Iterable<unknown[]>) {
+        yield cells.map((cell) => cellOf(cell, false));
+      }
     },
     prepared: (sql, { isRaw = false, isWide = false }) => {
       const name = `${isRaw ? 'r' : '-'}${isWide ? 'w' : '-'}${sql}`;

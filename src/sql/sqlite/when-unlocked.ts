@@ -5,7 +5,7 @@ import { isBusy } from './sqlite-error.ts';
 export interface LockWait {
   readonly lockTimeoutMs: number;
   readonly clock: Clock;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** SQLite waits this long by itself, and blocks the process meanwhile: timers that keep a job's lock must come through. */

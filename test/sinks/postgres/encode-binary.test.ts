@@ -74,7 +74,14 @@ describe('values in the binary format of PostgreSQL', () => {
 
   beforeAll(async () => {
     const { connection } = await sharedPostgres();
-    server = openServer({ connection, direct: null, schema: 'public', connections: 2, durability: 'full' });
+    server = openServer({
+      connection,
+      direct: null,
+      schema: 'public',
+      connections: 2,
+      durability: 'full',
+      explain: (error) => error,
+    });
   });
 
   afterAll(async () => {

@@ -2,7 +2,8 @@ import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Away } from '../../../src/sql/postgres/outage.ts';
-import { awayText, toSinkError } from '../../../src/sql/postgres/postgres-error.ts';
+import { toSinkError } from '../../../src/sinks/postgres/sink-error.ts';
+import { awayText } from '../../../src/sql/postgres/postgres-error.ts';
 import { watchOutage } from '../../../src/sql/postgres/outage.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
@@ -26,6 +27,7 @@ function begin(): World {
   const shown: (Away | null)[] = [];
   const outage = watchOutage(
     'db:5432/main/sync',
+    (error) => toSinkError(error, 'db:5432/main/sync'),
     (away) => shown.push(away),
     () => nowMs,
   );

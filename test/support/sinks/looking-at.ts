@@ -1,4 +1,5 @@
-import type { PostgresTx as Tx, PostgresValues as Values } from '../../../src/sql/postgres/session.ts';
+import type { Values } from '../../../src/sql/database.ts';
+import type { PostgresTx as Tx } from '../../../src/sql/postgres/session.ts';
 
 /** What a statement cost, as the server itself tells it. */
 export interface Look {

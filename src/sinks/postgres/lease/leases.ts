@@ -6,7 +6,7 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { Clock } from '../../../core/clock.ts';
 import type { Server } from '../../../sql/postgres/server.ts';
 import type { Taken } from '../../ledger/driver.ts';
-import { toSinkError } from '../../../sql/postgres/postgres-error.ts';
+import { toSinkError } from '../sink-error.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 import { keepNewest, overtakeIfLost } from '../stored-token.ts';
 import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';

@@ -6,7 +6,7 @@ import { parseColumns, parseDescribed } from '../../stored-json.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { tableAt, tableName } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { sqlType } from '../../../sql/postgres/types.ts';
+import { sqlType } from '../column-types.ts';
 
 interface TableRow {
   readonly entity: EntityName;

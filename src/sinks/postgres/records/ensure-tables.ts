@@ -7,7 +7,7 @@ import { dropOwnViews } from './current-views.ts';
 import { indexSuffixes, tableAt, tableName } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { checkRoom, usedColumns } from './row-limits.ts';
-import { sqlType } from '../../../sql/postgres/types.ts';
+import { sqlType } from '../column-types.ts';
 
 /**
  * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows, `_key` the hash of the

@@ -4,7 +4,7 @@ import type { Stamp } from '../../ledger/stamp.ts';
 import { encodeArray, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { jsonMembers, jsonObject } from './json-members.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { binaryType } from '../../../sql/postgres/types.ts';
+import { binaryType } from '../column-types.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;

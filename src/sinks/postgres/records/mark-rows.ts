@@ -7,7 +7,7 @@ import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
-import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
+import { canonicalKey, columnValue } from '../column-types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */
 export function markRows(at: string, { connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {

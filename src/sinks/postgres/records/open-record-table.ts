@@ -17,7 +17,7 @@ import { tableAt } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import type { RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
-import { binaryType } from '../../../sql/postgres/types.ts';
+import { binaryType } from '../column-types.ts';
 
 export function openRecordTable(at: string, place: TablePlace): RecordTable {
   return { ...findAndWrite(at, place), ...markRows(at, place) };

@@ -5,15 +5,16 @@ import { otherKeyError } from '../../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../../record-reader.ts';
 import { ledgerReader } from '../../ledger/history/history.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
-import { toSinkError } from '../../../sql/postgres/postgres-error.ts';
+import { toSinkError } from '../sink-error.ts';
+import type { Values } from '../../../sql/database.ts';
 import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
-import { txOn, type PostgresTx as Tx, type PostgresValues as Values } from '../../../sql/postgres/session.ts';
+import { txOn, type PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { knownTables } from '../../ledger/tables.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
 import { postgresTables } from './record-tables.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { canonicalKey, columnValue } from '../../../sql/postgres/types.ts';
+import { canonicalKey, columnValue } from '../column-types.ts';
 
 /** Records as rows of their tables. Integers come with all their digits. Throws `SyncError` SINK_FAILED where there is no sink. */
 export async function openPostgresRecords(place: PostgresPlace): Promise<RecordReader> {

@@ -4,7 +4,7 @@ import type { StoredRowFacts } from '../../ledger/driver.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
-import { canonicalKey } from '../../../sql/postgres/types.ts';
+import { canonicalKey } from '../column-types.ts';
 
 /** The row of a key in a table that is there; undefined where the key is not stored, or is no key of the table. */
 export async function readRow(

@@ -3,7 +3,7 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import { keyTextOf } from '../../../core/records.ts';
 import type { BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
-import { binaryType, columnValue } from '../../../sql/postgres/types.ts';
+import { binaryType, columnValue } from '../column-types.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { CopiedRecord, CopiedTable } from '../../copies.ts';

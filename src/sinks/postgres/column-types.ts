@@ -6,7 +6,7 @@ import {
   type FieldType,
 } from '../../core/records.ts';
 import { keyPartsOf } from '../../core/json-text.ts';
-import type { BinaryType } from './encode-binary.ts';
+import type { BinaryType } from '../../sql/postgres/encode-binary.ts';
 
 /** Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb` would not. */
 export const sqlType: Readonly<Record<FieldType, string>> = {
