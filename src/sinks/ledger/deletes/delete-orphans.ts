@@ -4,20 +4,20 @@ import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { textHash } from '../../../sql/text-hash.ts';
 import { decideOrphans, type EndedPartitionRow, type OrphansOf } from './decide-orphans.ts';
 import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans } from './note-missing.ts';
 import { dropGuests, leavePlaces, otherPlaces } from './places.ts';
 import { orphansGone } from './read-missing.ts';
 import { grouped } from './read-sweep.ts';
+import { partitionsBelow } from './rows-below.ts';
 
 /** Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go through all partitions. */
 export const nextEnded = ask<
   { connector: string; entities: readonly string[]; limit: number },
   EndedPartitionRow
->(`SELECT id, entity, swept_to FROM _sync_partitions
-     WHERE connector BETWEEN :connector AND :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[])
+>(`SELECT id, entity, swept_to FROM _sync_partitions {index _sync_partitions_gone}
+     WHERE connector BETWEEN :connector AND :connector AND gone = ${standing.ended} AND entity IN {entities text}
      ORDER BY connector, id LIMIT :limit`);
 
 const partitionsAtOnce = 500;
@@ -102,9 +102,7 @@ async function emptyPartitions(
   }
   await dropGuests(tx, whole);
   await transitions.empty(tx, { ids: whole });
-  if (partial !== null) {
-    await transitions.sweepTo(tx, { ids: [partial.id], sweptTo: [partial.sweptTo] });
-  }
+  if (partial !== null) await transitions.sweepTo(tx, partial);
   return { steps, rows };
 }
 
@@ -125,37 +123,17 @@ async function readOrphans(
   const mayMove = current.reading.get(entity)?.mayMove === true;
   const along = mayMove ? [] : await goingAlong(commit, entity, numbers);
   const keyed = new Map(along.map((one) => [one.row, one]));
+  const below = along.length === 0 ? [] : await partitionsBelow(commit, entity, along);
+  const ends = grouped(below, ({ row }) => row);
   return {
     table,
     live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byHome.get(id) ?? []])),
     places: await otherPlaces(tx, { connector: held.connector, entity }, numbers),
     mayMove,
     keyed,
-    ends: await partitionsBelow(commit, entity, keyed),
+    ends: new Map([...ends].map(([row, below]) => [row, below.map(({ id }) => id)])),
     moved: [],
     orphans: [],
     going: [],
   };
-}
-
-/** What the delete of each row would end, by row. */
-async function partitionsBelow(
-  { held: { connector }, tx }: Commit,
-  entity: EntityName,
-  rows: ReadonlyMap<number, GoingRow>,
-): Promise<ReadonlyMap<number, readonly number[]>> {
-  if (rows.size === 0) return new Map();
-  const found = await tx.rows<{ row: number; ids: readonly number[] }>(
-    `SELECT parent.row, array_agg(p.id ORDER BY p.id)::int8[] AS ids
-     FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
-     JOIN _sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
-     WHERE p.backfill = '' AND p.gone <> ${standing.ended} GROUP BY parent.row`,
-    {
-      connector,
-      entity,
-      rows: [...rows.keys()],
-      hashes: [...rows.values()].map(({ keyText }) => textHash(keyText)),
-    },
-  );
-  return new Map(found.map(({ row, ids }) => [row, ids.map(Number)]));
 }

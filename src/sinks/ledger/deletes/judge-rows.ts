@@ -100,7 +100,7 @@ async function restBelow(
 const notFoundBelow = ask<
   { connector: string; run: string },
   { readonly parentEntity: EntityName; readonly parentKey: string }
->(`SELECT DISTINCT parent_entity, parent_key FROM _sync_partitions
+>(`SELECT DISTINCT parent_entity, parent_key FROM _sync_partitions {index _sync_partitions_set_aside}
      WHERE connector = :connector AND set_aside_run = :run AND parent_key IS NOT NULL AND gone = ${standing.live}
        AND failure_code = 'NOT_FOUND' ORDER BY parent_entity, parent_key`);
 

@@ -50,5 +50,5 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
 const endedBelow = ask<
   { connector: string; run: string },
   EndedPartition
->(`SELECT id, entity FROM _sync_partitions
+>(`SELECT id, entity FROM _sync_partitions {index _sync_partitions_set_aside}
      WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`);

@@ -12,19 +12,16 @@ type InChain = OfEntity & { readonly origin: number; readonly since: Instant };
 function insert(isVouchedFor: 0 | 1): string {
   return `INSERT INTO _sync_missing AS m
        (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
-     SELECT :connector::text, :entity::text, noted.row, noted.partition, :origin::bigint, 1, :since::text, noted.needs, 0, ${isVouchedFor}
-     FROM unnest(:rows::bigint[], :partitions::bigint[], :needs::text[]) AS noted(row, partition, needs) ORDER BY noted.row
+     SELECT CAST(:connector AS text), CAST(:entity AS text), noted.row, noted.partition, CAST(:origin AS bigint), 1,
+       CAST(:since AS text), noted.needs, 0, ${isVouchedFor}
+     FROM {noted: row bigint, partition bigint, needs text} ORDER BY noted.row
      ON CONFLICT (connector, entity, row) DO UPDATE SET`;
 }
 
-function noted(list: readonly RowAt[]): Record<'rows' | 'partitions', readonly number[]> & {
-  readonly needs: readonly string[];
-} {
-  return {
-    rows: list.map(({ row }) => row),
-    partitions: list.map(({ partition }) => partition),
-    needs: list.map(() => 'get'),
-  };
+const atLeastOnce = 'CASE WHEN m.missed = 0 THEN 1 ELSE m.missed END';
+
+function needGet(list: readonly RowAt[]): readonly Missed[] {
+  return list.map((one) => ({ ...one, needs: 'get' }));
 }
 
 /** Full walks did not meet the rows. Once a chain, however often. */
@@ -35,7 +32,7 @@ export async function noteMissing(tx: Tx, chain: InChain, missed: readonly Misse
        since = CASE WHEN m.missed = 0 THEN excluded.since ELSE m.since END, missed = m.missed + 1,
        needs = CASE WHEN m.is_vouched_for = 1 THEN 'get' ELSE excluded.needs END
      WHERE m.origin <> excluded.origin`,
-    { ...chain, ...noted(missed), needs: missed.map(({ needs }) => needs) },
+    { ...chain, noted: missed },
   );
 }
 
@@ -43,21 +40,18 @@ export async function noteMissing(tx: Tx, chain: InChain, missed: readonly Misse
 export async function noteOrphans(tx: Tx, chain: InChain, orphans: readonly RowAt[]): Promise<void> {
   if (orphans.length === 0) return;
   await tx.run(
-    `${insert(1)} partition = excluded.partition, missed = greatest(m.missed, 1), needs = 'get', is_vouched_for = 1`,
-    { ...chain, ...noted(orphans) },
+    `${insert(1)} partition = excluded.partition, missed = ${atLeastOnce}, needs = 'get', is_vouched_for = 1`,
+    { ...chain, noted: needGet(orphans) },
   );
 }
 
 /** Records whose children do not exist. Vouched for from the start: where `get` still finds one, no walk was wrong about it. */
 export async function suspectRows(tx: Tx, chain: InChain, suspects: readonly RowAt[]): Promise<void> {
   if (suspects.length === 0) return;
-  await tx.run(`${insert(1)} missed = greatest(m.missed, 1), needs = 'get'`, {
-    ...chain,
-    ...noted(suspects),
-  });
+  await tx.run(`${insert(1)} missed = ${atLeastOnce}, needs = 'get'`, { ...chain, noted: needGet(suspects) });
 }
 
-const ofRows = 'm.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])';
+const ofRows = 'm.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}';
 
 /** A person lets the deletes of what is missing now pass. */
 export async function allowMissing(tx: Tx, of: OfEntity): Promise<void> {

@@ -19,7 +19,7 @@ interface PlaceRow extends Omit<OtherPlace, 'origin' | 'foundAt'> {
   readonly foundAt: Instant | null;
 }
 
-const place = `coalesce(place.gone = ${standing.live}, false) AS is_live, place.due_since IS NOT NULL AS is_due, place.origin, place.found_at,
+const place = `place.gone IS NOT DISTINCT FROM ${standing.live} AS is_live, place.due_since IS NOT NULL AS is_due, place.origin, place.found_at,
     place.parent_key IS NOT NULL AS is_below_record, place.full_origin, place.absence`;
 
 /** The chain `origin` has met the rows there. */
@@ -31,32 +31,32 @@ export function meetElsewhere(
   if (met.length === 0) return;
   tx.put(
     `INSERT INTO _sync_also AS also (connector, entity, row, partition, origin)
-     SELECT DISTINCT :connector::text, :entity::text, met.row, met.partition, :origin::bigint
-     FROM unnest(:rows::bigint[], :partitions::bigint[]) AS met(row, partition) ORDER BY met.row, met.partition
+     SELECT DISTINCT CAST(:connector AS text), CAST(:entity AS text), met.row, met.partition, CAST(:origin AS bigint)
+     FROM {met: row bigint, partition bigint} ORDER BY met.row, met.partition
      ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin WHERE also.origin <> excluded.origin`,
-    { ...of, ...rowsAt(met) },
+    { ...of, met },
   );
 }
 
 export async function leavePlaces(tx: Tx, of: OfEntity, left: readonly RowAt[]): Promise<void> {
   if (left.length === 0) return;
   await tx.run(
-    `DELETE FROM _sync_also AS also USING unnest(:rows::bigint[], :partitions::bigint[]) AS gone(row, partition)
-     WHERE also.connector = :connector AND also.entity = :entity AND also.row = gone.row AND also.partition = gone.partition`,
-    { ...of, ...rowsAt(left) },
+    `DELETE FROM _sync_also AS also WHERE also.connector = :connector AND also.entity = :entity
+       AND (also.row, also.partition) IN (SELECT gone.row, gone.partition FROM {gone: row bigint, partition bigint})`,
+    { ...of, gone: left },
   );
 }
 
 export async function leaveAllPlaces(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
   await tx.run(
     `DELETE FROM _sync_also AS also
-     WHERE also.connector = :connector AND also.entity = :entity AND also.row = ANY(:rows::bigint[])`,
+     WHERE also.connector = :connector AND also.entity = :entity AND also.row IN {rows bigint}`,
     { ...of, rows },
   );
 }
 
 export async function dropGuests(tx: Tx, partitions: readonly number[]): Promise<void> {
-  await tx.run(`DELETE FROM _sync_also AS also WHERE also.partition = ANY(:partitions::bigint[])`, {
+  await tx.run(`DELETE FROM _sync_also AS also WHERE also.partition IN {partitions bigint}`, {
     partitions,
   });
 }
@@ -76,22 +76,21 @@ export async function readGuests(
   return await tx.rows<Guest>(
     `SELECT few.row, few.partition, few.origin FROM (
        SELECT shown.n, guest.row, guest.partition, guest.origin
-       FROM unnest(:partitions::bigint[], :afters::bigint[]) WITH ORDINALITY AS shown(partition, after, n)
-       CROSS JOIN LATERAL (
-         SELECT also.row, also.partition, also.origin FROM _sync_also AS also
-         WHERE also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after
-         ORDER BY also.row LIMIT :limit
-       ) AS guest
+       FROM {shown: partition bigint, after bigint, n} CROSS JOIN ${guestsOf[tx.dialect.name]}
        LIMIT :limit) AS few
      ORDER BY few.n, few.row`,
-    {
-      ...of,
-      limit,
-      partitions: shown.map(({ partition }) => partition),
-      afters: shown.map(({ after }) => after),
-    },
+    { ...of, limit, shown },
   );
 }
+
+const itsGuests =
+  'also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after';
+/** Both go through the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with LATERAL, which SQLite does not have. */
+const guestsOf = {
+  sqlite: `_sync_also AS guest {index _sync_also_partition} ON ${itsGuests.replaceAll('also.', 'guest.')}`,
+  postgres: `LATERAL (SELECT also.row, also.partition, also.origin FROM _sync_also AS also WHERE ${itsGuests}
+         ORDER BY also.row LIMIT :limit) AS guest`,
+};
 
 /** Where rows have been met besides their home, by row, each by partition. Rows without such a place are left out. */
 export async function otherPlaces(
@@ -103,7 +102,7 @@ export async function otherPlaces(
   const found = await tx.rows<PlaceRow & { readonly row: number }>(
     `SELECT also.row, also.partition, also.origin AS met_by, ${place}
      FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
-     WHERE also.connector = :connector AND also.entity = :entity AND also.row = ANY(:rows::bigint[])
+     WHERE also.connector = :connector AND also.entity = :entity AND also.row IN {rows bigint}
      ORDER BY also.row, also.partition`,
     { ...of, rows },
   );
@@ -120,7 +119,7 @@ export async function otherPlaces(
 export async function placesById(tx: Tx, ids: readonly number[]): Promise<ReadonlyMap<number, OtherPlace>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<PlaceRow>(
-    `SELECT place.id AS partition, 0 AS met_by, ${place} FROM _sync_partitions AS place WHERE place.id = ANY(:ids::bigint[])`,
+    `SELECT place.id AS partition, 0 AS met_by, ${place} FROM _sync_partitions AS place WHERE place.id IN {ids bigint}`,
     { ids },
   );
   return new Map(found.map((one) => [one.partition, readPlace(one)]));
@@ -128,8 +127,4 @@ export async function placesById(tx: Tx, ids: readonly number[]): Promise<Readon
 
 function readPlace({ origin, foundAt, ...one }: PlaceRow): OtherPlace {
   return { ...one, origin: origin ?? 0, foundAt: foundAt ?? '' };
-}
-
-function rowsAt(list: readonly RowAt[]): Record<'rows' | 'partitions', readonly number[]> {
-  return { rows: list.map(({ row }) => row), partitions: list.map(({ partition }) => partition) };
 }

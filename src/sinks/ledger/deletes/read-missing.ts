@@ -22,9 +22,8 @@ const isMissing = `m.missed > 0 AND p.gone = ${live}`;
 const isOrphan = `m.missed > 0 AND p.gone = ${emptied}`;
 const isVouchedFor = `m.is_vouched_for = 1 AND m.asked_run IS NOT NULL AND m.needs = 'get' AND m.is_allowed = 0`;
 
-function withPartition(): string {
-  return `_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition`;
-}
+const withPartition = '_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition';
+const missedTwice = 'CASE WHEN m.missed > 2 THEN 2 ELSE m.missed END';
 
 /** By row; those that are not noted are left out. */
 export async function notedRows(
@@ -34,7 +33,7 @@ export async function notedRows(
 ): Promise<ReadonlyMap<number, NotedRow>> {
   const found = await tx.rows<NotedRow>(
     `SELECT ${columns} FROM _sync_missing AS m
-     WHERE m.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])`,
+     WHERE m.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}`,
     { ...of, rows },
   );
   return new Map(found.map((noted) => [noted.row, noted]));
@@ -43,11 +42,11 @@ export async function notedRows(
 /** Missing rows and orphans, those that are noted alike together, by entity. */
 export async function alikeRows(tx: Tx, connector: ConnectorName): Promise<readonly AlikeRows[]> {
   return await tx.rows<AlikeRows>(
-    `SELECT m.entity, count(*) AS rows, min(m.since) AS since, least(m.missed, 2) AS missed, m.needs, m.is_allowed = 1 AS is_allowed,
-       m.is_vouched_for = 1 AS is_vouched_for, m.asked_run IS NOT NULL AS was_asked, false AS is_gone,
+    `SELECT m.entity, count(*) AS rows, min(m.since) AS since, ${missedTwice} AS missed, m.needs, m.is_allowed = 1 AS is_allowed,
+       m.is_vouched_for = 1 AS is_vouched_for, m.asked_run IS NOT NULL AS was_asked, 0 AS is_gone,
        CASE WHEN p.gone = ${live} THEN 'live' ELSE 'emptied' END AS home
-     FROM ${withPartition()} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
-     GROUP BY m.entity, p.gone, least(m.missed, 2), m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL
+     FROM ${withPartition} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
+     GROUP BY m.entity, p.gone, ${missedTwice}, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL
      ORDER BY m.entity`,
     { connector },
   );
@@ -61,7 +60,7 @@ export async function openMissing(
   limit: number,
 ): Promise<readonly number[]> {
   const found = await tx.rows<{ row: number }>(
-    `SELECT m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing} AND m.row > :after
+    `SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing} AND m.row > :after
        AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT :limit`,
     { ...of, after, limit },
   );
@@ -75,7 +74,7 @@ export async function countedRows(
   rows: readonly number[],
 ): Promise<ReadonlySet<number>> {
   const found = await tx.rows<{ row: number }>(
-    `SELECT m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.entity = :entity AND m.row = ANY(:rows::bigint[])
+    `SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}
        AND ${isMissing} AND NOT (${isVouchedFor})`,
     { ...of, rows },
   );
@@ -88,7 +87,7 @@ export async function countBelowDeleted(
   connector: ConnectorName,
 ): Promise<ReadonlyMap<EntityName, number>> {
   const found = await tx.rows<{ entity: EntityName; rows: number }>(
-    `SELECT m.entity, count(*) AS rows FROM ${withPartition()}
+    `SELECT m.entity, count(*) AS rows FROM ${withPartition}
      WHERE m.connector = :connector AND m.missed > 0 AND p.gone IN (${ended}, ${emptied}) GROUP BY m.entity`,
     { connector },
   );
@@ -107,34 +106,36 @@ export async function askForRows(
   of: OfEntity,
   asking: { readonly run: RunId; readonly now: Instant; readonly limit: number },
 ): Promise<readonly ToConfirm[]> {
-  return await tx.rows<ToConfirm>(
-    `WITH picked AS MATERIALIZED (
-       SELECT m.row, m.since, m.is_vouched_for = 1 AS is_vouched_for, p.params, p.inject, m.asked_at FROM ${withPartition()}
-       WHERE m.connector = :connector AND m.entity = :entity AND (${isMissing} OR ${isOrphan}) AND m.needs = 'get'
-         AND m.asked_run IS DISTINCT FROM :run
-       ORDER BY m.asked_at NULLS FIRST, m.row LIMIT :limit
-     ), asked AS (
-       UPDATE _sync_missing AS m SET asked_run = :run, asked_at = :now FROM picked
-       WHERE m.connector = :connector AND m.entity = :entity AND m.row = picked.row
-     )
-     SELECT row, since, is_vouched_for, params, inject FROM picked ORDER BY asked_at NULLS FIRST, row`,
-    { ...of, ...asking },
+  const { run, now, limit } = asking;
+  const picked = await tx.rows<ToConfirm>(
+    `SELECT m.row, m.since, m.is_vouched_for = 1 AS is_vouched_for, p.params, p.inject FROM ${withPartition}
+     WHERE m.connector = :connector AND m.entity = :entity AND (${isMissing} OR ${isOrphan}) AND m.needs = 'get'
+       AND m.asked_run IS DISTINCT FROM :run
+     ORDER BY m.asked_at NULLS FIRST, m.row LIMIT :limit`,
+    { ...of, run, limit },
   );
+  if (picked.length === 0) return [];
+  tx.put(
+    `UPDATE _sync_missing AS m SET asked_run = :run, asked_at = :now
+     WHERE m.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}`,
+    { ...of, run, now, rows: picked.map(({ row }) => row) },
+  );
+  return picked;
 }
 
 /** Rows that need nothing more in this run. */
 export async function readyRows(
   tx: Tx,
   of: OfEntity,
-  choice: { readonly which: TombstoneChoice; readonly run: RunId; readonly limit: number },
+  { which, run, limit }: { readonly which: TombstoneChoice; readonly run: RunId; readonly limit: number },
 ): Promise<readonly NotedRow[]> {
   return await tx.rows<NotedRow>(
-    `SELECT ${columns} FROM ${withPartition()}
+    `SELECT ${columns} FROM ${withPartition}
      WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}
        AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
-       AND CASE :which::text WHEN 'allowed' THEN m.is_allowed = 1 WHEN 'missed-twice' THEN m.missed >= 2 ELSE true END
+       AND m.is_allowed >= :allowed AND m.missed >= :missed
      ORDER BY m.row LIMIT :limit`,
-    { ...of, ...choice },
+    { ...of, run, limit, allowed: which === 'allowed' ? 1 : 0, missed: which === 'missed-twice' ? 2 : 1 },
   );
 }
 
@@ -146,8 +147,8 @@ export async function orphansGone(
   limit: number,
 ): Promise<readonly { readonly entity: EntityName; readonly row: number }[]> {
   return await tx.rows(
-    `SELECT m.entity, m.row FROM ${withPartition()} WHERE m.connector = :connector AND m.gone_run = :run AND ${isOrphan}
-     ORDER BY m.entity, m.row LIMIT :limit`,
+    `SELECT m.entity, m.row FROM _sync_missing AS m {index _sync_missing_gone} JOIN _sync_partitions AS p ON p.id = m.partition
+     WHERE m.connector = :connector AND m.gone_run = :run AND ${isOrphan} ORDER BY m.entity, m.row LIMIT :limit`,
     { connector, run, limit },
   );
 }

@@ -45,6 +45,7 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]): Pro
     for (const entity of new Set(open.map((root) => root.entity))) {
       const parents = open.filter((root) => root.entity === entity);
       for (const { row, ...one } of await partitionsBelow(commit, entity, parents)) {
+        if (commit.current.keeps.has(one.entity)) continue;
         const known = partitions.get(one.id);
         const partition = known ?? { ...one, plain: 0, leading: [] };
         if (known === undefined) {
@@ -91,40 +92,34 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
   return `${entity} ${row}`;
 }
 
-/** Those whose records lead to partitions at all. With `EXISTS`, or without an order, the planner may go through all partitions. */
+/** Those whose records lead to partitions at all. With `EXISTS`, or without an order, PostgreSQL may go through all partitions. */
 export async function entitiesLeadingOn(
   { held: { connector }, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
-  const found = await tx.rows<{ entity: EntityName }>(
-    `SELECT named.entity FROM unnest(:entities::text[]) AS named(entity) CROSS JOIN LATERAL (
-       SELECT 1 FROM _sync_partitions AS p
+  const found = await tx.rows<{ entity: EntityName; partition: number | null }>(
+    `SELECT named.entity, (SELECT p.id FROM _sync_partitions AS p {index _sync_partitions_parent}
        WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
-       ORDER BY p.parent_hash LIMIT 1) AS found`,
-    { connector, entities },
+       ORDER BY p.parent_hash LIMIT 1) AS partition
+     FROM {named: entity text}`,
+    { connector, named: entities.map((entity) => ({ entity })) },
   );
-  return new Set(found.map(({ entity }) => entity));
+  return new Set(found.flatMap(({ entity, partition }) => (partition === null ? [] : [entity])));
 }
 
-/** That records have led to. Those that are ended belong to a delete that has been judged already. */
-async function partitionsBelow(
-  { held: { connector }, current, tx }: Commit,
+/** That records have led to, by id. Those that are ended belong to a delete that has been judged already. */
+export async function partitionsBelow(
+  { held: { connector }, tx }: Pick<Commit, 'held' | 'tx'>,
   entity: EntityName,
-  parents: readonly Root[],
+  parents: readonly Pick<Root, 'row' | 'keyText'>[],
 ): Promise<readonly { readonly id: number; readonly entity: EntityName; readonly row: number }[]> {
-  const found = await tx.rows<{ id: number; entity: EntityName; row: number }>(
-    `SELECT p.id, p.entity, parent.row
-     FROM unnest(:rows::bigint[], :hashes::bytea[]) AS parent(row, hash)
-     JOIN _sync_partitions AS p ON p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
-     WHERE p.backfill = '' AND p.gone <> ${standing.ended} ORDER BY p.id`,
-    {
-      connector,
-      entity,
-      rows: parents.map(({ row }) => row),
-      hashes: parents.map(({ keyText }) => textHash(keyText)),
-    },
+  return await tx.rows(
+    `SELECT p.id, p.entity, parent.row FROM {parent: row bigint, hash bytea}
+     CROSS JOIN _sync_partitions AS p
+     WHERE p.connector = :connector AND p.parent_entity = :entity AND p.parent_hash = parent.hash
+       AND p.backfill = '' AND p.gone <> ${standing.ended} ORDER BY p.id`,
+    { connector, entity, parent: parents.map(({ row, keyText }) => ({ row, hash: textHash(keyText) })) },
   );
-  return found.filter((one) => !current.keeps.has(one.entity));
 }
 
 async function readRows(

@@ -11,8 +11,9 @@ import { walkSweep, type FoundRows } from './walk-sweep.ts';
 const nextUnswept = ask<
   { connector: string; origin: number; entities: readonly string[]; limit: number },
   UnsweptPartition
->(`SELECT id, entity, coalesce(absence, 'walk') AS absence, swept_to FROM _sync_partitions
-     WHERE connector = :connector AND sweep_origin BETWEEN :origin AND :origin AND entity = ANY(:entities::text[])
+>(`SELECT id, entity, coalesce(absence, 'walk') AS absence, swept_to
+     FROM _sync_partitions {index _sync_partitions_sweep}
+     WHERE connector = :connector AND sweep_origin BETWEEN :origin AND :origin AND entity IN {entities text}
      ORDER BY sweep_origin, id LIMIT :limit`);
 
 const partitionsAtOnce = 500;
@@ -40,9 +41,7 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
     const { through, partial, found, steps } = walkSweep(commit, unswept, reads, left);
     for (const [entity, rows] of found) await writeFound(commit, entity, rows);
     if (through.length > 0) await transitions.endSweep(tx, { ids: through, fullAt });
-    if (partial !== null) {
-      await transitions.sweepTo(tx, { ids: [partial.id], sweptTo: [partial.sweptTo] });
-    }
+    if (partial !== null) await transitions.sweepTo(tx, partial);
     left -= steps;
   }
   return false;

@@ -99,8 +99,8 @@ async function accountsOf(
 const allEnded = ask<
   { connector: string; entities: readonly string[] },
   EndedPartitionRow
->(`SELECT id, entity, swept_to FROM _sync_partitions
-     WHERE connector = :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[]) ORDER BY id`);
+>(`SELECT id, entity, swept_to FROM _sync_partitions {index _sync_partitions_gone}
+     WHERE connector = :connector AND gone = ${standing.ended} AND entity IN {entities text} ORDER BY id`);
 
 /** Whether a row is still there that was stored before the first of the missing ones was missed. */
 async function isAnyLeft(

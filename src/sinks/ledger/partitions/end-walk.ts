@@ -1,11 +1,6 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { EntityName } from '../../../core/names.ts';
-import {
-  concludeWalk,
-  weakestAbsence,
-  type Conclusion,
-  type EndedWalk,
-} from '../../decisions/conclude-walk.ts';
+import { concludeWalk, weakestAbsence, type EndedWalk } from '../../decisions/conclude-walk.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { endProof, sealProof } from '../../decisions/seal-proof.ts';
 import { standing } from '../../decisions/standing.ts';
@@ -20,9 +15,10 @@ import { transitions } from './transitions.ts';
 /** Notes how far walks have come. */
 export function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>): void {
   if (positions.size === 0) return;
-  const ids = [...positions.keys()].toSorted((left, right) => left - right);
-  const texts = ids.flatMap((id) => positions.get(id) ?? []).map(positionText);
-  transitions.advance(tx, { ids, positions: texts });
+  const inOrder = [...positions].toSorted(([left], [right]) => left - right);
+  transitions.advance(tx, {
+    walked: inOrder.map(([id, position]) => ({ id, position: positionText(position) })),
+  });
 }
 
 const maxPositionBytes = 64 * 1024;
@@ -55,11 +51,13 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const { run, chainStartedAt } = current;
   const { now } = stamp;
   transitions.endListing(tx, {
-    ids: ended.map(({ partition }) => partition.id),
-    proofs: ended.map(proofText),
-    absences: ended.map(({ seal }) => seal.absence),
-    sizes: ended.map(({ seal }) => seal.lastPage?.size ?? null),
-    lengths: ended.map(({ seal }) => seal.lastPage?.records ?? null),
+    ended: ended.map(({ partition, seal }) => ({
+      id: partition.id,
+      proof: proofText({ partition, seal }),
+      absence: seal.absence,
+      size: seal.lastPage?.size ?? null,
+      records: seal.lastPage?.records ?? null,
+    })),
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
   if (inner.length > 0) transitions.sealInner(tx, { ids: inner, now, run });
@@ -70,33 +68,17 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const sealed = read.flatMap(({ id, innerAbsences, innerDoubt, ...tree }) => {
     const last = byTree.get(id);
     if (last === undefined) return [];
-    const weakest = weakestAbsence([tree.absence, ...innerAbsences]);
+    const absence = weakestAbsence([tree.absence, ...absencesOf(innerAbsences)]);
     const watermark = last.partition.tree === null ? last.seal.watermark : null;
     const doubted = innerDoubt === null ? {} : { innerDoubt: parseDoubt(innerDoubt) };
     const proof = sealProof(parseProof(tree.proof), { mode: tree.mode, now, ...doubted });
     const isDoubted = proof.doubt !== undefined;
-    const proven = { isDoubted, absence: weakest, watermark, chainStartedAt };
-    const conclusion = concludeWalk({ ...tree, isMidway: tree.midway === 1 }, proven);
+    const conclusion = concludeWalk(tree, { isDoubted, absence, watermark, chainStartedAt });
     const scope = current.reading.get(last.partition.entity)?.scope ?? null;
-    return [{ id, scope, proof: writeJson(proof), absence: weakest, conclusion }];
+    return [{ id, scope, proof: writeJson(proof), absence, ...conclusion }];
   });
-  const each = <Name extends keyof Conclusion>(name: Name): readonly Conclusion[Name][] =>
-    sealed.map(({ conclusion }) => conclusion[name]);
-  const ids = sealed.map(({ id }) => id);
-  transitions.seal(tx, {
-    ids,
-    run,
-    now,
-    scopes: sealed.map(({ scope }) => scope),
-    proofs: sealed.map(({ proof }) => proof),
-    absences: sealed.map(({ absence }) => absence),
-    watermarks: each('watermark'),
-    markers: each('marker'),
-    fullAts: each('fullAt'),
-    fullOrigins: each('fullOrigin'),
-    sweepOrigins: each('sweepOrigin'),
-  });
-  transitions.dropInner(tx, { trees: ids });
+  transitions.seal(tx, { run, now, sealed });
+  transitions.dropInner(tx, { trees: sealed.map(({ id }) => id) });
 }
 
 function proofText({ partition, seal }: EndedListing): string {
@@ -104,12 +86,12 @@ function proofText({ partition, seal }: EndedListing): string {
   return writeJson(endProof(seal, { ...partition, proof }));
 }
 
-interface WholeTree extends Omit<EndedWalk, 'isMidway'> {
+interface WholeTree extends EndedWalk {
   readonly id: number;
-  readonly midway: number;
   readonly proof: string;
   readonly absence: Absence;
-  readonly innerAbsences: readonly Absence[];
+  /** Each once; null where the tree has no inner listings. */
+  readonly innerAbsences: string | null;
   /** Of several the same one in each run: their listings are found again, under other ids. */
   readonly innerDoubt: string | null;
 }
@@ -118,14 +100,21 @@ interface WholeTree extends Omit<EndedWalk, 'isMidway'> {
 const readWholeTrees = ask<
   { ids: readonly number[] },
   WholeTree
->(`SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
+>(`SELECT one.id, one.mode, one.midway = 1 AS is_midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin,
        one.parent_key IS NOT NULL AS is_below_record, one.absence, one.proof,
-       ARRAY(SELECT DISTINCT inside.absence FROM _sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences,
-       (SELECT inside.proof::json ->> 'doubt' FROM _sync_partitions AS inside
+       (SELECT string_agg(inside.absence, ' ') FROM (
+          SELECT DISTINCT coalesce(p.absence, 'null') AS absence FROM _sync_partitions AS p WHERE p.tree = one.id
+        ) AS inside) AS inner_absences,
+       (SELECT {json inside.proof doubt} FROM _sync_partitions AS inside
         WHERE inside.tree = one.id AND inside.proof LIKE '%"doubt":%' ORDER BY inside.params LIMIT 1) AS inner_doubt
      FROM _sync_partitions AS one
-     WHERE one.id = ANY(:ids::bigint[]) AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
+     WHERE one.id IN {ids bigint} AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM _sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`);
+
+function absencesOf(texts: string | null): readonly Absence[] {
+  if (texts === null) return [];
+  return texts.split(' ').map((text) => (text === 'null' ? null : (text as Absence)));
+}
 
 /** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
 export async function setWalkAside(
@@ -140,8 +129,8 @@ export async function setWalkAside(
     failure: writeJson(why),
     code: why.code,
     failedAt: why.at,
-    dropPosition: why.dropPosition,
-    dropWatermark: why.dropWatermark,
+    dropPosition: why.dropPosition ? 1 : 0,
+    dropWatermark: why.dropWatermark ? 1 : 0,
   });
 }
 

@@ -8,7 +8,7 @@ import type { Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { knownName, knownPartitions, type KnownRow } from './read-partitions.ts';
 import { transitions } from './transitions.ts';
-import type { FoundSet } from './walking.ts';
+import type { FoundAgain } from './walking.ts';
 
 export interface Finding {
   readonly connector: ConnectorName;
@@ -24,6 +24,7 @@ export interface Finding {
 /** A found partition as it is stored, and where in the caller's list it stands. */
 interface Found {
   readonly index: number;
+  readonly entity: EntityName;
   readonly found: FoundPartition;
   readonly params: string;
   readonly paramsHash: Buffer;
@@ -52,9 +53,7 @@ export async function meetFound(
 ): Promise<FoundAndKnown> {
   const distinct = firstOfEach(founds);
   const known =
-    founds.length === 0
-      ? new Map<string, KnownRow>()
-      : await knownPartitions(tx, finding, distinct.map(entityAndParams));
+    founds.length === 0 ? new Map<string, KnownRow>() : await knownPartitions(tx, finding, distinct);
   return { count: founds.length, distinct, known };
 }
 
@@ -74,18 +73,15 @@ export async function findPartitions(
   const bases = await findBases(tx, open, finding);
   const baseOf = ({ found }: Found): number | null =>
     found.base === null ? null : (bases.get(baseName(found.entity, writeJson(found.base))) ?? null);
-  const chain = { connector, origin, now };
+  const chain = { origin, now };
 
   const unknown = open.filter(({ name }) => !known.has(name));
   if (unknown.length > 0) {
-    const ready = unknown.map(({ found }) => readyFlag(reading.get(found.entity)));
-    transitions.find(tx, {
-      ...chain,
-      ...foundSet(unknown, unknown.map(baseOf)),
-      window,
-      dueSince: now,
-      ready,
-    });
+    const found = unknown.map((one) => ({
+      ...foundAgain(one, baseOf(one)),
+      ready: readyFlag(reading.get(one.found.entity)),
+    }));
+    transitions.find(tx, { ...chain, connector, window, dueSince: now, found });
     for (const { index } of unknown) isDue[index] = true;
   }
 
@@ -96,9 +92,8 @@ export async function findPartitions(
   if (met.length === 0) return isDue;
   const renewed = met.filter(({ isRenewed }) => isRenewed).map(({ stored }) => stored.id);
   if (renewed.length > 0) transitions.renew(tx, { ids: renewed });
-  const metFounds = met.map(({ one }) => one);
-  const ids = met.map(({ stored }) => stored.id);
-  transitions.meet(tx, { ...chain, ...foundSet(metFounds, metFounds.map(baseOf)), ids });
+  const foundNow = met.map(({ one, stored }) => ({ ...foundAgain(one, baseOf(one)), id: stored.id }));
+  transitions.meet(tx, { ...chain, found: foundNow });
   const begun: Begun[] = [];
   for (const { one, stored, isRenewed } of met) {
     const { entity, marker } = one.found;
@@ -126,17 +121,14 @@ export async function beginWalks(
 ): Promise<void> {
   if (begun.length === 0) return;
   const walks = await transitions.begin(tx, {
-    connector,
     origin,
     now,
-    ids: begun.map(({ id }) => id),
-    modes: begun.map(({ mode }) => mode),
-    ready: begun.map(({ entity }) => readyFlag(reading.get(entity))),
+    begun: begun.map(({ id, entity, mode }) => ({ id, mode, ready: readyFlag(reading.get(entity)) })),
   });
   const entities = [...new Set(walks.filter(({ midway }) => midway === 1).map(({ entity }) => entity))];
   if (entities.length === 0) return;
   await tx.run(
-    `UPDATE _sync_tables SET taken_over = :origin WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    `UPDATE _sync_tables SET taken_over = :origin WHERE connector = :connector AND entity IN {entities text}`,
     { origin, connector, entities },
   );
 }
@@ -153,24 +145,12 @@ async function findBases(
   if (wanted.length === 0) return new Map();
   const bases = firstOfEach(wanted);
   const ask = async (some: readonly Found[]): Promise<readonly (readonly [string, number])[]> =>
-    [...(await knownPartitions(tx, { connector, window: '' }, some.map(entityAndParams)))].map(
-      ([name, { id }]) => [name, id],
-    );
+    [...(await knownPartitions(tx, { connector, window: '' }, some))].map(([name, { id }]) => [name, id]);
   const ids = new Map(await ask(bases));
   const unknown = bases.filter(({ name }) => !ids.has(name));
   if (unknown.length === 0) return ids;
-  transitions.find(tx, {
-    connector,
-    origin: 0,
-    now,
-    ...foundSet(
-      unknown,
-      unknown.map(() => null),
-    ),
-    window: '',
-    dueSince: null,
-    ready: unknown.map(() => 0),
-  });
+  const found = unknown.map((one) => ({ ...foundAgain(one, null), ready: 0 as const }));
+  transitions.find(tx, { connector, origin: 0, now, window: '', dueSince: null, found });
   return new Map([...ids, ...(await ask(unknown))]);
 }
 
@@ -180,13 +160,9 @@ function firstOfEach(founds: readonly FoundPartition[]): readonly Found[] {
     const params = writeJson(found.params);
     const paramsHash = textHash(params);
     const name = knownName(found.entity, paramsHash);
-    if (!byName.has(name)) byName.set(name, { index, found, params, paramsHash, name });
+    if (!byName.has(name)) byName.set(name, { index, entity: found.entity, found, params, paramsHash, name });
   }
   return [...byName.values()];
-}
-
-function entityAndParams({ found, params }: Found): { readonly entity: EntityName; readonly params: string } {
-  return { entity: found.entity, params };
 }
 
 function baseName(entity: EntityName, params: string): string {
@@ -197,20 +173,20 @@ function readyFlag(reading: ChainReading | undefined): 0 | 1 {
   return reading === undefined ? 0 : 1;
 }
 
-function foundSet(list: readonly Found[], bases: readonly (number | null)[]): FoundSet {
-  const founds = list.map(({ found }) => found);
+function foundAgain({ found, entity, params, paramsHash }: Found, base: number | null): FoundAgain {
+  const { inject, rank, tree, treeDepth, parent, marker } = found;
   return {
-    entities: founds.map(({ entity }) => entity),
-    params: list.map(({ params }) => params),
-    paramsHashes: list.map(({ paramsHash }) => paramsHash),
-    bases,
-    injects: founds.map(({ inject }) => writeJson(inject)),
-    ranks: founds.map(({ rank }) => rank),
-    trees: founds.map(({ tree }) => tree),
-    treeDepths: founds.map(({ treeDepth }) => treeDepth),
-    parentEntities: founds.map(({ parent }) => parent?.entity ?? null),
-    parentKeys: founds.map(({ parent }) => parent?.keyText ?? null),
-    parentHashes: founds.map(({ parent }) => (parent === null ? null : textHash(parent.keyText))),
-    markers: founds.map(({ marker }) => (marker?.isSettled === true ? marker.value : null)),
+    entity,
+    params,
+    paramsHash,
+    base,
+    inject: writeJson(inject),
+    rank,
+    tree,
+    treeDepth,
+    parentEntity: parent?.entity ?? null,
+    parentKey: parent?.keyText ?? null,
+    parentHash: parent === null ? null : textHash(parent.keyText),
+    marker: marker?.isSettled === true ? marker.value : null,
   };
 }

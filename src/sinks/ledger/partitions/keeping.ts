@@ -1,73 +1,197 @@
 import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
 import { insertFacts } from '../copies/insert-facts.ts';
+import { write } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { inScope, type Scope } from './scope.ts';
-import { write } from '../../../sql/database.ts';
+import { anyDue, anyKnown, anyLive, transition } from './states.ts';
 import type { Ids } from './walking.ts';
 
-const ofEntities = 'connector = :connector AND entity = ANY(:entities::text[])';
+const ofEntities = 'connector = :connector AND entity IN {entities text}';
+const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHERE connector = :connector AND entity = :entity
+          AND due_since IS NULL AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
-const aged = `SELECT id FROM _sync_partitions WHERE connector = :connector AND entity = :entity AND due_since IS NULL
-          AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
-
-/** What a new chain of runs, the age of partitions and a person do to them. */
+/** What a new chain of runs, the age of partitions, a person and lost rows do to them. */
 export const keeping = {
-  dropHalfRead: write<Scope>(`DELETE FROM _sync_partitions WHERE tree IS NOT NULL AND ${inScope}`),
-  stopSweep: write<Scope>(
-    `UPDATE _sync_partitions SET sweep_origin = NULL, swept_to = 0 WHERE sweep_origin IS NOT NULL AND ${inScope}`,
+  // The index holds the few listings inside trees; any other would lead through all partitions.
+  dropHalfRead: transition(
+    {
+      what: 'a new chain begins: listings inside trees are found anew',
+      from: anyLive,
+      to: ['unknown'],
+      by: ['runs/start-run'],
+    },
+    write<Scope>(
+      `DELETE FROM _sync_partitions {index _sync_partitions_tree} WHERE tree IS NOT NULL AND ${inScope}`,
+    ),
   ),
-  startOver: write<
-    Scope & { leaves: readonly string[]; keepAfter: Instant }
-  >(`UPDATE _sync_partitions SET ready = 0, listed = 0, set_aside_run = NULL,
+  stopSweep: transition(
+    {
+      what: 'a new chain begins: what was to be swept for an earlier one is not swept any more',
+      from: ['unswept', ...anyDue, 'resting'],
+      to: ['idle', ...anyDue, 'resting'],
+      by: ['runs/start-run'],
+    },
+    write<Scope>(
+      `UPDATE _sync_partitions {index _sync_partitions_sweep} SET sweep_origin = NULL, swept_to = 0
+      WHERE sweep_origin IS NOT NULL AND ${inScope}`,
+    ),
+  ),
+  startOver: transition(
+    {
+      what: 'a new chain begins: roots are found anew, what lies below a record waits',
+      from: anyDue,
+      to: ['idle', 'unswept', 'waiting'],
+      by: ['runs/start-run'],
+    },
+    write<Scope & { leaves: readonly string[]; keepAfter: Instant }>(
+      `UPDATE _sync_partitions {index _sync_partitions_due} SET ready = 0, listed = 0, set_aside_run = NULL,
         position = CASE WHEN set_aside_run IS NOT NULL AND failed_at > :keepAfter
-                          AND (sealed_at IS NULL OR mode = 'incremental') AND entity = ANY(:leaves::text[]) THEN position END,
+                          AND (sealed_at IS NULL OR mode = 'incremental') AND entity IN {leaves text} THEN position END,
         due_since = CASE WHEN parent_key IS NOT NULL THEN due_since END,
         failure = CASE WHEN parent_key IS NOT NULL THEN failure END,
         failure_code = CASE WHEN parent_key IS NOT NULL THEN failure_code END,
         failed_at = CASE WHEN parent_key IS NOT NULL THEN failed_at END
-      WHERE ${inScope} AND due_since IS NOT NULL`),
-  park: write<{ connector: string }>(
-    `UPDATE _sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
+      WHERE ${inScope} AND due_since IS NOT NULL`,
+    ),
+  ),
+  park: transition(
+    {
+      what: 'a new chain begins that does not read the entity',
+      from: ['ready'],
+      to: ['waiting'],
+      by: ['runs/start-run'],
+    },
+    write<{ connector: string }>(
+      `UPDATE _sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
+    ),
   ),
   // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was withdrawn. Each is a range of the index.
-  age: write<{
-    connector: string;
-    entity: string;
-    fullBefore: Instant;
-    believedUntil: Instant;
-    now: Instant;
-  }>(`UPDATE _sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
-        ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`),
-  release:
-    write<Ids>(`UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
+  age: transition(
+    {
+      what: 'a new chain begins: what lies below a record was not read in full for too long',
+      from: ['idle'],
+      to: ['waiting'],
+      by: ['runs/start-run'],
+    },
+    write<{
+      connector: string;
+      entity: string;
+      fullBefore: Instant;
+      believedUntil: Instant;
+      now: Instant;
+    }>(
+      `UPDATE _sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
+        ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`,
+    ),
+  ),
+  release: transition(
+    {
+      what: 'nothing leads to it any more',
+      from: ['waiting', 'set-aside'],
+      to: ['idle', 'unswept'],
+      by: ['partitions/leftovers'],
+    },
+    write<Ids>(
+      `UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
         failed_at = NULL
-      WHERE id = ANY(:ids::bigint[])`),
-  forget: write<Ids>(`DELETE FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`),
-  abandon: write<{ connector: string; since: Instant }>(
-    `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
+      WHERE id IN {ids bigint}`,
+    ),
   ),
-  dropWindow: write<{ connector: string; window: string }>(
-    `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
+  forget: transition(
+    {
+      what: 'nothing has led to it, or was read in it, for too long',
+      from: ['idle', 'unswept', 'emptied', 'resting'],
+      to: ['unknown'],
+      by: ['runs/forget'],
+    },
+    write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
   ),
-  dropUnfinished: write<OfEntities>(
-    `DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
+  abandon: transition(
+    {
+      what: 'of a backfill that was not resumed for too long',
+      from: anyKnown,
+      to: ['unknown'],
+      by: ['runs/forget'],
+    },
+    write<{ connector: string; since: Instant }>(
+      `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
+    ),
+  ),
+  dropWindow: transition(
+    {
+      what: 'of a window of a backfill that is done, or begins anew',
+      from: anyKnown,
+      to: ['unknown'],
+      by: ['runs/finish', 'runs/start-run'],
+    },
+    write<{ connector: string; window: string }>(
+      `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
+    ),
+  ),
+  dropUnfinished: transition(
+    {
+      what: 'a reset: listings inside trees, and those of backfills',
+      from: anyKnown,
+      to: ['unknown'],
+      by: ['repair/reset'],
+    },
+    write<OfEntities>(
+      `DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
+    ),
   ),
   /** `reading`: what the newest sync reads, which may be resumed. */
-  readAgain: write<
-    OfEntities & { now: Instant; reading: readonly string[] }
-  >(`UPDATE _sync_partitions SET position = NULL, mode = 'full', midway = 0, watermark = NULL, marker = NULL,
+  readAgain: transition(
+    {
+      what: 'a reset: due from the start, and ready where the unfinished run reads the entity',
+      from: anyLive,
+      to: ['ready', 'waiting'],
+      by: ['repair/reset'],
+    },
+    write<OfEntities & { now: Instant; reading: readonly string[] }>(
+      `UPDATE _sync_partitions SET position = NULL, mode = 'full', midway = 0, watermark = NULL, marker = NULL,
         found_marker = NULL, sealed_at = NULL, sealed_run = NULL, sealed_scope = NULL, proof = NULL, last_page_size = NULL,
         last_page_records = NULL, absence = NULL, full_at = NULL, full_origin = NULL, sweep_origin = NULL, swept_to = 0, listed = 0,
         set_aside_run = NULL, failure = NULL, failure_code = NULL, failed_at = NULL, due_since = :now,
-        ready = CASE WHEN entity = ANY(:reading::text[]) THEN 1 ELSE 0 END
-      WHERE ${ofEntities} AND gone = ${standing.live}`),
-  dropConnector: write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
+        ready = CASE WHEN entity IN {reading text} THEN 1 ELSE 0 END
+      WHERE ${ofEntities} AND gone = ${standing.live}`,
+    ),
+  ),
+  dropConnector: transition(
+    {
+      what: 'a reset of a whole connector with its data, or a copy that begins again',
+      from: anyKnown,
+      to: ['unknown'],
+      by: ['copies/copy-in', 'repair/reset'],
+    },
+    write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
+  ),
   /** With the ids given. */
-  copyIn: insertFacts('partitions', [
-    { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
-    { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
-  ]),
+  copyIn: transition(
+    {
+      what: 'a copy from another sink: as it is there',
+      from: ['unknown'],
+      to: anyKnown,
+      by: ['copies/write-copied'],
+    },
+    insertFacts('partitions', [
+      { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
+      { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
+    ]),
+  ),
+  // A walk from a position or a watermark on would not meet the rows that are lost.
+  distrust: transition(
+    {
+      what: 'stored rows were lost: every walk begins anew and in full',
+      from: anyKnown,
+      to: ['idle', ...anyDue, 'ended', 'emptied', 'resting'],
+      by: ['repair/read-all-again'],
+    },
+    write<{ connector: string }>(
+      `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
+      WHERE connector = :connector`,
+    ),
+  ),
 } as const;
 
 type OfEntities = { readonly connector: string; readonly entities: readonly string[] };

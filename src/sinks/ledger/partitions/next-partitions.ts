@@ -13,9 +13,12 @@ export async function nextPartitions(held: HeldConnector, limit: number): Promis
     const { connector, run } = held;
     if (run === null) return [];
     // Never read ones before all others, or deepest first, then in the order found.
-    const order = run.isStalestFirst ? 'sealed_at NULLS FIRST, rank DESC, id' : 'rank DESC, id';
+    const [index, order] = run.isStalestFirst
+      ? ['_sync_partitions_overdue', 'sealed_at NULLS FIRST, rank DESC, id']
+      : ['_sync_partitions_ready', 'rank DESC, id'];
     const ready = await tx.rows<ReadyRow>(
-      `SELECT id, entity, params, inject, rank, tree, tree_depth, position, mode, watermark, proof FROM _sync_partitions
+      `SELECT id, entity, params, inject, rank, tree, tree_depth, position, mode, watermark, proof
+       FROM _sync_partitions {index ${index}}
        WHERE connector = :connector AND backfill = :window AND ready = 1 ORDER BY ${order} LIMIT :limit`,
       { connector, window: run.window, limit },
     );

@@ -57,7 +57,7 @@ export async function partitionsById(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
        one.proof, one.full_at, one.sealed_at,
        coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
-     FROM _sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
+     FROM _sync_partitions AS one WHERE one.id IN {ids bigint}`,
     { ids: [...new Set(ids)].toSorted((left, right) => left - right) },
   );
   const byId = new Map(found.filter((row) => row.connector === connector).map((row) => [row.id, row]));
@@ -69,22 +69,18 @@ export async function partitionsById(
   );
 }
 
-/** What is known under these parameters, by `knownName`. */
+/** What is known under these parameters, by `knownName`. CROSS JOIN has SQLite look each of them up, where it would go through all partitions. */
 export async function knownPartitions(
   tx: Tx,
   of: { readonly connector: ConnectorName; readonly window: string },
-  named: readonly { readonly entity: EntityName; readonly params: string }[],
+  named: readonly { readonly entity: EntityName; readonly paramsHash: Buffer }[],
 ): Promise<ReadonlyMap<string, KnownRow>> {
   const found = await tx.rows<KnownRow>(
     `SELECT one.id, one.entity, one.params_hash, one.origin, one.gone, ${walks}
-     FROM unnest(:entities::text[], :hashes::bytea[]) AS named(entity, params_hash)
-     JOIN _sync_partitions AS one ON one.connector = :connector AND one.entity = named.entity
+     FROM {named: entity text, params_hash bytea} CROSS JOIN _sync_partitions AS one
+     WHERE one.connector = :connector AND one.entity = named.entity
        AND one.params_hash = named.params_hash AND one.backfill = :window`,
-    {
-      ...of,
-      entities: named.map(({ entity }) => entity),
-      hashes: named.map(({ params }) => textHash(params)),
-    },
+    { ...of, named },
   );
   return new Map(found.map((row) => [knownName(row.entity, row.paramsHash), row]));
 }
@@ -102,15 +98,11 @@ export async function partitionsBelow(
   if (parents.length === 0) return [];
   const found = await tx.rows<BelowRow>(
     `SELECT one.entity, one.params, one.inject, one.rank, one.tree_depth, one.parent_entity, one.parent_key
-     FROM unnest(:entities::text[], :hashes::bytea[]) AS parent(entity, hash)
-     JOIN _sync_partitions AS one ON one.connector = :connector AND one.parent_entity = parent.entity
+     FROM {parent: entity text, hash bytea} CROSS JOIN _sync_partitions AS one
+     WHERE one.connector = :connector AND one.parent_entity = parent.entity
        AND one.parent_hash = parent.hash AND one.backfill = '' AND one.tree IS NULL AND one.gone = ${standing.live}
      ORDER BY one.id`,
-    {
-      connector,
-      entities: parents.map(({ entity }) => entity),
-      hashes: parents.map(({ keyText }) => textHash(keyText)),
-    },
+    { connector, parent: parents.map(({ entity, keyText }) => ({ entity, hash: textHash(keyText) })) },
   );
   return found.map(({ params, inject, parentEntity, parentKey, ...row }) => ({
     ...row,
@@ -165,7 +157,7 @@ export const readLeftovers = ask<
   { connector: string; window: string; entity: string; origin: number; after: number },
   Leftover
 >(`SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
-     FROM _sync_partitions AS one
+     FROM _sync_partitions AS one {index _sync_partitions_due}
      WHERE connector = :connector AND entity BETWEEN :entity AND :entity AND backfill = :window AND ${isLeftover} AND id > :after
      ORDER BY entity, id LIMIT 1000`);
 
@@ -175,7 +167,7 @@ export async function fullOrigins(
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, number | null>> {
   const found = await tx.rows<{ id: number; fullOrigin: number | null }>(
-    `SELECT id, full_origin FROM _sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    `SELECT id, full_origin FROM _sync_partitions WHERE id IN {ids bigint}`,
     { ids: [...new Set(ids)] },
   );
   return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
@@ -184,7 +176,7 @@ export async function fullOrigins(
 /** Those of the partitions whose record is there, or which no record led to. */
 export async function livePartitions(tx: Tx, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const found = await tx.rows<{ id: number }>(
-    `SELECT id FROM _sync_partitions WHERE id = ANY(:ids::bigint[]) AND gone = ${standing.live}`,
+    `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live}`,
     { ids: [...new Set(ids)] },
   );
   return new Set(found.map(({ id }) => id));

@@ -5,4 +5,4 @@ export type Scope = {
   readonly entities: readonly string[];
 };
 
-export const inScope = 'connector = :connector AND backfill = :window AND entity = ANY(:entities::text[])';
+export const inScope = 'connector = :connector AND backfill = :window AND entity IN {entities text}';
