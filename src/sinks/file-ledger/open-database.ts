@@ -1,202 +1,43 @@
-import { randomUUID } from 'node:crypto';
-import { accessSync, constants } from 'node:fs';
-import Database from 'better-sqlite3';
-import { SyncError } from '../../core/errors.ts';
-import { NoSinkYetError } from '../acquire-errors.ts';
-import type { Instant } from '../../core/clock.ts';
-import { movedError } from './file-place.ts';
-import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
-import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import type Database from 'better-sqlite3';
+import * as next from '../sqlite-next/open-database.ts';
 import { catalogSql } from './catalog-sql.ts';
 import { migrations } from './migrations.ts';
-import { applicationId, schemaSql, schemaVersion } from './schema.ts';
-import { toSinkError } from './sink-error.ts';
-import { isBusy } from '../../sql/sqlite/sqlite-error.ts';
+import { schemaSql, schemaVersion } from './schema.ts';
 
-export interface DatabaseOptions {
-  readonly file: string;
-  /** What the file is for; a SQLite sink cannot be opened as the ledger of a JSONL sink, nor the other way round. */
-  readonly kind: 'sqlite' | 'jsonl';
-  readonly durability: 'full' | 'normal';
-  readonly now: Instant;
-  /** How long SQLite waits for locks, blocking the process. */
-  readonly busyMs?: number;
-  /** Of SQLite's page cache, at most. */
-  readonly cacheKiB?: number;
-  /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
-  readonly sinkId?: string;
+export interface DatabaseOptions extends Omit<next.DatabaseOptions, 'format'> {
+  readonly kind: next.LedgerFormat['kind'];
 }
 
-const pageBytes = 16_384;
-const walBytes = 64 * 1024 * 1024;
-const busyMs = 5_000;
-/** Twice as much made no first load faster and kept the program above 250 MiB. */
-const mostCacheKiB = 32 * 1024;
-/** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
-const oldestSqlite = [3, 51, 3] as const;
-
 /** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's or a newer one. */
-export function openDatabase(options: DatabaseOptions): Database.Database {
-  const { file, sinkId } = options;
-  const timeout = options.busyMs ?? busyMs;
-  if (sinkId !== undefined && !isSinkThere(file)) throw movedError(file, true);
-  return connect(file, { timeout, makes: sinkId === undefined }, (db) => {
-    const version = inspect(db, options);
-    if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
-    if (version === 0) db.pragma(`page_size = ${pageBytes}`);
-    setPragmas(db, options);
-    if (version < schemaVersion) bringUpToDate(db, options);
-  });
+export function openDatabase({ kind, ...options }: DatabaseOptions): Database.Database {
+  return next.openDatabase({ ...options, format: formatOf(kind) });
 }
 
 /** Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is there. */
 export function isSinkThere(file: string): boolean {
-  try {
-    return isPrivateFileThere(file);
-  } catch (error) {
-    throw toSinkError(error, file);
-  }
+  return next.isSinkThere(file);
 }
 
 /** Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when there is none. */
-export function openReadonlyDatabase(
-  options: Omit<DatabaseOptions, 'durability' | 'now'>,
-): Database.Database {
-  if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
-  return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
-    if (inspect(db, options) === 0) throw new NoSinkYetError(options.file);
-    db.pragma('trusted_schema = OFF');
-    if (options.cacheKiB !== undefined) db.pragma(`cache_size = -${options.cacheKiB}`);
-  });
-}
-
-function connect(
-  file: string,
-  access: { readonly readonly?: true; readonly timeout: number; readonly makes: boolean },
-  prepare: (db: Database.Database) => void,
-): Database.Database {
-  let db: Database.Database | null = null;
-  try {
-    const { makes, ...opening } = access;
-    if (makes) createPrivateFile(file);
-    if (opening.readonly !== true) {
-      // SQLite would only say that it cannot open the log beside it.
-      accessSync(file, constants.W_OK);
-    }
-    db = openSqlite(file, { ...opening, fileMustExist: true });
-    checkSqliteVersion(db);
-    prepare(db);
-    return db;
-  } catch (error) {
-    db?.close();
-    if (error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB') {
-      throw incompatible(file, 'it is not a SQLite database', 'Name another path.', error);
-    }
-    throw toSinkError(error, file);
-  }
+export function openReadonlyDatabase({
+  kind,
+  ...options
+}: Omit<DatabaseOptions, 'durability' | 'now'>): Database.Database {
+  return next.openReadonlyDatabase({ ...options, format: formatOf(kind) });
 }
 
 export function storedId(db: Database.Database): string {
-  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
+  return next.storedId(db);
 }
 
-function checkSqliteVersion(db: Database.Database): void {
-  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
-  const parts = version.split('.').map(Number);
-  for (const [index, oldest] of oldestSqlite.entries()) {
-    const part = parts[index] ?? 0;
-    if (part > oldest) return;
-    if (part < oldest) {
-      throw new SyncError(
-        `SQLite ${oldestSqlite.join('.')} or later is needed, but better-sqlite3 brings ${version}. Reinstall it.`,
-        { code: 'SINK_FAILED', recovery: 'stop', context: { version } },
-      );
-    }
-  }
-}
-
-/** The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it was. */
-function inspect(db: Database.Database, options: Pick<DatabaseOptions, 'file' | 'kind'>): number {
-  // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
-  return db.transaction(() => inspectNow(db, options)).deferred();
-}
-
-function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>): number {
-  const owner = Number(db.pragma('application_id', { simple: true }));
-  const version = Number(db.pragma('user_version', { simple: true }));
-  const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
-  if (owner === 0 && version === 0 && tables === 0) return 0;
-  if (owner !== applicationId) {
-    throw incompatible(file, 'it is a database of another program', 'Name another path.');
-  }
-  if (version > schemaVersion) {
-    throw incompatible(
-      file,
-      `it has schema version ${version} and this version of connector-sync knows ${schemaVersion}`,
-      'Use a newer connector-sync.',
-    );
-  }
-  const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
-  if (stored !== kind) {
-    throw incompatible(file, `it belongs to a sink of type ${stored}, not ${kind}`, 'Name another path.');
-  }
-  return version;
-}
-
-function setPragmas(db: Database.Database, options: DatabaseOptions): void {
-  const { durability, cacheKiB = mostCacheKiB } = options;
-  switchToWal(db, options.busyMs ?? busyMs);
-  db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
-  db.pragma('trusted_schema = OFF');
-  db.pragma('cell_size_check = ON');
-  db.pragma(`cache_size = -${cacheKiB}`);
-  db.pragma(`journal_size_limit = ${walBytes}`);
-  const pageSize = Number(db.pragma('page_size', { simple: true }));
-  db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
-}
-
-/** SQLite waits for every lock but this one: two processes that make one file would wait for each other, so the second is refused at once. */
-function switchToWal(db: Database.Database, waitMs: number): void {
-  const endMs = performance.now() + waitMs;
-  for (;;) {
-    try {
-      db.pragma('journal_mode = WAL');
-      return;
-    } catch (error) {
-      if (!isBusy(error) || performance.now() > endMs) throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
-    }
-  }
-}
-
-/** In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one. */
-function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
-  db.transaction(() => {
-    const version = inspect(db, options);
-    if (version === 0) {
-      createSchema(db, options);
-    } else {
+function formatOf(kind: next.LedgerFormat['kind']): next.LedgerFormat {
+  return {
+    kind,
+    version: schemaVersion,
+    oldest: 1,
+    sql: kind === 'sqlite' ? `${schemaSql}${catalogSql}` : schemaSql,
+    migrate: (db, version) => {
       for (const migration of migrations.slice(version - 1)) migration(db);
-    }
-    db.pragma(`user_version = ${schemaVersion}`);
-  }).immediate();
-}
-
-function createSchema(db: Database.Database, { kind, now }: DatabaseOptions): void {
-  db.exec(schemaSql);
-  if (kind === 'sqlite') db.exec(catalogSql);
-  const insert = db.prepare(
-    'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)',
-  );
-  insert.run(randomUUID(), kind, now);
-  db.pragma(`application_id = ${applicationId}`);
-}
-
-function incompatible(file: string, found: string, advice: string, cause?: unknown): SyncError {
-  return new SyncError(`${file} cannot be used as a sink: ${found}. ${advice}`, {
-    code: 'SINK_INCOMPATIBLE',
-    recovery: 'stop',
-    context: { file },
-    cause,
-  });
+    },
+  };
 }

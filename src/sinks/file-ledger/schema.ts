@@ -1,9 +1,6 @@
 import { copiesSql } from './copies/copies-sql.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 
-/** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
-export const applicationId = 0x43_53_59_31;
-
 /** Raised with every change of the tables below, which needs a migration. */
 export const schemaVersion = 7;
 

@@ -1,10 +1,11 @@
-import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { isBusy, storageFailure, type StorageFailure } from '../../sql/sqlite/sqlite-error.ts';
+import * as sql from '../../sql/sqlite/when-unlocked.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 
 /** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
 export function toSinkError(error: unknown, file: string): unknown {
+  if (error instanceof sql.LockedError) return lockedError(file, error.waitedMs, error.cause);
   const failure = storageFailure(error);
   if (failure === null) return error;
   const { code } = failure;
@@ -41,30 +42,18 @@ function failureText({ code, reason }: StorageFailure): string {
 }
 
 /** How a sink waits while another program holds the write lock of its file. */
-export interface LockWait {
+export interface LockWait extends sql.LockWait {
   readonly file: string;
-  readonly lockTimeoutMs: number;
-  readonly clock: Clock;
-  readonly signal?: AbortSignal;
 }
 
-/** SQLite waits this long by itself, and blocks the process meanwhile: timers that keep a job's lock must come through. */
-export const blockingMs = 250;
 export const defaultLockTimeoutMs = 60_000;
-const longestPauseMs = 250;
 
 /** Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after `lockTimeoutMs`, the signal's reason when aborted. */
 export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
-  const startedMs = performance.now();
-  for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-    try {
-      return attempt();
-    } catch (error) {
-      if (!isBusy(error)) throw error;
-      const waitedMs = performance.now() - startedMs;
-      if (waitedMs >= wait.lockTimeoutMs) throw lockedError(wait.file, waitedMs, error);
-    }
-    await wait.clock.sleep(pauseMs, wait.signal);
+  try {
+    return await sql.whenUnlocked(wait, attempt);
+  } catch (error) {
+    throw error instanceof sql.LockedError ? toSinkError(error, wait.file) : error;
   }
 }
 

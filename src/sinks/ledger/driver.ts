@@ -36,6 +36,8 @@ export interface LedgerDriver extends AsyncDisposable {
   /** The newest change number of the connector, and the least that its next one may have. */
   newestSeq(tx: Tx, connector: ConnectorName): Promise<number>;
   raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void>;
+  /** Called when a run has ended and is stored. */
+  runEnded?(): Promise<void>;
 }
 
 /** A connector that this process holds: by a lock of its file, or by a lease of its server. */

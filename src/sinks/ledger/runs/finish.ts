@@ -28,6 +28,7 @@ export async function finishRun(
     isLong: true,
   });
   held.run = null;
+  await ledger.runEnded?.();
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
   }

@@ -1,0 +1,25 @@
+import type { Tx } from '../../sql/database.ts';
+import type { Stamp } from '../ledger/stamp.ts';
+
+/**
+ * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of commits, and never twice. `save` is called
+ * at its end.
+ */
+export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: () => void } {
+  let stored: Promise<number> | null = null;
+  let taken = 0;
+  const read = async (): Promise<number> =>
+    (await tx.first<{ seq: number }>('SELECT seq FROM _sync_meta'))?.seq ?? 0;
+  return {
+    takeSeqs: async (count) => {
+      stored ??= read();
+      const seq = await stored;
+      const first = seq + taken + 1;
+      taken += count;
+      return first;
+    },
+    save: () => {
+      if (taken > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken });
+    },
+  };
+}

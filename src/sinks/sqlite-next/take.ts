@@ -1,0 +1,126 @@
+import { instant, type Clock } from '../../core/clock.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
+import type { SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
+import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
+import { toSinkError } from '../file-ledger/sink-error.ts';
+import type { Holder } from '../lease.ts';
+import type { LedgerDriver, Taken } from '../ledger/driver.ts';
+import { parseHolder } from '../stored-json.ts';
+import { takeSeqsOf } from './change-counter.ts';
+
+interface LocksOptions {
+  readonly db: SqliteDatabase;
+  readonly file: string;
+  readonly clock: Clock;
+}
+
+/** The connectors that this sink holds, each by the lock of a file beside its own. */
+export interface Locks {
+  readonly take: LedgerDriver['take'];
+  readonly releaseAll: () => Promise<void>;
+}
+
+export function openLocks({ db, file, clock }: LocksOptions): Locks {
+  const releases = new Set<() => Promise<void>>();
+
+  const lockOf = async (connector: ConnectorName): Promise<Lock> => {
+    let lock: Lock | null;
+    try {
+      lock = takeLock(`${file}.${connector}.lock`);
+    } catch (error) {
+      throw toSinkError(error, file);
+    }
+    if (lock !== null) return lock;
+    throw new ConnectorBusyError(connector, await db.read(async (tx) => await holderOf(tx, connector)));
+  };
+
+  const takenBy = (lock: Lock, connector: ConnectorName, epoch: number): Taken => {
+    const inTurn = turns();
+    let isReleased = false;
+    const checkHeld = async (tx: Tx): Promise<void> => {
+      if ((await storedEpoch(tx, connector)) > epoch) throw overtakenError({ connector, epoch });
+    };
+    const release = async (): Promise<void> => {
+      if (isReleased) return;
+      isReleased = true;
+      releases.delete(release);
+      await inTurn(async () => lock.release());
+    };
+    releases.add(release);
+    return {
+      connector,
+      epoch,
+      inTurn,
+      transact: async (run, work, how) => {
+        if (isReleased) throw releasedError(connector);
+        return await db.transact(async (tx) => {
+          await checkHeld(tx);
+          const { takeSeqs, save } = takeSeqsOf(tx);
+          const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
+          save();
+          return result;
+        }, how);
+      },
+      read: async (work) => {
+        if (isReleased) throw releasedError(connector);
+        return await db.read(async (tx) => {
+          await checkHeld(tx);
+          return await work(tx);
+        });
+      },
+      release,
+    };
+  };
+
+  return {
+    take: async (connector, _holder, work) => {
+      const lock = await lockOf(connector);
+      try {
+        const epoch = await db.transact(
+          async (tx) => {
+            const next = (await storedEpoch(tx, connector)) + 1;
+            await work(tx, next);
+            return next;
+          },
+          { isDurable: true },
+        );
+        return takenBy(lock, connector, epoch);
+      } catch (error) {
+        lock.release();
+        throw error;
+      }
+    },
+    releaseAll: async () => void (await Promise.all([...releases].map(async (release) => await release()))),
+  };
+}
+
+/** Of the connector's last holder; 0 for an unknown connector. */
+async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<number> {
+  const found = await tx.first<{ epoch: number }>(
+    'SELECT epoch FROM _sync_connectors WHERE connector = :connector',
+    { connector },
+  );
+  return found?.epoch ?? 0;
+}
+
+/** Of a copy that goes on there is nothing else yet. */
+async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder | null> {
+  const found = await tx.first<{ holder: string }>(
+    `SELECT holder FROM _sync_connectors WHERE connector = :connector
+     UNION ALL SELECT holder FROM _sync_copies WHERE connector = :connector AND finished_at IS NULL`,
+    { connector },
+  );
+  return found === undefined ? null : parseHolder(found.holder);
+}
+
+/** Each `work` begins when the one before it is through, however that ended. */
+function turns(): Taken['inTurn'] {
+  let last: Promise<unknown> = Promise.resolve();
+  return async (work) => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => undefined);
+    return await turn;
+  };
+}
