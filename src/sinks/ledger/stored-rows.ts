@@ -1,9 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { noteInDay } from './day-account.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import { noteInDay, type RowsOf } from './day-account.ts';
 import type { Tx } from '../../sql/database.ts';
 
-/* Numbers of rows, and how many there are, in `_sync_tables`. */
+/* `_sync_tables`: the numbers of each entity's rows, how many there are, and how old they are at most. */
 
 /** Rows of an entity that a transaction of the chain `origin` has stored. */
 interface StoredOf {
@@ -62,4 +62,68 @@ export function noteStored(
     return firstOrigin !== null && firstOrigin !== chain.origin;
   });
   noteInDay(tx, connector, { added: ofDay, deleted: [], now: chain.now });
+}
+
+/** Tombstones. Each entity once. */
+export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly RowsOf[]): void {
+  if (deleted.length === 0) return;
+  tx.put(
+    `UPDATE _sync_tables AS t SET deleted = deleted + v.rows
+     FROM {v: entity text, rows bigint}
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    { connector, v: deleted },
+  );
+}
+
+/** Rows of a table, as deletes are weighed against them. */
+interface TableAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
+  readonly adoptedAt: string | null;
+}
+
+/** Of all entities. */
+export async function tableAccounts(
+  tx: Tx,
+  connector: ConnectorName,
+): Promise<ReadonlyMap<EntityName, TableAccount>> {
+  const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
+    `SELECT entity, rows - deleted AS stored, adopted_at FROM _sync_tables WHERE connector = :connector`,
+    { connector },
+  );
+  return new Map(rows.map(({ entity, ...account }) => [entity, account]));
+}
+
+/** A full run has met every row of these, so adopted ones are those of the new address. */
+export function agreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
+  tx.put(
+    `UPDATE _sync_tables SET adopted_at = NULL
+     WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
+    { connector, entities },
+  );
+}
+
+/**
+ * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain, then;
+ * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
+ * known of its start.
+ */
+export function wasRead(
+  tx: Tx,
+  connector: ConnectorName,
+  run: RunId,
+  read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
+): void {
+  if (read.length === 0) return;
+  tx.put(
+    `UPDATE _sync_tables AS t SET as_of = coalesce(
+       (SELECT first.started_at FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin
+        WHERE run.run = :run AND run.origin IS DISTINCT FROM
+          (SELECT walk.taken_over FROM _sync_tables AS walk
+           WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
+     FROM {v: entity text, walked text}
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    { connector, run, v: read },
+  );
 }

@@ -1,5 +1,5 @@
 import type { DescribedTable } from '../../core/described-table.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import {
   declareTable,
@@ -9,17 +9,9 @@ import {
   type TableColumns,
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
-import type { RowsOf } from './day-account.ts';
 import type { RecordTables } from './driver.ts';
+import type { RecordTable } from './record-table.ts';
 import type { Tx } from '../../sql/database.ts';
-
-/** The columns of a table that was declared, as the ledger has them. */
-export interface TableAccount {
-  /** Rows without a tombstone. */
-  readonly stored: number;
-  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
-  readonly adoptedAt: string | null;
-}
 
 interface TableRow {
   readonly key: string;
@@ -29,7 +21,7 @@ interface TableRow {
   readonly asOf: string | null;
 }
 
-/* `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
+/* `_sync_tables`: the columns each entity's table has had. `stored-rows.ts` has its rows. */
 
 /** Without those that were never declared. */
 export async function knownTables(
@@ -43,6 +35,19 @@ export async function knownTables(
     { connector, entities },
   );
   return new Map(rows.map((row) => [row.entity, readTable(row)]));
+}
+
+/** The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. For its rows, not to write them. */
+export async function openStoredTable(
+  tx: Tx,
+  records: RecordTables,
+  connector: ConnectorName,
+  entity: EntityName,
+): Promise<RecordTable | undefined> {
+  const known = (await knownTables(tx, connector, [entity])).get(entity);
+  if (known === undefined) return undefined;
+  const { key, stored } = known;
+  return records.open({ connector, table: { entity, key, columns: stored }, stored });
 }
 
 /**
@@ -144,60 +149,4 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
     evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
     asOf,
   };
-}
-
-/** Tombstones. Each entity once. */
-export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly RowsOf[]): void {
-  if (deleted.length === 0) return;
-  tx.put(
-    `UPDATE _sync_tables AS t SET deleted = deleted + v.rows
-     FROM {v: entity text, rows bigint}
-     WHERE t.connector = :connector AND t.entity = v.entity`,
-    { connector, v: deleted },
-  );
-}
-
-/** Rows without a tombstone, and since when they are those of another address. */
-export async function tableAccounts(
-  tx: Tx,
-  connector: ConnectorName,
-): Promise<ReadonlyMap<EntityName, TableAccount>> {
-  const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
-    `SELECT entity, rows - deleted AS stored, adopted_at FROM _sync_tables WHERE connector = :connector`,
-    { connector },
-  );
-  return new Map(rows.map(({ entity, ...account }) => [entity, account]));
-}
-
-/** A full run has met every row of these, so adopted ones are those of the new address. */
-export function agreed(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): void {
-  tx.put(
-    `UPDATE _sync_tables SET adopted_at = NULL
-     WHERE connector = :connector AND entity IN {entities text} AND adopted_at IS NOT NULL`,
-    { connector, entities },
-  );
-}
-
-/**
- * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain, then;
- * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
- * known of its start.
- */
-export function wasRead(
-  tx: Tx,
-  connector: ConnectorName,
-  run: RunId,
-  read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
-): void {
-  if (read.length === 0) return;
-  tx.put(
-    `UPDATE _sync_tables AS t SET as_of = coalesce(
-       (SELECT first.started_at FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin
-        WHERE run.run = :run AND run.origin IS DISTINCT FROM
-          (SELECT walk.taken_over FROM _sync_tables AS walk
-           WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
-     FROM {v: entity text, walked text}
-     WHERE t.connector = :connector AND t.entity = v.entity`,
-    { connector, run, v: read },
-  );
 }

@@ -5,7 +5,7 @@ import { endFiles } from '../downloads/note-files.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow } from '../record-table.ts';
-import { addDeleted } from '../tables.ts';
+import { addDeleted } from '../stored-rows.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { endMissing } from './note-missing.ts';
 import { leaveAllPlaces } from './places.ts';

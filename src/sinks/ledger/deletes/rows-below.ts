@@ -1,7 +1,7 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { Commit } from '../ledger.ts';
-import { openStoredTable } from '../ensure-tables.ts';
+import { openStoredTable } from '../tables.ts';
 import type { RecordTable } from '../record-table.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 

@@ -3,10 +3,9 @@ import type { EntityTable } from '../../../core/records.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-reader.ts';
-import { openStoredTable } from '../ensure-tables.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { knownTables } from '../tables.ts';
+import { knownTables, openStoredTable } from '../tables.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(

@@ -9,7 +9,7 @@ import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfRun } from '../counts.ts';
 import { dropSeen } from '../seen-rows.ts';
-import { agreed, wasRead } from '../tables.ts';
+import { agreed, wasRead } from '../stored-rows.ts';
 import { inRun } from '../transact.ts';
 import { forgetPartitions, forgetRuns } from './forget.ts';
 import { endRun, forbidContinuing } from './runs.ts';

@@ -1,3 +1,4 @@
+import type { EntityName } from '../../../core/names.ts';
 import {
   chainReadings,
   mayResume,
@@ -7,17 +8,16 @@ import {
   type NewRun,
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
-import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft } from '../partitions/read-partitions.ts';
 import type { Scope } from '../partitions/scope.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
-import { ensureTables } from '../ensure-tables.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { Stamp } from '../stamp.ts';
-import { describeTables } from '../tables.ts';
+import { declareTables, describeTables } from '../tables.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
 /**
@@ -50,7 +50,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const { connector } = held;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, connector);
-  const tables = await ensureTables(tx, ledger.records, connector, plan.tables, stamp);
+  const tables = await ensureTables(starting);
   await describeTables(tx, connector, plan.described ?? []);
   await ledger.records.renewViews(tx, connector);
   const earlier = await unfinishedRun(starting, scope);
@@ -76,6 +76,29 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
     },
   };
+}
+
+/**
+ * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds for them. Throws
+ * `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a table has room for.
+ */
+async function ensureTables({
+  ledger: { records },
+  held: { connector },
+  plan: { tables },
+  tx,
+  stamp,
+}: Starting): Promise<ReadonlyMap<EntityName, PlannedTable>> {
+  const changes = await declareTables(tx, records, connector, tables);
+  const planned = new Map<EntityName, PlannedTable>();
+  for (const [index, table] of tables.entries()) {
+    const { stored = [], filled = [] } = changes[index] ?? {};
+    const place = { connector, table, stored };
+    await records.ensure(tx, place);
+    await records.fill(tx, place, filled, stamp);
+    planned.set(table.entity, { table: records.open(place), width: table.columns.length });
+  }
+  return planned;
 }
 
 /** The newest run, where this one may resume it and work of it is left. */
