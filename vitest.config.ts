@@ -1,7 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
 /** Replace modules, so each needs its own module graph. */
-const withMocks = ['test/sinks/jsonl/durability.test.ts', 'test/sinks/sqlite.test.ts'];
+const withMocks = [
+  'test/sinks/jsonl/durability.test.ts',
+  'test/sinks/sqlite.test.ts',
+  'test/sinks/sqlite-next.test.ts',
+];
 
 const isLong = process.env['TEST_LONG'] === '1';
 

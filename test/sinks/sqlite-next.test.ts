@@ -1,11 +1,13 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type * as FileAccess from '../../src/sinks/file-access.ts';
+import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { seenTransitions, wrongMoves } from '../support/sinks/observed-partitions.ts';
 import { byKey, columnValue } from '../support/sinks/stored-record.ts';
 
 /** SQLite sinks of this file are those whose rules are the ones of PostgreSQL. */
@@ -13,6 +15,13 @@ vi.mock('../../src/sinks/file-access.ts', async (importOriginal) => {
   const original = await importOriginal<typeof FileAccess>();
   const { sqliteNextAccess } = await import('../../src/sinks/sqlite-next/sqlite-access.ts');
   return { ...original, sqliteAccess: sqliteNextAccess };
+});
+
+/** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
+vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOriginal) => {
+  const { transitions } = await importOriginal<typeof Transitions>();
+  const { observedTransitions } = await import('../support/sinks/observed-partitions.ts');
+  return { transitions: observedTransitions(transitions) };
 });
 
 const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
@@ -55,3 +64,12 @@ const kind = fileSinkKind({
 });
 
 describeFileSink('SQLite', kind);
+
+/** A source that asks for quiet is a test of the engine, lost rows are one of JSONL files. */
+const elsewhere = ['putFirstBack', 'distrust'];
+
+it('has led partitions through every transition by now, and only as their table says', async () => {
+  const { transitions } = await import('../../src/sinks/ledger/partitions/transitions.ts');
+  expect(Object.keys(transitions).filter((name) => !seenTransitions.has(name))).toEqual(elsewhere);
+  expect(wrongMoves).toEqual([]);
+});

@@ -1,0 +1,71 @@
+import type { Tx } from '../../../src/sql/database.ts';
+import type { PartitionState, Transition } from '../../../src/sinks/ledger/partitions/states.ts';
+import { standing } from '../../../src/sinks/decisions/standing.ts';
+
+type Run = ((tx: Tx, values: object) => unknown) & Transition;
+type Row = { readonly id: number } & Readonly<Record<string, unknown>>;
+
+/** Those that were run, in all tests of a file. */
+export const seenTransitions = new Set<string>();
+/** Partitions that were led from or to a state that the table of transitions does not name. */
+export const wrongMoves: string[] = [];
+/** Each look reads every partition. */
+const mostRows = 200;
+
+/** The same transitions, each with a look at all partitions before and behind it. Statements run in the order given, so nothing waits for the looks. */
+export function observedTransitions<Table extends object>(table: Table): Table {
+  const observed = Object.entries(table).map(([name, one]) => {
+    const run = one as Run;
+    const around = (tx: Tx, values: object): unknown => {
+      seenTransitions.add(name);
+      const before = look(tx);
+      const result = run(tx, values);
+      void Promise.all([before, look(tx)]).then(
+        ([old, now]) => void wrongMoves.push(...movesAgainst(name, run, old, now)),
+        // The transaction has failed, and nothing is stored.
+        () => undefined,
+      );
+      return result;
+    };
+    return [name, Object.assign(around, { ...run })];
+  });
+  return Object.fromEntries(observed) as Table;
+}
+
+async function look(tx: Tx): Promise<ReadonlyMap<number, Row>> {
+  const rows = await tx.rows<Row>(`SELECT * FROM _sync_partitions ORDER BY id LIMIT ${mostRows}`);
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+function movesAgainst(
+  name: string,
+  { from, to }: Transition,
+  before: ReadonlyMap<number, Row>,
+  after: ReadonlyMap<number, Row>,
+): readonly string[] {
+  if (before.size >= mostRows || after.size >= mostRows) return [];
+  return [...new Set([...before.keys(), ...after.keys()])].flatMap((id) => {
+    const [old, now] = [before.get(id), after.get(id)];
+    if (textOf(old) === textOf(now)) return [];
+    const [left, entered] = [stateOf(old), stateOf(now)];
+    const isAllowed = from.includes(left) && (to === undefined ? left === entered : to.includes(entered));
+    return isAllowed
+      ? []
+      : [`${name} has led a partition from ${left} to ${entered}: ${textOf(old)} ${textOf(now)}`];
+  });
+}
+
+function textOf(row: Row | undefined): string {
+  return JSON.stringify(row) ?? 'none';
+}
+
+function stateOf(row: Row | undefined): PartitionState {
+  if (row === undefined) return 'unknown';
+  if (row['gone'] === standing.ended) return 'ended';
+  if (row['gone'] === standing.emptied) return 'emptied';
+  if (row['gone'] === standing.resting) return 'resting';
+  if (row['dueSince'] === null) return row['sweepOrigin'] === null ? 'idle' : 'unswept';
+  if (row['listed'] === 1) return 'listed';
+  if (row['ready'] === 1) return 'ready';
+  return row['setAsideRun'] === null ? 'waiting' : 'set-aside';
+}
