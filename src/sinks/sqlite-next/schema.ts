@@ -1,6 +1,11 @@
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { quoted } from '../../sql/quoted.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import { ledgerSql } from '../ledger/schema.ts';
 import { catalogSql } from './catalog-sql.ts';
+import { fromVersion7, readVersion7 } from './from-version-7.ts';
 import type { LedgerFormat } from './open-database.ts';
 
 /** Raised with every change of the ledger's tables, which needs a migration. */
@@ -20,11 +25,32 @@ CREATE TABLE _sync_meta (
 /** The tables of every ledger in a SQLite file. */
 export const tablesSql = `${metaSql}${sqliteDdl(ledgerSql)}`;
 
+/** What every ledger in a SQLite file has. */
+export const commonFormat = { version: schemaVersion, oldest: 7, readOlder: readVersion7 } as const;
+
 /** The ledger of a SQLite sink. */
 export const sqliteFormat: LedgerFormat = {
+  ...commonFormat,
   kind: 'sqlite',
-  version: schemaVersion,
-  oldest: schemaVersion,
   sql: `${tablesSql}${catalogSql}`,
-  migrate: () => undefined,
+  migrate: (db) => {
+    // They name tables that are made anew.
+    for (const view of ['_catalog_tables', '_catalog_columns', '_catalog_joins']) {
+      db.exec(`DROP VIEW IF EXISTS ${view}`);
+    }
+    fromVersion7(db, (connector, entity) => newestRow(db, connector, entity));
+    // Of tables that only JSONL sinks fill.
+    db.exec(`DROP TABLE IF EXISTS _sync_files; ${catalogSql}`);
+  },
 };
+
+/** Rows are never deleted: their newest one has the highest number that was given. */
+function newestRow(db: Connection, connector: string, entity: string): number | undefined {
+  const table = tableName(connector as ConnectorName, entity as EntityName);
+  const isThere = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table);
+  if (isThere === undefined) return undefined;
+  return db
+    .prepare<[], number>(`SELECT coalesce(max(_row), 0) FROM ${quoted(table)}`)
+    .pluck()
+    .get();
+}

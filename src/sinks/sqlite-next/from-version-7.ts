@@ -1,0 +1,127 @@
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
+import { textHash } from '../../sql/text-hash.ts';
+import { ledgerSql } from '../ledger/schema.ts';
+import { splitChunks } from './split-chunks.ts';
+
+/** Columns of version 8 that version 7 had none of, as its tables tell them. The table is named `old`. */
+const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  _sync_tables: {
+    name: "replace(old.connector, '-', '_') || '__' || old.entity",
+    last_row: 'old.rows',
+  },
+  _sync_runs: { resume_at: "json_extract(old.report, '$.resumeAt')" },
+  _sync_partitions: {
+    params_hash: 'text_hash(old.params)',
+    parent_hash: 'text_hash(old.parent_key)',
+    last_page_size: "json_extract(old.proof, '$.lastPage.size')",
+    last_page_records: "json_extract(old.proof, '$.lastPage.records')",
+    failure_code: "json_extract(old.failure, '$.code')",
+  },
+  _sync_counts: {
+    depth_limited: `coalesce((SELECT json_extract(told.value, '$.depthLimited')
+      FROM _sync_runs AS run, json_each(run.report, '$.entities') AS told
+      WHERE run.run = old.run AND json_extract(told.value, '$.entity') = old.entity), 0)`,
+  },
+  _sync_quarantine: {},
+  _sync_downloads: { key_hash: 'text_hash(old.key)' },
+  _sync_seen: {},
+};
+
+/** Shows a file of version 7 that is open for reading as one of version 8: a name of the connection's own goes before one of the file. */
+export function readVersion7(db: Connection): void {
+  addTextHash(db);
+  for (const [table, columns] of Object.entries(newColumns)) {
+    const added = Object.entries(columns).map(([name, sql]) => `, ${sql} AS ${name}`);
+    if (added.length > 0) {
+      db.exec(`CREATE TEMP VIEW ${table} AS SELECT old.*${added.join('')} FROM main.${table} AS old`);
+    }
+  }
+}
+
+/**
+ * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made anew. `lastRow` tells the newest row number of an
+ * entity's table.
+ */
+export function fromVersion7(
+  db: Connection,
+  lastRow: (connector: string, entity: string) => number | undefined,
+): void {
+  addTextHash(db);
+  // Views that a user has made of these tables stay as they are, whatever else they need.
+  db.pragma('legacy_alter_table = ON');
+  const all = statements();
+  const tables = Object.keys(newColumns);
+  for (const table of tables) {
+    dropIndexes(db, table);
+    db.exec(`ALTER TABLE ${table} RENAME TO ${table}_7`);
+  }
+  for (const table of tables) for (const sql of all.get(table) ?? []) db.exec(sql);
+  for (const table of tables) {
+    if (table !== '_sync_seen') copyRows(db, table);
+  }
+  splitChunks(db);
+  for (const table of tables) db.exec(`DROP TABLE ${table}_7`);
+  for (const table of ['_sync_also', '_sync_missing']) {
+    dropIndexes(db, table);
+    for (const sql of all.get(table) ?? []) if (sql.startsWith('CREATE INDEX')) db.exec(sql);
+  }
+  noteLastRows(db, lastRow);
+  db.pragma('legacy_alter_table = OFF');
+}
+
+function addTextHash(db: Connection): void {
+  db.function('text_hash', { deterministic: true }, (text: string | null) =>
+    text === null ? null : textHash(text),
+  );
+}
+
+/** What makes each table of the ledger, by its name. */
+function statements(): ReadonlyMap<string, readonly string[]> {
+  const byTable = new Map<string, string[]>();
+  for (const sql of sqliteDdl(ledgerSql).split(';')) {
+    const table = /(?:CREATE TABLE|ON) (_sync_\w+)/.exec(sql)?.[1];
+    if (table !== undefined) byTable.set(table, [...(byTable.get(table) ?? []), sql.trim()]);
+  }
+  return byTable;
+}
+
+function dropIndexes(db: Connection, table: string): void {
+  const names = db
+    .prepare<[string], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+    )
+    .pluck()
+    .all(table);
+  for (const name of names) db.exec(`DROP INDEX ${name}`);
+}
+
+function columnsOf(db: Connection, table: string): readonly string[] {
+  return db.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
+}
+
+function copyRows(db: Connection, table: string): void {
+  const added = newColumns[table] ?? {};
+  const kept = columnsOf(db, `${table}_7`);
+  const columns = [...kept, ...Object.keys(added)].map((name) => `"${name}"`).join(', ');
+  const values = [...kept.map((name) => `old."${name}"`), ...Object.values(added)].join(', ');
+  db.exec(`INSERT INTO ${table} (${columns}) SELECT ${values} FROM ${table}_7 AS old`);
+  // The highest number that was ever given, where the rows that had it are gone.
+  db.prepare(
+    `UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) WHERE name = ?`,
+  ).run(`${table}_7`, table);
+}
+
+function noteLastRows(
+  db: Connection,
+  lastRow: (connector: string, entity: string) => number | undefined,
+): void {
+  const note = db.prepare('UPDATE _sync_tables SET last_row = ? WHERE connector = ? AND entity = ?');
+  const tables = db
+    .prepare<[], { connector: string; entity: string }>('SELECT connector, entity FROM _sync_tables')
+    .all();
+  for (const { connector, entity } of tables) {
+    const row = lastRow(connector, entity);
+    if (row !== undefined) note.run(row, connector, entity);
+  }
+}

@@ -1,0 +1,161 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, vi } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import type * as FileAccess from '../../src/sinks/file-access.ts';
+import { openHistory, openSink } from '../../src/sinks/registry.ts';
+import { textHash } from '../../src/sql/text-hash.ts';
+import { it } from '../support/it.ts';
+import { unpackFolder } from '../support/stored/packed-files.ts';
+
+/* A file of version 7, as the ledger of version 8 reads and migrates it. */
+
+vi.mock('../../src/sinks/file-access.ts', async (importOriginal) => {
+  const original = await importOriginal<typeof FileAccess>();
+  const { sqliteNextAccess } = await import('../../src/sinks/sqlite-next/sqlite-access.ts');
+  return { ...original, sqliteAccess: sqliteNextAccess };
+});
+
+const optionsOf = (path: string) =>
+  ({ type: 'sqlite', name: 'warehouse', path, durability: 'full' }) as const;
+
+function unpacked(folder: string): string {
+  const stored = join(folder, 'sink');
+  mkdirSync(stored, { mode: 0o700 });
+  unpackFolder('sqlite.json.br', stored);
+  const file = join(stored, 'warehouse.db');
+  chmodSync(file, 0o600);
+  return file;
+}
+
+async function opened(file: string): Promise<void> {
+  await (await openSink(optionsOf(file), { clock: systemClock }))[Symbol.asyncDispose]();
+}
+
+function all(file: string, sql: string): readonly Readonly<Record<string, unknown>>[] {
+  const db = new Database(file, { readonly: true });
+  try {
+    return db.prepare<[], Record<string, unknown>>(sql).all();
+  } finally {
+    db.close();
+  }
+}
+
+/** Tables as their columns, indexes and views as their texts. */
+function schemaOf(file: string): unknown {
+  const db = new Database(file, { readonly: true });
+  try {
+    return db
+      .prepare<[], { type: string; name: string; sql: string }>(
+        `SELECT type, name, sql FROM sqlite_schema
+         WHERE sql IS NOT NULL AND (name LIKE '\\_sync\\_%' ESCAPE '\\' OR name LIKE '\\_catalog%' ESCAPE '\\') ORDER BY name`,
+      )
+      .all()
+      .map(({ type, name, sql }) => [
+        name,
+        type === 'table'
+          ? [db.pragma(`table_info('${name}')`), sql.includes('AUTOINCREMENT'), sql.replace(/^.*\)/s, '')]
+          : sql,
+      ]);
+  } finally {
+    db.close();
+  }
+}
+
+it('becomes what a new file is', async ({ folder }) => {
+  const file = unpacked(folder);
+  const other = join(folder, 'new.db');
+  await opened(file);
+  await opened(other);
+  expect(schemaOf(file)).toEqual(schemaOf(other));
+  expect(all(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 8 }]);
+});
+
+it('keeps every row, and gives each what version 8 has besides', async ({ folder }) => {
+  const file = unpacked(folder);
+  const tables = ['tables', 'runs', 'partitions', 'counts', 'quarantine', 'downloads', 'also', 'missing'];
+  const count = () => tables.map((table) => all(file, `SELECT count(*) AS n FROM _sync_${table}`)[0]?.['n']);
+  const before = count();
+  const sequence = all(file, 'SELECT seq FROM sqlite_sequence')[0]?.['seq'];
+  const seen = seenRows(file, 4_096);
+  await opened(file);
+  expect(count()).toEqual(before);
+  expect(Math.min(...before.map(Number)), 'the fixture has rows of each').toBeGreaterThan(0);
+  expect(all(file, "SELECT seq FROM sqlite_sequence WHERE name = '_sync_partitions'")).toEqual([
+    { seq: sequence },
+  ]);
+  expect(seenRows(file, 1_024)).toEqual(seen);
+  expect(seen.length).toBeGreaterThan(0);
+  for (const { params, params_hash, parent_key, parent_hash, failure, failure_code, proof, ...row } of all(
+    file,
+    'SELECT * FROM _sync_partitions',
+  )) {
+    expect(params_hash).toEqual(textHash(String(params)));
+    expect(parent_hash).toEqual(parent_key === null ? null : textHash(String(parent_key)));
+    expect(failure_code).toBe(failure === null ? null : codeOf(failure));
+    const { lastPage } = JSON.parse(String(proof ?? '{}')) as {
+      lastPage?: { size: number; records: number };
+    };
+    expect([row['last_page_size'], row['last_page_records']]).toEqual([
+      lastPage?.size ?? null,
+      lastPage?.records ?? null,
+    ]);
+  }
+  for (const { name, last_row } of all(file, 'SELECT name, last_row FROM _sync_tables')) {
+    expect(all(file, `SELECT coalesce(max(_row), 0) AS row FROM "${String(name)}"`)).toEqual([
+      { row: last_row },
+    ]);
+  }
+});
+
+it('is read as it is, and says the same once it is migrated', async ({ folder }) => {
+  const file = unpacked(folder);
+  const told = async (): Promise<unknown> => {
+    await using history = await openHistory(optionsOf(file));
+    return [
+      await history.connectors(),
+      await history.overview(),
+      await history.runs({ limit: 1_000 }),
+      await history.copies(),
+    ];
+  };
+  const before = await told();
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 7 }]);
+  await opened(file);
+  expect(await told()).toEqual(before);
+});
+
+it('is refused where it is of an older version still, and stays as it was', async ({ folder }) => {
+  const file = unpacked(folder);
+  const db = new Database(file);
+  db.pragma('user_version = 6');
+  db.close();
+  await expect(opened(file)).rejects.toMatchObject({
+    code: 'SINK_INCOMPATIBLE',
+    message: expect.stringContaining('schema version 6') as string,
+  });
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 6 }]);
+});
+
+/** Which rows were met, and which of them in their home. */
+function seenRows(file: string, chunkBytes: number): readonly string[] {
+  const half = chunkBytes / 2;
+  return all(file, 'SELECT * FROM _sync_seen')
+    .flatMap(({ connector, entity, origin, chunk, bits }) =>
+      [...(bits as Buffer).entries()].flatMap(([index, byte]) =>
+        Array.from({ length: 8 }, (_, bit) => bit)
+          .filter((bit) => (byte & (1 << bit)) !== 0)
+          .map((bit) => {
+            const row = Number(chunk) * half * 8 + (index % half) * 8 + bit;
+            return `${String(connector)} ${String(entity)} ${String(origin)} ${row} ${index < half ? 'met' : 'at home'}`;
+          }),
+      ),
+    )
+    .sort();
+}
+
+function codeOf(failure: unknown): unknown {
+  return (JSON.parse(String(failure)) as { code?: string }).code;
+}
