@@ -46,7 +46,8 @@ function fillingOfType(type: FieldType, path: string): Pick<Filling, 'fits' | 'v
       return { fits: `${jsonType} = 'integer' AND typeof(${scalar}) = 'integer'`, value: scalar };
     case 'number':
       return {
-        fits: `(${jsonType} = 'real' OR ${jsonType} = 'integer' AND ${scalar} BETWEEN -${exact} AND ${exact})`,
+        // 1e400 would be infinite.
+        fits: `(${jsonType} = 'real' AND abs(${scalar}) <= ${Number.MAX_VALUE} OR ${jsonType} = 'integer' AND ${scalar} BETWEEN -${exact} AND ${exact})`,
         value: scalar,
       };
     case 'boolean':
