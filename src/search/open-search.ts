@@ -1,4 +1,3 @@
-import type Database from 'better-sqlite3';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
@@ -11,6 +10,7 @@ import { readSearchRequest } from './read-request.ts';
 import { searchRecords } from './search-records.ts';
 import type { SearchAnswer } from './search-request.ts';
 import { searchTarget } from './search-target.ts';
+import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. */
 export interface Search extends Disposable {
@@ -68,7 +68,7 @@ export function openSearch(file: string): Search {
  * The columns, the index and the records must be of one state: a column that is added takes its values out of `_extra`, and what the
  * index knows of a row is true of that state alone.
  */
-function inOneState<Result>(db: Database.Database, file: string, read: () => Result): Result {
+function inOneState<Result>(db: Connection, file: string, read: () => Result): Result {
   try {
     return db.transaction(read).deferred();
   } catch (error) {

@@ -1,8 +1,8 @@
-import type Database from 'better-sqlite3';
 import type { JsonValue } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { fieldReader, sourceSql } from './field-value.ts';
 import type { SearchField } from './search-target.ts';
+import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 
 /** What SQL cannot say exactly, for one search at a time on a connection. */
 export interface RowFunctions {
@@ -22,17 +22,17 @@ interface Current {
 /** Rows between two looks at the clock, by row number. */
 const heartbeatRows = 1_024;
 
-interface Connection {
+interface Defined {
   search: Current;
 }
 
-const connectionOf = new WeakMap<Database.Database, Connection>();
+const definedOn = new WeakMap<Connection, Defined>();
 
 /** Begins a search on the connection; the functions of the one before are gone. `checkTime` throws when the time is up. */
-export function beginRowFunctions(db: Database.Database, checkTime: () => void): RowFunctions {
+export function beginRowFunctions(db: Connection, checkTime: () => void): RowFunctions {
   const calls: Current['calls'] = [];
-  const connection = connectionOf.get(db) ?? define(db);
-  connection.search = { calls, checkTime };
+  const defined = definedOn.get(db) ?? define(db);
+  defined.search = { calls, checkTime };
   const readers = new Map<string, (stored: readonly ColumnValue[]) => JsonValue>();
   return {
     call: (field, compute) => {
@@ -46,17 +46,17 @@ export function beginRowFunctions(db: Database.Database, checkTime: () => void):
 }
 
 /** Functions stay with a connection, so that there are two of them however many searches it sees. */
-function define(db: Database.Database): Connection {
-  const connection: Connection = { search: { calls: [], checkTime: () => undefined } };
+function define(db: Connection): Defined {
+  const defined: Defined = { search: { calls: [], checkTime: () => undefined } };
   const options = { directOnly: true, safeIntegers: true, varargs: true };
   db.function('_search_value', options, (number: bigint, ...stored: readonly ColumnValue[]) => {
-    connection.search.checkTime();
-    return connection.search.calls[Number(number)]?.(stored) ?? null;
+    defined.search.checkTime();
+    return defined.search.calls[Number(number)]?.(stored) ?? null;
   });
   db.function('_search_time', options, () => {
-    connection.search.checkTime();
+    defined.search.checkTime();
     return 1;
   });
-  connectionOf.set(db, connection);
-  return connection;
+  definedOn.set(db, defined);
+  return defined;
 }

@@ -1,4 +1,3 @@
-import type Database from 'better-sqlite3';
 import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
@@ -13,6 +12,7 @@ import { searchProblem, tooSlow } from './search-problem.ts';
 import type { SearchAnswer, SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 import { allOf, always, type Bound, piece, type Piece } from './sql-piece.ts';
+import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 
 interface SearchRecordsOptions {
   /** As it is in the state of the database that is searched. */
@@ -35,7 +35,7 @@ const maxPageChars = 16 * 1024 * 1024;
  * cannot hold come as bigint. Throws `SyncError` SEARCH_INVALID (a cursor of another query, say) and SEARCH_TOO_SLOW.
  */
 export function searchRecords(
-  db: Database.Database,
+  db: Connection,
   target: SearchTarget,
   request: SearchRequest,
   options: SearchRecordsOptions,
@@ -64,7 +64,7 @@ export function searchRecords(
 }
 
 interface Search {
-  readonly db: Database.Database;
+  readonly db: Connection;
   readonly target: SearchTarget;
   readonly request: SearchRequest;
   readonly checkTime: () => void;
@@ -167,7 +167,7 @@ function fromSql({ table, parent }: SearchTarget): string {
   return `${rows} LEFT JOIN ${quoted(parent.table)} AS p ON ${on.join(' AND ')}`;
 }
 
-function isThere(db: Database.Database, table: string): boolean {
+function isThere(db: Connection, table: string): boolean {
   const found = db
     .prepare<[string]>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?")
     .get(table);

@@ -1,5 +1,4 @@
-import type Database from 'better-sqlite3';
-import { openSqlite } from '../sql/sqlite/open-sqlite.ts';
+import { openSqlite, type Connection } from '../sql/sqlite/open-sqlite.ts';
 import type { KeyAndHash } from './record-reader.ts';
 
 export interface KeyDifferences {
@@ -82,19 +81,19 @@ export async function compareKeys(
   }
 }
 
-async function fill(db: Database.Database, table: 'first' | 'second', batches: Rows): Promise<void> {
+async function fill(db: Connection, table: 'first' | 'second', batches: Rows): Promise<void> {
   db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL, digest TEXT) WITHOUT ROWID`);
   const insert = db.prepare<[string, string]>(`INSERT INTO ${table} (key, hash) VALUES (?, ?)`);
   await eachRow(db, batches, ({ keyText, hash }) => insert.run(keyText, hash));
 }
 
-async function addDigests(db: Database.Database, table: 'first' | 'second', batches: Digests): Promise<void> {
+async function addDigests(db: Connection, table: 'first' | 'second', batches: Digests): Promise<void> {
   const update = db.prepare<[string, string]>(`UPDATE ${table} SET digest = ? WHERE key = ?`);
   await eachRow(db, batches, ({ keyText, digest }) => update.run(digest, keyText));
 }
 
 async function eachRow<Row>(
-  db: Database.Database,
+  db: Connection,
   batches: AsyncIterable<readonly Row[]>,
   write: (row: Row) => unknown,
 ): Promise<void> {

@@ -3,7 +3,7 @@
  *
  * - `:name` is a value;
  * - `id IN {ids bigint}` and `NOT IN {ids bigint}` ask for a list of values;
- * - `{found: entity text, params_hash bytea, n}` stands where a table may stand, and is one: the rows of the value `found`, whose members are named in camel case
+ * - `{found: name text, params_hash bytea, n}` stands where a table may stand, and is one: the rows of the value `found`, whose members are named in camel case
  *   (`paramsHash`); `n` counts them from 1. Its alias is `found`;
  * - `{index name}` behind a table's name has SQLite use that index; PostgreSQL decides by itself;
  * - `{json column key}` is a member of a JSON object that is stored as text;
@@ -108,7 +108,7 @@ function typeOf(type: string): SetType {
   throw new TypeError(`A statement names the type "${type}"; expected text, bigint, integer or bytea`);
 }
 
-/** Statements are made of few texts; those about single entities' tables are as many as there are tables. */
+/** Statements are made of few texts; those about single tables are as many as there are tables. */
 const mostKnown = 2_000;
 
 /** Compiles each text once. */

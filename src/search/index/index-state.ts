@@ -1,11 +1,11 @@
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { quoted } from '../../sql/quoted.ts';
 
 /**
  * Up to which change number the table's index, built in this format, holds the rows as they are; 0 where there is none.
  * Reads only.
  */
-export function readIndexedSeq(db: Database.Database, table: string, format: string): number {
+export function readIndexedSeq(db: Connection, table: string, format: string): number {
   if (!isTableThere(db, stateTable)) return 0;
   const seq = db
     .prepare<[string, string], number>(`SELECT seq FROM ${stateTable} WHERE table_name = ? AND format = ?`)
@@ -15,12 +15,12 @@ export function readIndexedSeq(db: Database.Database, table: string, format: str
 }
 
 /** Within a transaction that writes. */
-export function writeIndexedSeq(db: Database.Database, table: string, seq: number): void {
+export function writeIndexedSeq(db: Connection, table: string, seq: number): void {
   db.prepare(`UPDATE ${stateTable} SET seq = ? WHERE table_name = ?`).run(seq, table);
 }
 
 /** Makes an empty index in place of whatever there is. Within a transaction that writes. */
-export function startIndex(db: Database.Database, table: string, format: string): void {
+export function startIndex(db: Connection, table: string, format: string): void {
   const { words, spellings, trigrams } = indexTables(table);
   // Neither keeps the texts, the places of words, nor (for what never goes) their number: only who has which.
   db.exec(
@@ -45,7 +45,7 @@ export function startIndex(db: Database.Database, table: string, format: string)
 }
 
 /** Whether an index of this format has been begun. */
-export function isIndexStarted(db: Database.Database, table: string, format: string): boolean {
+export function isIndexStarted(db: Connection, table: string, format: string): boolean {
   return (
     isTableThere(db, stateTable) &&
     db.prepare(`SELECT 1 FROM ${stateTable} WHERE table_name = ? AND format = ?`).get(table, format) !==
@@ -53,7 +53,7 @@ export function isIndexStarted(db: Database.Database, table: string, format: str
   );
 }
 
-export function isTableThere(db: Database.Database, name: string): boolean {
+export function isTableThere(db: Connection, name: string): boolean {
   return db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
 }
 

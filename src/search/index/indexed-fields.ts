@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type Database from 'better-sqlite3';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { fieldReader, sourceSql } from '../field-value.ts';
@@ -7,6 +6,7 @@ import { timeSpelling } from '../instants.ts';
 import type { SearchField, SearchTarget } from '../search-target.ts';
 import { textsIn, wordsOf } from '../words.ts';
 import { maxIndexedWord } from './spelling.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 export interface IndexedField {
   readonly field: SearchField;
@@ -59,7 +59,7 @@ export interface RowWords {
 
 /** Reads the words of rows, by row number: those of the values that a search sees. One row is held at a time. */
 export function prepareRowWords(
-  db: Database.Database,
+  db: Connection,
   table: string,
   fields: readonly IndexedField[],
 ): (row: number) => RowWords {

@@ -1,4 +1,3 @@
-import type Database from 'better-sqlite3';
 import { quoted } from '../../sql/quoted.ts';
 import { timeSpelling } from '../instants.ts';
 import type { SearchTarget } from '../search-target.ts';
@@ -7,13 +6,14 @@ import { isNear, slipsAllowed } from '../words.ts';
 import { indexTables, isTableThere, readIndexedSeq, spellingTable } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
 import { areSpellingsListed, maxIndexedWord, tellingTrigrams } from './spelling.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 /**
  * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives exactly the rows
  * of which a text of the field's value, at any depth, has one of the words. To be used within the transaction it was opened
  * in. Reads only.
  */
-export function openSearchIndex(db: Database.Database, target: SearchTarget): SearchIndex {
+export function openSearchIndex(db: Connection, target: SearchTarget): SearchIndex {
   const fields = indexedFields(target);
   const indexedSeq = readIndexedSeq(db, target.table, indexFormat(fields));
   const prefixOf = (field: string): string | null =>
@@ -49,7 +49,7 @@ export function openSearchIndex(db: Database.Database, target: SearchTarget): Se
 }
 
 function isColumnInOrder(
-  db: Database.Database,
+  db: Connection,
   { table, fields }: SearchTarget,
   field: string,
   indexedSeq: number,
@@ -69,7 +69,7 @@ const mostNewRows = 10_000;
 
 /** How times of a column are spelled. Null: too much is new to tell. */
 function spellingsOf(
-  db: Database.Database,
+  db: Connection,
   table: string,
   at: { readonly field: string; readonly column: string; readonly indexedSeq: number },
 ): ReadonlySet<string> | null {
@@ -98,7 +98,7 @@ function spellingsOf(
 const commonPart = 0.25;
 const fewRows = 10_000;
 
-function rowsMatching(db: Database.Database, table: string, match: string): Piece | null {
+function rowsMatching(db: Connection, table: string, match: string): Piece | null {
   const { words } = indexTables(table);
   const sql = `SELECT rowid FROM ${quoted(words)} WHERE ${quoted(words)} MATCH ?`;
   const last =
@@ -123,7 +123,7 @@ const maxCompared = 200_000;
 const maxNear = 1_000;
 
 /** The indexed words that are `word` with the slips that are allowed; null where the list of spellings cannot tell, or it would take too long. */
-function findNearWords(db: Database.Database, table: string, word: string): readonly string[] | null {
+function findNearWords(db: Connection, table: string, word: string): readonly string[] | null {
   const slips = slipsAllowed(word);
   const telling = areSpellingsListed(word, slips) ? tellingTrigrams(word, slips) : null;
   if (telling === null) return null;

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { instant, systemClock } from '../../core/clock.ts';
 import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/file-ledger/open-database.ts';
 import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
@@ -90,7 +90,7 @@ type IndexStatement = string;
  * What it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every index with the
  * row number, which is how equal values are sorted. Indexes of columns that are not searched any more are dropped.
  */
-function columnIndexStatements(db: Database.Database, target: SearchTarget): readonly IndexStatement[] {
+function columnIndexStatements(db: Connection, target: SearchTarget): readonly IndexStatement[] {
   const wanted = new Map(
     indexedColumns(target).map((column) => [columnIndexName(target.table, column), column]),
   );
@@ -131,7 +131,7 @@ const batchBytes = 8 * 1024 * 1024;
  * left. `mayBegin`: start a new index if the stored one has another format; otherwise only continue the stored one. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
  */
 function indexBatch(
-  db: Database.Database,
+  db: Connection,
   table: string,
   fields: ReadonlyMap<string, IndexedField>,
   mayBegin: boolean,
@@ -153,7 +153,7 @@ function indexBatch(
 }
 
 /** The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all were dropped). */
-function resumeAfter(db: Database.Database, table: string, format: string): number {
+function resumeAfter(db: Connection, table: string, format: string): number {
   const indexed = readIndexedSeq(db, table, format);
   const oldest =
     db
@@ -173,7 +173,7 @@ interface Change {
 
 /** At least one where there is one. */
 function nextChanges(
-  db: Database.Database,
+  db: Connection,
   table: string,
   { after, bytesSql }: { readonly after: number; readonly bytesSql: string },
 ): readonly Change[] {
@@ -199,7 +199,7 @@ interface WordWriter {
 }
 
 /** For one transaction: what it has met of the list of spellings is not looked up again. */
-function prepareWordWriter(db: Database.Database, table: string): WordWriter {
+function prepareWordWriter(db: Connection, table: string): WordWriter {
   const { words, spellings, trigrams } = indexTables(table);
   const remove = db.prepare<[number]>(`DELETE FROM ${quoted(words)} WHERE rowid = ?`);
   const add = db.prepare<[number, string]>(`INSERT INTO ${quoted(words)} (rowid, list) VALUES (?, ?)`);

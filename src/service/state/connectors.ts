@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
@@ -153,7 +153,7 @@ SELECT connectors.id, connectors.organization_id AS organizationId, workspace_id
 FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
 
 /** What is asked and written of connectors. Each look-up names the organization first. */
-function connectorStatements(db: Database.Database) {
+function connectorStatements(db: Connection) {
   return {
     chosen: db.prepare<
       [{ organizationId: string; workspaceId: string | null; definition: string | null }],

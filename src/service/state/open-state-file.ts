@@ -1,18 +1,17 @@
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type Database from 'better-sqlite3';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
-import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
 import { stateApplicationId, stateMigrations } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
 export interface StateFile {
-  readonly db: Database.Database;
+  readonly db: Connection;
   readonly read: <Result>(work: () => Result) => Result;
   /** One IMMEDIATE transaction: all of `work` or nothing. */
   readonly write: <Result>(work: () => Result) => Result;
@@ -36,7 +35,7 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
     }
   };
   let lock: Lock | null = null;
-  let db: Database.Database | null = null;
+  let db: Connection | null = null;
   const close = (): void => {
     db?.close();
     lock?.release();
@@ -85,7 +84,7 @@ function makePrivate(file: string): void {
 }
 
 function prepare(
-  db: Database.Database,
+  db: Connection,
   {
     name,
     clock,
@@ -115,7 +114,7 @@ function prepare(
 }
 
 /** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays what it was. */
-function inspect(db: Database.Database, file: string): number {
+function inspect(db: Connection, file: string): number {
   const owner = Number(db.pragma('application_id', { simple: true }));
   const version = Number(db.pragma('user_version', { simple: true }));
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Instant } from '../../core/clock.ts';
 
 /** Marks a SQLite file as the data of a service ("CSV1"); any other value in a file that has tables is a foreign database. */
@@ -9,16 +9,13 @@ export const stateApplicationId = 0x43_53_56_31;
  * What leads from each version of the file to the next; the first one makes it. Never changed once released, only added to:
  * files of any older version may be met.
  */
-export const stateMigrations: readonly ((db: Database.Database, now: Instant) => void)[] = [
-  toVersion1,
-  toVersion2,
-];
+export const stateMigrations: readonly ((db: Connection, now: Instant) => void)[] = [toVersion1, toVersion2];
 
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`: SHA-256;
  * `expires_at`: milliseconds. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
  */
-function toVersion1(db: Database.Database, now: Instant): void {
+function toVersion1(db: Connection, now: Instant): void {
   db.exec(`
 CREATE TABLE service (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -109,6 +106,6 @@ CREATE INDEX audit_by_age ON audit (at);
 }
 
 /** `account`: which account at the third party the connector belongs to; NULL: a sample account, as all were before. */
-function toVersion2(db: Database.Database): void {
+function toVersion2(db: Connection): void {
   db.exec('ALTER TABLE connectors ADD COLUMN account TEXT');
 }

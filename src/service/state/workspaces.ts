@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { type Clock, instant } from '../../core/clock.ts';
 import { ApiError } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
@@ -125,7 +125,7 @@ const columns = `id, organization_id AS organizationId, name, status, is_cache_e
   created_at AS createdAt, updated_at AS updatedAt`;
 
 /** What is asked and written of workspaces. Each look-up names the organization first. */
-function workspaceStatements(db: Database.Database) {
+function workspaceStatements(db: Connection) {
   return {
     page: db.prepare<
       [

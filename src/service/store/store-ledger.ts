@@ -1,4 +1,4 @@
-import type Database from 'better-sqlite3';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode, SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -53,7 +53,7 @@ export function readStoreLedger(file: string, definition: Definition): StoreLedg
   }
 }
 
-function readIn(db: Database.Database, definition: Definition): StoreLedger {
+function readIn(db: Connection, definition: Definition): StoreLedger {
   const [status] = readConnectors(db, [storeConnector]);
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
   const whole = new Map(readFreshness(db, storeConnector).map(({ entity, asOf }) => [entity, asOf]));

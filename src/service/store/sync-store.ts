@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import Database from 'better-sqlite3';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
@@ -10,6 +9,7 @@ import { updateSearchIndex } from '../../search/index/update-search-index.ts';
 import { openSearch } from '../../search/open-search.ts';
 import { searchTarget } from '../../search/search-target.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
+import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
@@ -118,7 +118,7 @@ function isSound(file: string): boolean {
     }
   } catch (error) {
     // What SQLite cannot even check is not sound; anything else is a fault of the program.
-    if (error instanceof Database.SqliteError) return false;
+    if (isSqliteError(error)) return false;
     throw error;
   }
 }

@@ -1,6 +1,5 @@
-import type pg from 'pg';
 import type { OpenHow, SinkFinding } from '../sink-access.ts';
-import { openConnections } from '../../sql/postgres/connections.ts';
+import { openConnections, type Client } from '../../sql/postgres/connections.ts';
 import type { PostgresPlace } from './open-ledger.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { toSinkError } from './sink-error.ts';
@@ -207,7 +206,7 @@ async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
 }
 
 /** A pooler gives its clients numbers of its own, which no process of the server has. */
-async function isPooled(client: pg.ClientBase): Promise<boolean> {
+async function isPooled(client: Client): Promise<boolean> {
   const found = await txOn(client).first<{ pid: number }>('SELECT pg_backend_pid() AS pid');
   return !('processID' in client && client.processID === found?.pid);
 }

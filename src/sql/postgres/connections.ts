@@ -16,6 +16,9 @@ export interface ConnectionsOptions {
   readonly explain: (error: unknown) => unknown;
 }
 
+/** What statements are given to. */
+export type Client = pg.ClientBase;
+
 /** Connections to whichever of a server's hosts is no standby. */
 export interface Connections {
   /**

@@ -145,6 +145,8 @@ function bound(parameter: Parameter, value: Values[string] | undefined): Bound {
   if (value === undefined) {
     throw new TypeError(`A statement names the value :${parameter.name}, which it was not given`);
   }
+  if (parameter.kind === 'value') return scalarOf(value);
+  if (!Array.isArray(value)) throw new TypeError(`A statement wants a list as ${parameter.name}`);
   if (parameter.kind === 'column') {
     const rows = value as readonly Readonly<Record<string, Scalar | undefined>>[];
     const cells = rows.map((row) => {
@@ -155,8 +157,15 @@ function bound(parameter: Parameter, value: Values[string] | undefined): Bound {
     // As texts, bytes would be twice as long.
     return parameter.type === 'bytea' ? encodeArray('bytea', cells) : cells;
   }
+  return (value as readonly Scalar[]).map(elementOf);
+}
+
+function scalarOf(value: Values[string]): Bound {
   if (typeof value === 'string') return writeText(value);
-  if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) return value;
+  // A column of flags may be of integers or booleans: both take 0 and 1.
+  if (typeof value === 'boolean') return Number(value);
+  if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return value;
+  // Statements of PostgreSQL alone take arrays.
   return (value as readonly Scalar[]).map(elementOf);
 }
 

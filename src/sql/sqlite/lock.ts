@@ -7,7 +7,7 @@ export interface Lock {
   release(): void;
 }
 
-/** Without a reference from here a lock would be freed once its lease was collected as garbage, while its holder believed that it held it. */
+/** Without a reference from here a lock would be freed once its connection was collected as garbage, while its holder believed that it held it. */
 const held = new Set<Database.Database>();
 
 /**

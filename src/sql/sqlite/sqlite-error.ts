@@ -12,12 +12,17 @@ export interface StorageFailure {
 /** What failed in SQLite or the file system; null for every other error. */
 export function storageFailure(error: unknown): StorageFailure | null {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return null;
-  if (!(error instanceof Database.SqliteError) && !('syscall' in error)) return null;
+  if (!isSqliteError(error) && !('syscall' in error)) return null;
   const { code, message } = error;
   const reason = message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
   return { code, isFull: saysFull(code), reason };
 }
 
+/** Whether SQLite itself has refused something. */
+export function isSqliteError(error: unknown): error is InstanceType<typeof Database.SqliteError> {
+  return error instanceof Database.SqliteError;
+}
+
 export function isBusy(error: unknown): boolean {
-  return error instanceof Database.SqliteError && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
+  return isSqliteError(error) && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
 }
