@@ -156,7 +156,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 
 /** Each vendor library lives in one room, or in folders of one; a library that is not here may not be imported at all. */
 const homes: Readonly<Record<string, readonly string[]>> = {
-  'better-sqlite3': ['sql', 'sinks/file-ledger', 'sinks/sqlite', 'sinks/jsonl'],
+  'better-sqlite3': ['sql', 'sinks/file-ledger', 'sinks/sqlite', 'sinks/sqlite-next', 'sinks/jsonl'],
   pg: ['sql'],
   hyparquet: ['publish'],
   'hyparquet-writer': ['publish'],
