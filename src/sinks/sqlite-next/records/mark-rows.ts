@@ -1,5 +1,4 @@
 import type { Instant } from '../../../core/clock.ts';
-import { keyPartsOf } from '../../../core/json-text.ts';
 import { keyTextOf, type ColumnValue } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
@@ -7,7 +6,7 @@ import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../../decisions/stored-table.ts';
 import type { HomedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
 import type { Stamp } from '../../ledger/stamp.ts';
-import { homeIndexName, keyCondition } from './table-sql.ts';
+import { homeIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 /** Homes and tombstones; rows by number, key and home. A key is read with whole integers, so that its text is to the digit what was prepared. */
 export function markRows({ connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {
@@ -86,7 +85,7 @@ export function markRows({ connector, table }: TablePlace): Omit<RecordTable, 'f
       });
       const found = new Map<string, KeyedRow>();
       for (const keyText of keyTexts) {
-        const parts = keyPartsOf(keyText, table.key.length);
+        const parts = keyValues(table, keyText);
         const cells = parts === null ? undefined : statement.get(...parts);
         if (cells !== undefined) found.set(keyText, keyedRow(cells as RawRow));
       }

@@ -1,4 +1,3 @@
-import { keyPartsOf } from '../../../core/json-text.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
@@ -6,7 +5,7 @@ import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../../decisions/stored-table.ts';
 import type { StoredRowFacts } from '../../ledger/driver.ts';
-import { keyCondition } from './table-sql.ts';
+import { keyCondition, keyValues } from './table-sql.ts';
 
 /** `RecordTables.row`. */
 export async function readRow(
@@ -15,7 +14,7 @@ export async function readRow(
   table: EntityTable,
   keyText: string,
 ): Promise<StoredRowFacts | undefined> {
-  const parts = keyPartsOf(keyText, table.key.length);
+  const parts = keyValues(table, keyText);
   if (parts === null) return undefined;
   const statement = await sqliteTx(tx).prepared(
     `SELECT _row AS row, _first_seen_at AS firstSeenAt, _changed_at AS changedAt, _run_id AS run,

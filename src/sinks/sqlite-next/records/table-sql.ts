@@ -1,4 +1,5 @@
-import type { Column, EntityTable, FieldType } from '../../../core/records.ts';
+import { keyPartsOf } from '../../../core/json-text.ts';
+import type { Column, ColumnValue, EntityTable, FieldType } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 
 /** Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen rows; `_partition`: home. */
@@ -49,4 +50,12 @@ export function homeIndexName(table: string): string {
 /** A row by its key, with `?` for each part. */
 export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
   return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
+}
+
+/** What `keyCondition` compares with; null for a text that is no key of the table, such as one with an integer beyond 64 bits. */
+export function keyValues({ key }: Pick<EntityTable, 'key'>, keyText: string): readonly ColumnValue[] | null {
+  const parts = keyPartsOf(keyText, key.length);
+  const isStorable = (part: ColumnValue): boolean =>
+    typeof part !== 'bigint' || BigInt.asIntN(64, part) === part;
+  return parts?.every(isStorable) === true ? parts : null;
 }
