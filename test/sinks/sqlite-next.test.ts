@@ -5,6 +5,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type * as FileAccess from '../../src/sinks/file-access.ts';
 import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
+import { schemaVersion } from '../../src/sinks/sqlite-next/schema.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { seenTransitions, wrongMoves } from '../support/sinks/observed-partitions.ts';
@@ -23,6 +24,9 @@ vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOrigina
   const { observedTransitions } = await import('../support/sinks/observed-partitions.ts');
   return { transitions: observedTransitions(transitions) };
 });
+
+/** Other processes know it by this. */
+process.env['SQLITE_NEXT'] = 'yes';
 
 const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
 
@@ -55,6 +59,7 @@ function readRows(folder: string, connector: string, table: EntityTable): readon
 const kind = fileSinkKind({
   options: (folder) => ({ type: 'sqlite', name: 'warehouse', path: ledgerFile(folder), durability: 'full' }),
   ledgerFile,
+  version: schemaVersion,
   readRows,
   readChanges: (folder, connector, table) =>
     readTable(folder, connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({

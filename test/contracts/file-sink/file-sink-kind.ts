@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
+import { schemaVersion } from '../../../src/sinks/file-ledger/schema.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
@@ -12,6 +13,8 @@ import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
 export interface FileSinkKind extends SinkKind {
   /** The SQLite file that holds the ledger. */
   readonly ledgerFile: (folder: string) => string;
+  /** Of the ledger's tables. */
+  readonly version: number;
 }
 
 export interface FileSinkParts {
@@ -20,6 +23,8 @@ export interface FileSinkParts {
   /** As for `SinkKind`; file sinks are read at once. */
   readonly readRows?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
   readonly readChanges?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
+  /** Where it is not that of the old half. */
+  readonly version?: number;
 }
 
 /** A file sink as the contract looks at it: its ledger through SQLite, its records as `parts` says. */
@@ -28,10 +33,12 @@ export function fileSinkKind({
   ledgerFile,
   readRows = () => [],
   readChanges = () => [],
+  version = schemaVersion,
 }: FileSinkParts): FileSinkKind {
   return {
     options,
     ledgerFile,
+    version,
     open: (folder, how) => openSink(options(folder), how),
     openHistory: (folder) => openHistory(options(folder)),
     readRows: async (...of) => readRows(...of),
@@ -43,7 +50,7 @@ export function fileSinkKind({
         statement.run();
         return [];
       }),
-    paramsColumns: 'params',
+    paramsColumns: version > schemaVersion ? 'params, params_hash' : 'params',
     ownTables: ['_sync_files'],
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {

@@ -12,7 +12,6 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { schemaVersion } from '../../../src/sinks/file-ledger/schema.ts';
 import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
 import { member, news, onlyPartition, page, start } from '../sink/fixture.ts';
 import { useBench } from '../sink/use-bench.ts';
@@ -53,7 +52,7 @@ export function openingFiles(kind: FileSinkKind): void {
     expect([pragma('journal_mode'), pragma('page_size'), pragma('user_version')]).toEqual([
       'wal',
       16_384,
-      schemaVersion,
+      kind.version,
     ]);
     ledger.close();
   });

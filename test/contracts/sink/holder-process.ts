@@ -1,6 +1,7 @@
 import type { RunId } from '../../../src/core/names.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
+import { openSqliteNextSink } from '../../../src/sinks/sqlite-next/sqlite-sink.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { identity, member, onlyPartition, page, runPlan } from './fixture.ts';
 
@@ -9,7 +10,10 @@ import { identity, member, onlyPartition, page, runPlan } from './fixture.ts';
  * Started with the sink's options as JSON.
  */
 const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
-const sink = await openSink(options, { clock: systemClock });
+const isNext = options.type === 'sqlite' && process.env['SQLITE_NEXT'] !== undefined;
+const sink = isNext
+  ? await openSqliteNextSink({ file: options.path, durability: 'full', clock: systemClock })
+  : await openSink(options, { clock: systemClock });
 const lease = await sink.acquire(
   identity({
     holder: {
