@@ -27,7 +27,7 @@ export function observedTransitions<Table extends object>(table: Table): Table {
       );
       return result;
     };
-    return [name, Object.assign(around, { ...run })];
+    return [name, Object.assign(around, run)];
   });
   return Object.fromEntries(observed) as Table;
 }

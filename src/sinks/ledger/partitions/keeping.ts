@@ -3,7 +3,7 @@ import { standing } from '../../decisions/standing.ts';
 import { insertFacts } from '../copies/insert-facts.ts';
 import { write } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { inScope, type Scope } from './scope.ts';
+import { inScope, type Scope } from './read-partitions.ts';
 import { anyDue, anyKnown, anyLive, transition } from './states.ts';
 import type { Ids } from './walking.ts';
 

@@ -6,10 +6,17 @@ import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseParams } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { inScope, type Scope } from './scope.ts';
-import { ask } from '../../../sql/database.ts';
+import { ask, type Tx } from '../../../sql/database.ts';
+
+/** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
+export type Scope = {
+  readonly connector: string;
+  readonly window: string;
+  readonly entities: readonly string[];
+};
+
+export const inScope = 'connector = :connector AND backfill = :window AND entity IN {entities text}';
 
 /** A partition as a commit needs it. */
 export interface PartitionRow {

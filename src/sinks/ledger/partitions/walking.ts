@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { WalkMode } from '../../partition.ts';
 import { ask, put, write } from '../../../sql/database.ts';
-import { inScope, type Scope } from './scope.ts';
+import { inScope, type Scope } from './read-partitions.ts';
 import { anyLive, transition } from './states.ts';
 
 const foundColumns = `entity text, params text, params_hash bytea, base bigint, inject text, rank integer, tree bigint, tree_depth integer,

@@ -10,8 +10,7 @@ import {
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
-import { countReady, isLeft } from '../partitions/read-partitions.ts';
-import type { Scope } from '../partitions/scope.ts';
+import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
