@@ -95,7 +95,7 @@ it('keeps every row, and gives each what version 8 has besides', async ({ folder
     expect(params_hash).toEqual(textHash(String(params)));
     expect(parent_hash).toEqual(parent_key === null ? null : textHash(String(parent_key)));
     expect(failure_code).toBe(failure === null ? null : codeOf(failure));
-    const { lastPage } = JSON.parse(proof === null ? '{}' : String(proof)) as {
+    const { lastPage } = JSON.parse((proof ?? '{}') as string) as {
       lastPage?: { size: number; records: number };
     };
     expect([row['last_page_size'], row['last_page_records']]).toEqual([
@@ -157,5 +157,5 @@ function seenRows(file: string, chunkBytes: number): readonly string[] {
 }
 
 function codeOf(failure: unknown): unknown {
-  return (JSON.parse(String(failure)) as { code?: string }).code;
+  return (JSON.parse(failure as string) as { code?: string }).code;
 }

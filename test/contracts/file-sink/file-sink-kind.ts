@@ -51,7 +51,7 @@ export function fileSinkKind({
         return [];
       }),
     paramsColumns: version > schemaVersion ? 'params, params_hash' : 'params',
-    ownTables: ['_sync_files'],
+    ownTables: version > schemaVersion ? [] : ['_sync_files'],
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {
         db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');
