@@ -158,7 +158,7 @@ export interface EntityRows {
   readonly records: readonly PreparedRecord[];
 }
 
-interface LostRows {
+export interface LostRows {
   readonly entity: EntityName;
   readonly rows: number;
 }

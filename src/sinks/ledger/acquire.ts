@@ -28,6 +28,7 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
   const { connector, definitionHash, holder } = identity;
   const taken = await ledger.take(connector, holder, async (tx, epoch) => {
     await checkIdentity(tx, identity);
+    await ledger.lines?.recover(tx, connector);
     await Promise.all([interruptRunning(tx, connector), holdConnector(tx, identity, epoch)]);
   });
   return { ...taken, definitionHash, run: null };

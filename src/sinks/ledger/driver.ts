@@ -4,6 +4,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { CopiedRecord, CopiedTable } from '../copies.ts';
 import type { Holder } from '../lease.ts';
+import type { LostRows } from '../sink.ts';
 import type { RecordTable, TablePlace } from './record-table.ts';
 import type { Stamp } from './stamp.ts';
 
@@ -13,6 +14,8 @@ export interface LedgerDriver extends AsyncDisposable {
   /** Random id made with the sink. */
   readonly sinkId: string;
   readonly records: RecordTables;
+  /** Absent where changes are nothing but rows. */
+  readonly lines?: ChangeLines;
   /** How many rows a transaction that deletes takes at most. */
   readonly deletedAtOnce: number;
   /**
@@ -38,6 +41,23 @@ export interface LedgerDriver extends AsyncDisposable {
   raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void>;
   /** Called when a run has ended and is stored. */
   runEnded?(): Promise<void>;
+}
+
+/** Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written in front of its COMMIT. */
+export interface ChangeLines {
+  /** In the transaction that takes a connector: mends its files after a kill or a power loss. Throws `SyncError` SINK_DAMAGED for one that was closed. */
+  recover(tx: Tx, connector: ConnectorName): Promise<void>;
+  /** In the transaction that ends a run or a copy: the connector's files are closed. */
+  end(connector: ConnectorName): void;
+  /** Looks for damage, outside of any transaction, in what is closed of these entities (null: of all). The given function mends it in one. */
+  findDamage(
+    connector: ConnectorName,
+    entities: readonly EntityName[] | null,
+  ): Promise<(tx: Tx) => Promise<void>>;
+  /** Live rows that are stored by their keys alone, and that no walk has met since. */
+  countLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<readonly LostRows[]>;
+  /** They were reported, and are not counted again. */
+  giveUpLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
 }
 
 /** A connector that this process holds: by a lock of its file, or by a lease of its server. */

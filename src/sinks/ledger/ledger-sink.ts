@@ -77,8 +77,12 @@ export function ledgerSink(ledger: Ledger): Sink {
       });
       return found.map(({ connector: _connector, ...one }) => one);
     },
-    // Rows and ledger are one: what the server has lost of one it has lost of the other.
-    lostRows: async (lease) => await heldOf(lease).read(async () => []),
+    // Rows and ledger are one: what is lost of one is lost of the other, save what earlier versions kept in files alone.
+    lostRows: async (lease) => {
+      const { connector, run, read } = heldOf(lease);
+      const entities = [...(run?.tables.keys() ?? [])];
+      return await read(async (tx) => (await ledger.lines?.countLost(tx, connector, entities)) ?? []);
+    },
     pause: async (connector, pause) =>
       await db.transact(async (tx) => await writePause(tx, connector, pause)),
     resume: async (connector) => await db.transact(async (tx) => await dropPause(tx, connector)),

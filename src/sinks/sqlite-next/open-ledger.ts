@@ -1,7 +1,7 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { openSqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
+import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { isBusy, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { blockingMs, whenUnlocked } from '../../sql/sqlite/when-unlocked.ts';
 import { rememberPlace } from '../file-ledger/file-place.ts';
@@ -12,12 +12,14 @@ import type { OpenHow } from '../sink-access.ts';
 import { mostCacheKiB, openDatabase, openReadonlyDatabase, storedId } from './open-database.ts';
 import type { LedgerFormat } from './open-database.ts';
 import { highestNumber, reserveNumbers } from './numbers.ts';
+import type { Beside } from './beside.ts';
 import { openLocks } from './take.ts';
 
 export interface LedgerFileOptions extends OpenHow {
   readonly file: string;
   readonly format: LedgerFormat;
   readonly records: RecordTables;
+  readonly openBeside?: (writer: Connection, records: RecordTables) => Beside;
 }
 
 /** Opens the ledger in a SQLite file for writing, and makes it where there is none. Throws as `openDatabase`. */
@@ -33,7 +35,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     throw explain(error);
   }
   const checkPlace = rememberPlace(file);
-  const db = openSqliteDatabase({
+  const opened = openSqliteDatabase({
     ...wait,
     file,
     writer,
@@ -46,12 +48,21 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     cacheKiB: options.cacheKiB ?? mostCacheKiB,
     delay,
   });
-  const locks = openLocks({ db, file, clock });
+  const beside = options.openBeside?.(writer, records);
+  const db: SqliteDatabase =
+    beside === undefined
+      ? opened
+      : {
+          ...opened,
+          transact: async (work, how) => await opened.transact(work, { ...how, ...beside.how }),
+        };
+  const locks = openLocks({ db, file, clock, beside });
   return {
     db,
     clock,
     sinkId: storedId(writer),
-    records,
+    records: beside?.records ?? records,
+    ...(beside === undefined ? {} : { lines: beside.lines }),
     deletedAtOnce: 1_000,
     take: locks.take,
     isInPlace: async () => {

@@ -7,6 +7,7 @@ import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-er
 import { toSinkError } from '../file-ledger/sink-error.ts';
 import type { Holder } from '../lease.ts';
 import type { LedgerDriver, Taken } from '../ledger/driver.ts';
+import type { Beside } from './beside.ts';
 import { parseHolder } from '../stored-json.ts';
 import { takeSeqsOf } from './change-counter.ts';
 
@@ -14,6 +15,7 @@ interface LocksOptions {
   readonly db: SqliteDatabase;
   readonly file: string;
   readonly clock: Clock;
+  readonly beside: Pick<Beside, 'taken' | 'released'> | undefined;
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
@@ -22,7 +24,7 @@ export interface Locks {
   readonly releaseAll: () => Promise<void>;
 }
 
-export function openLocks({ db, file, clock }: LocksOptions): Locks {
+export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
   const releases = new Set<() => Promise<void>>();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
@@ -46,7 +48,10 @@ export function openLocks({ db, file, clock }: LocksOptions): Locks {
       if (isReleased) return;
       isReleased = true;
       releases.delete(release);
-      await inTurn(async () => lock.release());
+      await inTurn(async () => {
+        beside?.released(connector);
+        lock.release();
+      });
     };
     releases.add(release);
     return {
@@ -81,6 +86,7 @@ export function openLocks({ db, file, clock }: LocksOptions): Locks {
         const epoch = await db.transact(
           async (tx) => {
             const next = (await storedEpoch(tx, connector)) + 1;
+            beside?.taken(connector, next);
             await work(tx, next);
             return next;
           },

@@ -67,6 +67,7 @@ export async function openTarget(
             runs: facts?.runs ?? 0,
           });
           await ledger.records.renewViews(tx, connector);
+          ledger.lines?.end(connector);
           await tx.run(`UPDATE _sync_copies SET finished_at = :now WHERE connector = :connector`, {
             connector,
             now: instant(ledger.clock.now()),

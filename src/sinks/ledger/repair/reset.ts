@@ -28,11 +28,13 @@ export async function reset(
   connector: ConnectorName,
   what: ResetScope,
 ): Promise<ResetCounts> {
+  const mend = what.withData ? null : await ledger.lines?.findDamage(connector, resetEntities(what));
   return await holdingMeanwhile(ledger, connector, async (tx) => {
     const resetting: Resetting = { tx, records: ledger.records, connector, what };
     const entities = await knownEntities(resetting);
     const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
     checkReset(connector, what, isKnown ? entities : null);
+    await mend?.(tx);
     const chosen = resetEntities(what);
     return chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
   });

@@ -41,11 +41,12 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
   const { outcome: state, finishedAt, resumeAt } = stored;
   await noteDepthLimited(commit, stored);
+  commit.ledger.lines?.end(connector);
   endRun(tx, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
   if (isChainOver(stored)) {
     dropSeen(tx, connector, current.window);
     if (current.kind === 'sync') {
-      noteWhole(commit, stored);
+      await noteWhole(commit, stored);
       await forgetPartitions(commit);
     } else {
       await endWindow(commit, stored);
@@ -83,7 +84,10 @@ async function endWindow(
   );
 }
 
-function noteWhole({ held: { connector }, current, tx }: Commit, report: RunReport): void {
+async function noteWhole(
+  { ledger, held: { connector }, current, tx }: Commit,
+  report: RunReport,
+): Promise<void> {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   agreed(
@@ -91,5 +95,8 @@ function noteWhole({ held: { connector }, current, tx }: Commit, report: RunRepo
     connector,
     agreeing.map(({ entity }) => entity),
   );
-  wasRead(tx, connector, run, readWhole(report, tables.keys(), entities));
+  const whole = readWhole(report, tables.keys(), entities);
+  wasRead(tx, connector, run, whole);
+  const read = whole.map(({ entity }) => entity);
+  await ledger.lines?.giveUpLost(tx, connector, read);
 }

@@ -1,0 +1,120 @@
+import { existsSync, rmSync, rmdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { syncDirectory, syncFile } from '../../files/private-file.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { ChangeFile } from './change-file.ts';
+import { closedName, entityDirectory, growingName, prepareFileList, type FileList } from './file-list.ts';
+import { tidyDirectory } from './tidy-directory.ts';
+
+interface ChangeFilesOptions {
+  readonly directory: string;
+  /** Lines reach the disk before the ledger commits. */
+  readonly isDurable: boolean;
+}
+
+/**
+ * The change files of the connectors that a sink holds, one for each entity that is written. Called inside the transactions of the ledger in `db`;
+ * `flush`, `settle` and `discard` as of `ChangeFile`.
+ */
+export type ChangeFiles = ReturnType<typeof openChangeFiles>;
+
+export function openChangeFiles(db: Connection, { directory, isDurable }: ChangeFilesOptions) {
+  const files = prepareFileList(db);
+  const held = new Map<
+    ConnectorName,
+    { readonly epoch: number; readonly ofEntity: Map<EntityName, ChangeFile> }
+  >();
+  let toTidy: ConnectorName | null = null;
+  let dropped: ConnectorName | null = null;
+
+  const each = (act: (file: ChangeFile) => void): void => {
+    for (const { ofEntity } of held.values()) for (const file of ofEntity.values()) act(file);
+  };
+  const release = (connector: ConnectorName): void => {
+    for (const file of held.get(connector)?.ofEntity.values() ?? []) file.close();
+    held.delete(connector);
+  };
+
+  /** With durability `normal` a power loss may undo a commit: neither a closed file's final name nor a removed file may come before its commit is on the disk. */
+  const syncLedgerBeforeNames = (): void => {
+    let isNaming = toTidy !== null || dropped !== null;
+    each((file) => (isNaming ||= file.isEnding));
+    try {
+      if (isNaming) syncFile(`${db.name}-wal`);
+    } catch {
+      // A disk that cannot sync has no durability to offer; the next commit says what it thinks of it.
+    }
+  };
+
+  return {
+    files,
+    directory,
+    /** From now on the connector's lines are those of this epoch. */
+    begin: (connector: ConnectorName, epoch: number): void => {
+      release(connector);
+      held.set(connector, { epoch, ofEntity: new Map() });
+    },
+    release,
+    of: (connector: ConnectorName, entity: EntityName): ChangeFile => {
+      const holder = held.get(connector);
+      if (holder === undefined) throw new TypeError(`${connector} is written while nobody holds it`);
+      const known = holder.ofEntity.get(entity);
+      if (known !== undefined) return known;
+      const { epoch } = holder;
+      const folder = entityDirectory(directory, connector, entity);
+      const made = new ChangeFile({ files, directory: folder, connector, entity, epoch, isDurable });
+      holder.ofEntity.set(entity, made);
+      return made;
+    },
+    /** This transaction ends the connector's run: its files are closed. */
+    endRun: (connector: ConnectorName): void => {
+      for (const file of held.get(connector)?.ofEntity.values() ?? []) file.end();
+    },
+    /** Behind this transaction the connector's folders are brought in line with the list. */
+    tidy: (connector: ConnectorName): void => void (toTidy = connector),
+    /** Behind this transaction the entity's files go. */
+    drop: (connector: ConnectorName, entity: EntityName): void => {
+      files.doom({ connector, entity });
+      dropped = connector;
+    },
+    flush: (): void => each((file) => file.flush()),
+    settle: (): void => {
+      if (!isDurable) syncLedgerBeforeNames();
+      each((file) => file.settle());
+      if (toTidy !== null) tidyDirectory(files, directory, toTidy);
+      for (const connector of [toTidy, dropped]) {
+        if (connector !== null) removeDoomedFiles(files, directory, connector);
+      }
+      toTidy = null;
+      dropped = null;
+    },
+    discard: (): void => {
+      each((file) => file.discard());
+      toTidy = null;
+      dropped = null;
+    },
+  };
+}
+
+/** Removes files after the commit that dropped them, then forgets them: what a kill or a failure leaves is found at the next acquire. */
+function removeDoomedFiles(files: FileList, directory: string, connector: ConnectorName): void {
+  const doomed = files.doomed(connector);
+  for (const entity of new Set(doomed.map((file) => file.entity))) {
+    const folder = entityDirectory(directory, connector, entity);
+    const ofEntity = doomed.filter((file) => file.entity === entity);
+    try {
+      for (const file of ofEntity) {
+        rmSync(join(folder, closedName(file)), { force: true });
+        rmSync(join(folder, growingName(file)), { force: true });
+      }
+      // A file that a power loss brought back after it was forgotten would be read for ever.
+      if (existsSync(folder)) syncDirectory(folder);
+      for (const file of ofEntity) files.drop({ connector, entity }, file);
+      rmdirSync(folder);
+      rmdirSync(dirname(folder));
+    } catch {
+      // A folder that holds other files stays; a file that could not be removed is tried again at the next acquire.
+    }
+  }
+}

@@ -1,0 +1,66 @@
+import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
+import type { Stamp } from '../ledger/stamp.ts';
+import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
+import { isJsonColumn } from '../decisions/stored-table.ts';
+
+type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
+type WrittenBy = Pick<Stamp, 'now' | 'run'>;
+
+/** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
+export interface LineWriters {
+  /** Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and `_run_id`. */
+  readonly upsert: (record: LinedRecord, seq: number, by: WrittenBy) => string;
+  /** The fields of the key, then the same four. */
+  readonly deletion: (keyText: string, seq: number, by: WrittenBy) => string;
+}
+
+export function lineWriters(table: EntityTable): LineWriters {
+  const writers = table.columns.map(columnWriter);
+  const keyWriters = table.key
+    .flatMap((name) => table.columns.filter((column) => column.name === name))
+    .map(columnWriter);
+  return {
+    upsert: (record, seq, by) => {
+      let line = '{';
+      let index = 0;
+      for (const write of writers) {
+        line += write(record.values[index] ?? null);
+        index += 1;
+      }
+      if (record.extra !== null) line += `"_extra":${onOneLine(record.extra)},`;
+      return line + ending('upsert', seq, by);
+    },
+    deletion: (keyText, seq, by) => {
+      const parts = keyPartsOf(keyText, keyWriters.length) ?? [];
+      const fields = keyWriters.map((write, index) => write(parts[index] ?? null));
+      return `{${fields.join('')}${ending('delete', seq, by)}`;
+    },
+  };
+}
+
+function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WrittenBy): string {
+  return `"_op":"${op}","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
+}
+
+/** Writes one member and the comma behind it; one always follows. */
+export function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
+  const start = `${JSON.stringify(name)}:`;
+  const write = valueWriter(type);
+  return (value) => (value === null ? `${start}null,` : `${start}${write(value)},`);
+}
+
+function valueWriter(type: Column['type']): (value: string | number | bigint) => string {
+  if (isJsonColumn(type)) return (value) => (typeof value === 'string' ? onOneLine(value) : scalar(value));
+  if (type === 'boolean') return (value) => (Number(value) === 0 ? 'false' : 'true');
+  return scalar;
+}
+
+function scalar(value: string | number | bigint): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  return typeof value === 'number' ? writeNumber(value) : value.toString();
+}
+
+/** In JSON text a raw line break can only be white space between tokens. */
+export function onOneLine(json: string): string {
+  return json.includes('\n') || json.includes('\r') ? json.replace(/[\n\r]+/g, ' ') : json;
+}
