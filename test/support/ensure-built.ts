@@ -18,6 +18,7 @@ const programs = [
   'test/service/store/syncing-service.mjs',
   'test/sinks/file-ledger/opening-process.ts',
   'test/sinks/postgres/host-process.ts',
+  'test/sql/sqlite/writing-process.ts',
   'test/support/publish/publisher-process.ts',
   'test/support/publish/table-publisher.ts',
   'test/support/sinks/migrating-process.ts',
