@@ -1,13 +1,17 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { expect, vi } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type * as FileAccess from '../../src/sinks/file-access.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { textHash } from '../../src/sql/text-hash.ts';
 import { it } from '../support/it.ts';
+import { killedAtEach } from '../support/stored/killed-opening.ts';
 import { unpackFolder } from '../support/stored/packed-files.ts';
+import { openStored } from '../support/stored/stored-fixture.ts';
+import { ledgerFiles } from '../support/stored/stored-kinds.ts';
+import { isLong } from '../support/trials.ts';
 
 /* A file of version 7, as the ledger of version 8 reads and migrates it. */
 
@@ -92,8 +96,8 @@ it('keeps every row, and gives each what version 8 has besides', async ({ folder
     file,
     'SELECT * FROM _sync_partitions',
   )) {
-    expect(params_hash).toEqual(textHash(String(params)));
-    expect(parent_hash).toEqual(parent_key === null ? null : textHash(String(parent_key)));
+    expect(params_hash).toEqual(textHash(params as string));
+    expect(parent_hash).toEqual(parent_key === null ? null : textHash(parent_key as string));
     expect(failure_code).toBe(failure === null ? null : codeOf(failure));
     const { lastPage } = JSON.parse((proof ?? '{}') as string) as {
       lastPage?: { size: number; records: number };
@@ -112,19 +116,26 @@ it('keeps every row, and gives each what version 8 has besides', async ({ folder
 
 it('is read as it is, and says the same once it is migrated', async ({ folder }) => {
   const file = unpacked(folder);
-  const told = async (): Promise<unknown> => {
-    await using history = await openHistory(optionsOf(file));
-    return [
-      await history.connectors(),
-      await history.overview(),
-      await history.runs({ limit: 1_000 }),
-      await history.copies(),
-    ];
-  };
-  const before = await told();
+  const before = await told(file);
   expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 7 }]);
   await opened(file);
-  expect(await told()).toEqual(before);
+  expect(await told(file)).toEqual(before);
+});
+
+it('is whole after a kill in front of any statement of its opening, and opened by the next process', async () => {
+  const { bench } = await openStored('sqlite');
+  onTestFinished(async () => await bench.close());
+  const before = await told(join(bench.folder, ledgerFiles.sqlite));
+  const versions = new Set<unknown>();
+  const statements = await killedAtEach('sqlite', bench, async (folder, statement) => {
+    if (!isLong && statement % 10 !== 0) return;
+    const file = join(folder, ledgerFiles.sqlite);
+    versions.add(all(file, 'PRAGMA user_version')[0]?.['user_version']);
+    await opened(file);
+    expect(await told(file), `statement ${statement}`).toEqual(before);
+  });
+  expect(statements).toBeGreaterThan(50);
+  expect([...versions]).toContain(7);
 });
 
 it('is refused where it is of an older version still, and stays as it was', async ({ folder }) => {
@@ -138,6 +149,17 @@ it('is refused where it is of an older version still, and stays as it was', asyn
   });
   expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 6 }]);
 });
+
+/** What the ledger says to those who look. */
+async function told(file: string): Promise<unknown> {
+  await using history = await openHistory(optionsOf(file));
+  return [
+    await history.connectors(),
+    await history.overview(),
+    await history.runs({ limit: 1_000 }),
+    await history.copies(),
+  ];
+}
 
 /** Which rows were met, and which of them in their home. */
 function seenRows(file: string, chunkBytes: number): readonly string[] {
