@@ -1,7 +1,6 @@
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
 import { textHash } from '../../sql/text-hash.ts';
-import { ledgerSql } from '../ledger/schema.ts';
+import { sqliteLedgerSql } from './ledger-sql.ts';
 import { splitChunks } from './split-chunks.ts';
 
 /** Columns of version 8 that version 7 had none of, as its tables tell them. The table is named `old`. */
@@ -79,7 +78,7 @@ function addTextHash(db: Connection): void {
 /** What makes each table of the ledger, by its name. */
 function statements(): ReadonlyMap<string, readonly string[]> {
   const byTable = new Map<string, string[]>();
-  for (const sql of sqliteDdl(ledgerSql).split(';')) {
+  for (const sql of sqliteLedgerSql.split(';')) {
     const table = /(?:CREATE TABLE|ON) (_sync_\w+)/.exec(sql)?.[1];
     if (table !== undefined) byTable.set(table, [...(byTable.get(table) ?? []), sql.trim()]);
   }

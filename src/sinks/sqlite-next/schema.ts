@@ -1,9 +1,8 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { ledgerSql } from '../ledger/schema.ts';
+import { sqliteLedgerSql } from './ledger-sql.ts';
 import { catalogSql } from './catalog-sql.ts';
 import { fromVersion7, readVersion7 } from './from-version-7.ts';
 import type { LedgerFormat } from './open-database.ts';
@@ -23,7 +22,7 @@ CREATE TABLE _sync_meta (
 `;
 
 /** The tables of every ledger in a SQLite file. */
-export const tablesSql = `${metaSql}${sqliteDdl(ledgerSql)}`;
+export const tablesSql = `${metaSql}${sqliteLedgerSql}`;
 
 /** What every ledger in a SQLite file has. */
 export const commonFormat = { version: schemaVersion, oldest: 7, readOlder: readVersion7 } as const;

@@ -3,9 +3,8 @@ import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Tx } from '../../../src/sql/database.ts';
 import { compileStatement } from '../../../src/sql/statement.ts';
 import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
-import { sqliteDdl } from '../../../src/sql/sqlite/sqlite-ddl.ts';
 import { sqliteDialect } from '../../../src/sql/sqlite/sqlite-dialect.ts';
-import { ledgerSql } from '../../../src/sinks/ledger/schema.ts';
+import { sqliteLedgerSql } from '../../../src/sinks/sqlite-next/ledger-sql.ts';
 import * as notes from '../../../src/sinks/ledger/deletes/note-missing.ts';
 import * as places from '../../../src/sinks/ledger/deletes/places.ts';
 import * as missing from '../../../src/sinks/ledger/deletes/read-missing.ts';
@@ -15,7 +14,7 @@ import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts
 /** Prepares what it is given, without any rows, and notes how SQLite would do it. */
 function planningTx(): { readonly tx: Tx; readonly plans: string[] } {
   const db = openSqlite(':memory:');
-  db.exec(sqliteDdl(ledgerSql));
+  db.exec(sqliteLedgerSql);
   const plans: string[] = [];
   const plan = (sql: string): void => {
     const { text, parameters } = compileStatement(sql, sqliteDialect);
