@@ -18,19 +18,19 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       return await openPostgresSink(at, how);
     },
     openHistory: async () => {
-      const { openPostgresHistory } = await import('./postgres-sink.ts');
+      const { openPostgresHistory } = await import('./readers.ts');
       return await openPostgresHistory(at);
     },
     openRecords: async () => {
-      const { openPostgresRecords } = await import('./records/read-records.ts');
+      const { openPostgresRecords } = await import('./readers.ts');
       return await openPostgresRecords(at);
     },
     openKeys: async () => {
-      const { openPostgresKeys } = await import('./records/read-records.ts');
+      const { openPostgresKeys } = await import('./readers.ts');
       return await openPostgresKeys(at);
     },
     openServed: async (how) => {
-      const { openServedPostgres } = await import('./served.ts');
+      const { openServedPostgres } = await import('./readers.ts');
       return await openServedPostgres(at, how);
     },
     openClosedFiles: async () => null,

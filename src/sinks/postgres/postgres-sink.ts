@@ -1,11 +1,11 @@
-import type { OpenHistory, OpenHow } from '../sink-access.ts';
+import type { OpenHow } from '../sink-access.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { ledgerReader } from '../ledger/history/history.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { Sink } from '../sink.ts';
 import { openLeases } from './lease/leases.ts';
-import { openLedger, openLedgerToRead, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
+import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
+import { newestSeq } from './readers.ts';
 import { postgresTables } from './records/record-tables.ts';
 
 /** A sink in a schema of a PostgreSQL server. */
@@ -49,13 +49,7 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
       );
       return found?.last ?? 0;
     },
-    newestSeq: async (tx, connector) => {
-      const found = await tx.first<{ seq: number }>(
-        `SELECT seq FROM ${at}_sync_counters WHERE connector = :connector`,
-        { connector },
-      );
-      return found?.seq ?? 0;
-    },
+    newestSeq,
     raiseSeq: async (tx, connector, least) =>
       void (await tx.run(
         `UPDATE ${at}_sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`,
@@ -65,15 +59,5 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
     },
-  };
-}
-
-/** Opens the ledger of a sink that is there, for reading alone. Throws `SyncError` SINK_FAILED where there is none. */
-export async function openPostgresHistory(place: PostgresPlace): Promise<OpenHistory> {
-  const { server, at, sinkId } = await openLedgerToRead(place);
-  return {
-    ...ledgerReader(postgresTables(at), (work) => server.read(work)),
-    sinkId,
-    [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   };
 }

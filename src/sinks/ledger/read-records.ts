@@ -1,0 +1,112 @@
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
+import type { Cells, Snapshot, Tx } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { otherKeyError } from '../decisions/stored-table.ts';
+import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
+import type { LedgerDriver, RecordTables } from './driver.ts';
+import { ledgerReader } from './history/history.ts';
+import { knownTables } from './tables.ts';
+
+/** One state of a sink. Its reader disposes it. */
+export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
+  readonly snapshot: Snapshot;
+  readonly records: RecordTables;
+  readonly tableId: (tx: Tx, connector: ConnectorName, entity: EntityName) => Promise<string | null>;
+}
+
+/** Records as rows of their tables. Integers come with all their digits. */
+export async function openRecordReader({
+  snapshot,
+  records,
+  newestSeq,
+  tableId,
+}: SinkSnapshot): Promise<RecordReader> {
+  const meta = await snapshot.read((tx) =>
+    tx.first<{ readonly sinkId: string }>('SELECT sink_id FROM _sync_meta'),
+  );
+  return {
+    sinkId: meta?.sinkId ?? '',
+    history: ledgerReader(records, (work) => snapshot.read(work)),
+    newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
+    table: (connector, entity) => snapshot.read((tx) => storedTable(tx, connector, entity)),
+    tableId: (connector, entity) => snapshot.read((tx) => tableId(tx, connector, entity)),
+    changes: async function* (connector, table, after) {
+      const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after ORDER BY _seq`;
+      for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
+    },
+    record: async (connector, table, keyText) =>
+      await snapshot.read(async (tx) => {
+        const found = await records.row(tx, connector, table, keyText);
+        if (found === undefined) return null;
+        const sql = `${selectRecords(records, connector, table)} WHERE _row = :row`;
+        const row = await tx.first(sql, { row: found.row });
+        return row === undefined ? null : storedRecord(Object.values(row));
+      }),
+    [Symbol.asyncDispose]: async () => await snapshot[Symbol.asyncDispose](),
+  };
+}
+
+/** Keys as the columns of each table hold them. */
+export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' | 'records'>): KeyReader {
+  return {
+    keys: async function* (connector, table) {
+      const stored = await snapshot.read((tx) => storedTable(tx, connector, table.entity));
+      if (stored === null) return;
+      if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
+      const columns = cellsOf(['_hash', ...table.key]);
+      const name = quoted(records.tableName(connector, table.entity));
+      const sql = `SELECT ${columns} FROM ${name} WHERE _deleted_at IS NULL`;
+      for await (const rows of snapshot.batches(sql)) {
+        yield rows.map(([hash, ...key]) => ({
+          keyText: keyTextOf(key.map(columnValue)),
+          hash: String(hash),
+        }));
+      }
+    },
+    [Symbol.asyncDispose]: async () => await snapshot[Symbol.asyncDispose](),
+  };
+}
+
+async function storedTable(
+  tx: Tx,
+  connector: ConnectorName,
+  entity: EntityName,
+): Promise<EntityTable | null> {
+  const table = (await knownTables(tx, connector, [entity])).get(entity);
+  return table === undefined ? null : { entity, columns: table.stored, key: table.key };
+}
+
+const own = ['_extra', '_deleted_at', '_seq', '_changed_at', '_run_id'];
+
+function selectRecords(
+  records: RecordTables,
+  connector: ConnectorName,
+  { entity, columns }: EntityTable,
+): string {
+  const cells = cellsOf([...own, ...columns.map(({ name }) => name)]);
+  return `SELECT ${cells} FROM ${quoted(records.tableName(connector, entity))}`;
+}
+
+/** By their places: names of columns may be alike in camel case, or begin as those of flags do. */
+function cellsOf(names: readonly string[]): string {
+  return names.map((name, index) => `${quoted(name)} AS c${index}`).join(', ');
+}
+
+function storedRecord(cells: Cells): StoredRecord {
+  const [extra, deletedAt, seq, changedAt, run, ...values] = cells;
+  return {
+    isDeleted: deletedAt !== null,
+    seq: Number(seq),
+    changedAt: changedAt as Instant,
+    run: run as RunId,
+    values: values.map(columnValue),
+    extra: extra as string | null,
+  };
+}
+
+/** Booleans are 0 and 1. */
+function columnValue(cell: unknown): ColumnValue {
+  return typeof cell === 'boolean' ? Number(cell) : (cell as ColumnValue);
+}

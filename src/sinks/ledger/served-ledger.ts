@@ -1,0 +1,129 @@
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import type { ConnectorOverview } from '../ledger-reader.ts';
+import type { ServedLedger } from '../sink-access.ts';
+import { readLastRun, readOverview } from './history/read-overview.ts';
+import { readFreshness, readPause, readPauses } from './history/read-runs.ts';
+
+/** The sink behind a ledger that is served for days. */
+export interface ServedSink extends AsyncDisposable {
+  readonly sinkId: string;
+  /**
+   * Looks at the sink's place now: null while this sink is there, else what is wrong. `losing` is called where it was there until now and what was opened can
+   * still be read, in front of closing that. Rejects where nothing can be known of the place.
+   */
+  look(losing: () => Promise<void>): Promise<string | null>;
+  read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /** Another one whenever something was committed; null where every reading has to tell. */
+  mark(): Promise<number | null>;
+}
+
+type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
+
+interface Known {
+  readonly overview: Overview;
+  readonly text: string;
+  readonly mark: number | null;
+}
+
+/** What is remembered for the time while the sink is lost is not older than this, as long as somebody asks. */
+const rememberedMs = 10_000;
+
+/** Answers from the sink or, while it is lost, with what was read last. */
+export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
+  /** Why the sink is not there; null while it is. */
+  let lostBecause: string | null = null;
+  let known: Known = { overview: new Map(), text: '', mark: null };
+  let knownMs = -Infinity;
+
+  /** The same object as long as it says the same. */
+  const remember = async (): Promise<Overview> => {
+    // In front of the reading: what changes meanwhile is read again the next time.
+    const mark = await sink.mark();
+    if (mark === null || mark !== known.mark) {
+      const all = await sink.read(readOverview);
+      const text = JSON.stringify(all);
+      const overview = text === known.text ? known.overview : new Map(all.map((one) => [one.connector, one]));
+      known = { overview, text, mark };
+    }
+    knownMs = performance.now();
+    return known.overview;
+  };
+  const answer = async <Result>(
+    read: () => Promise<Result>,
+    remembered: (last: Overview) => Result,
+  ): Promise<Result> => {
+    if (lostBecause !== null) return remembered(known.overview);
+    try {
+      return await read();
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      lostBecause = error.message;
+      return remembered(known.overview);
+    }
+  };
+  const lost = async (): Promise<string | null> => {
+    try {
+      lostBecause = await sink.look(async () => void (await remember().catch(() => undefined)));
+    } catch (error) {
+      lostBecause = textOf(error);
+    }
+    if (lostBecause !== null) {
+      known = { ...known, mark: null };
+    } else if (performance.now() - knownMs > rememberedMs) {
+      // Where the sink is there and cannot be read, `problem` tells of it.
+      await answer(remember, (last) => last).catch(() => undefined);
+    }
+    return lostBecause;
+  };
+
+  await lost();
+  return {
+    sinkId: sink.sinkId,
+    lost,
+    pause: (connector) =>
+      answer(
+        () => sink.read((tx) => readPause(tx, connector)),
+        (last) => last.get(connector)?.paused ?? null,
+      ),
+    paused: () =>
+      answer(
+        async () => new Set((await sink.read(readPauses)).map(({ connector }) => connector)),
+        (last) => new Set([...last.values()].flatMap((one) => (one.paused === null ? [] : [one.connector]))),
+      ),
+    lastRun: (connector) =>
+      answer(
+        () => sink.read((tx) => readLastRun(tx, connector)),
+        (last) => last.get(connector)?.lastRun ?? null,
+      ),
+    freshness: (connector) =>
+      answer(
+        () => sink.read((tx) => readFreshness(tx, connector)),
+        (last) => last.get(connector)?.freshness ?? [],
+      ),
+    overview: async () => {
+      await lost();
+      return await answer(remember, (last) => last);
+    },
+    problem: async () => {
+      if ((await lost()) !== null) return null;
+      try {
+        await sink.read(readPauses);
+        return null;
+      } catch (error) {
+        return textOf(error);
+      }
+    },
+    [Symbol.asyncDispose]: async () => await sink[Symbol.asyncDispose](),
+  };
+}
+
+/** Out of reach for now. */
+function isAway(error: unknown): error is SyncError {
+  return error instanceof SyncError && error.recovery === 'retry';
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
