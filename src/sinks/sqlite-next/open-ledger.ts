@@ -11,6 +11,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow } from '../sink-access.ts';
 import { mostCacheKiB, openDatabase, openReadonlyDatabase, storedId } from './open-database.ts';
 import type { LedgerFormat } from './open-database.ts';
+import { newestSeq } from './readers.ts';
 import { highestNumber, reserveNumbers } from './numbers.ts';
 import type { Beside } from './beside.ts';
 import { openLocks } from './take.ts';
@@ -76,7 +77,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     runEnded: async () => foldLog(writer, file),
     reserveNumbers,
     highestPartition: async (tx) => await highestNumber(tx, 'partitions'),
-    newestSeq: async (tx) => (await tx.first<{ seq: number }>('SELECT seq FROM _sync_meta'))?.seq ?? 0,
+    newestSeq,
     raiseSeq: async (tx, _connector, least) =>
       void (await tx.run('UPDATE _sync_meta SET seq = :least WHERE seq < :least', { least })),
     [Symbol.asyncDispose]: async () => {
