@@ -5,6 +5,8 @@ const withMocks = [
   'test/sinks/jsonl/durability.test.ts',
   'test/sinks/sqlite.test.ts',
   'test/sinks/sqlite-next.test.ts',
+  'test/sinks/jsonl-next.test.ts',
+  'test/sinks/jsonl-next/*.test.ts',
   'test/sinks/from-version-7.test.ts',
   'test/sinks/same-histories.test.ts',
 ];

@@ -25,6 +25,8 @@ export interface CheckedFiles {
   readonly files: number;
   /** Of these an earlier version recorded no hash: only their length can be compared. */
   readonly withoutHash: number;
+  /** Of these so many stand in for damaged lines: of each key they have the newest one alone. */
+  readonly partial: number;
   readonly damaged: readonly DamagedFile[];
 }
 

@@ -15,6 +15,7 @@ import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type * as FileAccess from '../../src/sinks/file-access.ts';
 import { readJson, writeJson } from '../../src/core/json-text.ts';
+import { schemaVersion } from '../../src/sinks/sqlite-next/schema.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import {
   counts,
@@ -37,6 +38,9 @@ vi.mock('../../src/sinks/file-access.ts', async (importOriginal) => {
   const { jsonlNextAccess } = await import('../../src/sinks/jsonl-next/jsonl-access.ts');
   return { ...original, jsonlAccess: jsonlNextAccess };
 });
+
+/** Other processes know it by this. */
+process.env['SQLITE_NEXT'] = 'yes';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
 
@@ -69,6 +73,8 @@ function readRows(folder: string, connector: string, table: EntityTable): readon
 const kind = fileSinkKind({
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
   ledgerFile,
+  version: schemaVersion,
+  ownTables: ['_sync_files'],
   readRows,
   readChanges: (folder, connector, table) => bySeq(readLines(folder, connector, table.entity)),
 });

@@ -30,6 +30,7 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
   const checked = (connector: ConnectorName, files: readonly ListedFile[], found: readonly Found[]) => ({
     files: files.length,
     withoutHash: files.filter(({ hash }) => hash === null).length,
+    partial: 0,
     damaged: confirmed(connector, found),
   });
 

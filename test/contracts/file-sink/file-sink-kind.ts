@@ -25,6 +25,8 @@ export interface FileSinkParts {
   readonly readChanges?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
   /** Where it is not that of the old half. */
   readonly version?: number;
+  /** As of `SinkKind`. */
+  readonly ownTables?: readonly string[];
 }
 
 /** A file sink as the contract looks at it: its ledger through SQLite, its records as `parts` says. */
@@ -34,6 +36,7 @@ export function fileSinkKind({
   readRows = () => [],
   readChanges = () => [],
   version = schemaVersion,
+  ownTables = version > schemaVersion ? [] : ['_sync_files'],
 }: FileSinkParts): FileSinkKind {
   return {
     options,
@@ -51,7 +54,7 @@ export function fileSinkKind({
         return [];
       }),
     paramsColumns: version > schemaVersion ? 'params, params_hash' : 'params',
-    ownTables: version > schemaVersion ? [] : ['_sync_files'],
+    ownTables,
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {
         db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');

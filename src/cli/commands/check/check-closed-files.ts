@@ -47,7 +47,7 @@ export async function checkClosedFiles(
 function resultsOf(
   what: string,
   connector: ConnectorName,
-  { files, withoutHash, damaged }: CheckedFiles,
+  { files, withoutHash, partial, damaged }: CheckedFiles,
   program: string,
   isDeep: boolean,
 ): readonly CheckResult[] {
@@ -57,7 +57,11 @@ function resultsOf(
       isDeep && withoutHash > 0
         ? `; of ${count(withoutHash)} only the length: an earlier version closed them and recorded no hash`
         : '';
-    return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored${unproven}`)];
+    const replaced =
+      partial > 0
+        ? `; ${count(partial)} of them replace damaged ones, with only the newest line of each key`
+        : '';
+    return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored${unproven}${replaced}`)];
   }
   const bad = (detail: string): CheckResult => ({
     what,
