@@ -70,8 +70,8 @@ const kind = fileSinkKind({
 
 describeFileSink('SQLite', kind);
 
-/** A source that asks for quiet is a test of the engine, lost rows are one of JSONL files. */
-const elsewhere = ['putFirstBack', 'distrust'];
+/** A source that asks for quiet is a test of the engine. */
+const elsewhere = ['putFirstBack'];
 
 it('has led partitions through every transition by now, and only as their table says', async () => {
   const { transitions } = await import('../../src/sinks/ledger/partitions/transitions.ts');

@@ -91,7 +91,7 @@ describe('statements of partitions and deletes', () => {
         step,
       ),
     );
-    // `dropConnector` and `distrust`.
-    expect(whole).toHaveLength(2);
+    // `dropConnector`.
+    expect(whole).toHaveLength(1);
   });
 });

@@ -11,7 +11,7 @@ const ofEntities = 'connector = :connector AND entity IN {entities text}';
 const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHERE connector = :connector AND entity = :entity
           AND due_since IS NULL AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
-/** What a new chain of runs, the age of partitions, a person and lost rows do to them. */
+/** What a new chain of runs, the age of partitions and a person do to them. */
 export const keeping = {
   // The index holds the few listings inside trees; any other would lead through all partitions.
   dropHalfRead: transition(
@@ -178,19 +178,6 @@ export const keeping = {
       { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
       { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
     ]),
-  ),
-  // A walk from a position or a watermark on would not meet the rows that are lost.
-  distrust: transition(
-    {
-      what: 'stored rows were lost: every walk begins anew and in full',
-      from: anyKnown,
-      to: ['idle', ...anyDue, 'ended', 'emptied', 'resting'],
-      by: ['repair/read-all-again'],
-    },
-    write<{ connector: string }>(
-      `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
-      WHERE connector = :connector`,
-    ),
   ),
 } as const;
 
