@@ -3,6 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import type { Cells, Snapshot, Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
+import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
@@ -15,6 +16,9 @@ export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
   readonly records: RecordTables;
   readonly tableId: (tx: Tx, connector: ConnectorName, entity: EntityName) => Promise<string | null>;
 }
+
+/** Not a row of which only the key is left: a JSONL sink of an earlier version has lost its line. */
+const hasFields = `_hash NOT IN ('${lostHash}', '${givenUpHash}')`;
 
 /** Records as rows of their tables. Integers come with all their digits. */
 export async function openRecordReader({
@@ -33,14 +37,14 @@ export async function openRecordReader({
     table: (connector, entity) => snapshot.read((tx) => storedTable(tx, connector, entity)),
     tableId: (connector, entity) => snapshot.read((tx) => tableId(tx, connector, entity)),
     changes: async function* (connector, table, after) {
-      const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after ORDER BY _seq`;
+      const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`;
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
     record: async (connector, table, keyText) =>
       await snapshot.read(async (tx) => {
         const found = await records.row(tx, connector, table, keyText);
         if (found === undefined) return null;
-        const sql = `${selectRecords(records, connector, table)} WHERE _row = :row`;
+        const sql = `${selectRecords(records, connector, table)} WHERE _row = :row AND ${hasFields}`;
         const row = await tx.first(sql, { row: found.row });
         return row === undefined ? null : storedRecord(Object.values(row));
       }),
