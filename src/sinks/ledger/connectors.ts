@@ -1,5 +1,5 @@
 import type { ConnectorName } from '../../core/names.ts';
-import type { ConnectorIdentity } from '../lease.ts';
+import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { Tx } from '../../sql/database.ts';
 
@@ -40,6 +40,14 @@ export async function holdConnector(
        holder = excluded.holder`,
     { connector, baseUrl, connectorId, definition, definitionHash, epoch, holder: writeJson(holder) },
   );
+}
+
+/** For the message that the next one gets; the epoch stays. */
+export async function noteHolder(tx: Tx, connector: ConnectorName, holder: Holder): Promise<void> {
+  await tx.run('UPDATE _sync_connectors SET holder = :holder WHERE connector = :connector', {
+    connector,
+    holder: writeJson(holder),
+  });
 }
 
 /** Where the connector goes on (`parseCopiedTo`), or null: here. False where that was known already. */

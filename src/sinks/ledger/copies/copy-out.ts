@@ -11,7 +11,7 @@ import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
 import { onePageOf } from './one-page.ts';
 import { checkWhole, noRun } from '../acquire.ts';
-import { noteCopiedTo } from '../connectors.ts';
+import { noteCopiedTo, noteHolder } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';
 import { camelCase } from '../../../sql/statement.ts';
 import type { Tx } from '../../../sql/database.ts';
@@ -22,7 +22,11 @@ export async function openSource(
   connector: ConnectorName,
   holder: Holder,
 ): Promise<CopySource> {
-  const taken = await ledger.take(connector, holder, async (tx) => await checkWhole(tx, connector));
+  const taken = await ledger.take(connector, holder, async (tx) => {
+    await checkWhole(tx, connector);
+    // A lease says whose it is, the lock of a file does not.
+    if (tx.dialect.name === 'sqlite') await noteHolder(tx, connector, holder);
+  });
   const ask = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> => await taken.read(work);
   try {
     return {
