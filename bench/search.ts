@@ -8,10 +8,10 @@ import type { JsonObject } from '../src/core/json.ts';
 import type { EntityName } from '../src/core/names.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { updateSearchIndex } from '../src/search/index/update-search-index.ts';
-import { openSearch } from '../src/search/open-search.ts';
+import { openSearch, tablesOf } from '../src/search/open-search.ts';
 import { openSearchProcesses } from '../src/search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../src/search/search-request.ts';
-import { searchTarget } from '../src/search/search-target.ts';
+import { searchTarget, type SearchTarget } from '../src/search/search-target.ts';
 
 /**
  * Builds the search index of one table of list members, and searches it in a search process, as the service does.
@@ -31,10 +31,10 @@ try {
   const synced = await timed(() => fillMemberSink(file, definition, members));
   const plainMiB = sizeMiB();
   lines.push(['sync', shown(synced.ms), `${members}`, `file ${plainMiB} MiB`]);
-  const indexed = await timed(() => updateSearchIndex(file, target(), { signal }));
+  const indexed = await timed(async () => updateSearchIndex(file, await target(), { signal }));
   const grown = `${sizeMiB() - plainMiB} MiB more`;
   lines.push(['index, first time', shown(indexed.ms), `${indexed.result.rows}`, grown]);
-  const again = await timed(() => updateSearchIndex(file, target(), { signal }));
+  const again = await timed(async () => updateSearchIndex(file, await target(), { signal }));
   lines.push(['index, nothing new', shown(again.ms), `${again.result.rows}`, '']);
   await searches();
 } finally {
@@ -42,10 +42,11 @@ try {
 }
 print();
 
-function target(): ReturnType<typeof searchTarget> {
+async function target(): Promise<SearchTarget> {
   using open = openSearch(file);
   if (entity === undefined) throw new Error('no entity');
-  return searchTarget(entity, benchConnector, (name) => open.stored(benchConnector, name));
+  const stored = await open.stored(benchConnector, tablesOf(entity));
+  return searchTarget(entity, benchConnector, (name) => stored.get(name) ?? null);
 }
 
 async function searches(): Promise<void> {

@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { instant, systemClock } from '../../core/clock.ts';
-import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/file-ledger/open-database.ts';
 import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
+import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/sqlite-next/open-database.ts';
+import { sqliteFormat } from '../../sinks/sqlite-next/schema.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
 import {
@@ -46,10 +47,10 @@ export async function updateSearchIndex(
 ): Promise<{ readonly rows: number }> {
   signal.throwIfAborted();
   // Says what is missing; opening to write would make an empty sink.
-  if (!isSinkThere(file)) openReadonlyDatabase({ file, kind: 'sqlite' }).close();
+  if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
   const now = instant(systemClock.now());
   // Nothing is lost by a power loss that the next update would not find again.
-  const db = openDatabase({ file, kind: 'sqlite', durability: 'normal', now });
+  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
   try {
     if (!isTableThere(db, target.table)) return { rows: 0 };
     const fields = indexedFields(target);

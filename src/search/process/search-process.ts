@@ -26,24 +26,26 @@ process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
 process.on('message', (message: ToSearchProcess) => {
   if (message.kind === 'settings') settings = message.settings;
-  else answer(message.call);
+  else void answer(message.call);
 });
 new Worker(builtModule('search/process/watch-parent'), {
   workerData: Number(process.argv[2]),
 }).unref();
 send({ kind: 'ready' });
 
-function answer(call: SearchCall): void {
+async function answer(call: SearchCall): Promise<void> {
   try {
-    send({ kind: 'answer', answer: searchOnce(call) });
+    send({ kind: 'answer', answer: await searchOnce(call) });
   } catch (error) {
     send({ kind: 'failed', error: sentError(error, call) });
   }
 }
 
-function searchOnce({ file, connector, entity, params, scope }: SearchCall): SearchAnswer {
+async function searchOnce({ file, connector, entity, params, scope }: SearchCall): Promise<SearchAnswer> {
   if (settings === null) throw new Error('a call came before the settings');
-  return files.of(file).search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
+  return await files
+    .of(file)
+    .search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
 }
 
 function sentError(error: unknown, { file, entity }: SearchCall): SentError {

@@ -39,7 +39,10 @@ export interface KeptConnector {
  * own, searched in others. This process only hands pages, queries and answers on, so it goes on answering meanwhile.
  */
 export interface ContextStores extends AsyncDisposable {
-  /** Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due. */
+  /**
+   * Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due. What is there is
+   * known before the next event: no request finds it missing.
+   */
   keep(connector: KeptConnector): void;
   /** Ends what is under way for the connector and removes its store. Resolves when its files are gone. */
   drop(connectorId: string): Promise<void>;

@@ -18,6 +18,8 @@ interface KeepStoreOptions {
   readonly refreshEveryMs: number | null;
   /** Lets only so many syncs run at a time. */
   readonly slots: PQueue;
+  /** Of the reads of what stores hold: each has files open. */
+  readonly reads: PQueue;
   /** What must be over before the file is touched; null: nothing. Never rejects. */
   readonly after: Promise<void> | null;
 }
@@ -38,7 +40,7 @@ export interface KeptStore extends AsyncDisposable {
 
 /** Throws `SyncError` USAGE for a connector id that makes no file name. */
 export function keepStore(options: KeepStoreOptions): KeptStore {
-  const { clock, slots, refreshEveryMs } = options;
+  const { clock, slots, reads, refreshEveryMs } = options;
   let { connector } = options;
   const file = storeFile(options.folder, connector.connectorId);
   const closing = new AbortController();
@@ -71,7 +73,7 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
   };
 
   const work = async (): Promise<void> => {
-    record.read();
+    await reads.add(record.read);
     let readiness = letSearch();
     let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
     let failures = 0;
@@ -82,7 +84,7 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
       pause.clear();
       const letRefreshed = refreshes.take();
       const end = await syncOnce().catch(storageFailure).finally(giveBack);
-      record.ended(end);
+      await record.ended(end);
       readiness = letSearch();
       failures = isSettled(end, readiness) ? 0 : failures + 1;
       dueAt = nextSyncAt(end, { readiness, failures, refreshEveryMs, nowMs: clock.now() });
@@ -95,7 +97,7 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
     if (hasStore()) await work();
   };
   const working = start().catch((error: unknown) => {
-    if (!closing.signal.aborted) record.ended({ kind: 'error', code: 'INTERNAL' });
+    if (!closing.signal.aborted) void record.ended({ kind: 'error', code: 'INTERNAL' });
     const reason = error instanceof Error ? error : new Error(String(error));
     for (const room of [refreshes, searches]) room.fail(reason);
   });

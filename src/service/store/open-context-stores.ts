@@ -4,7 +4,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-request.ts';
-import { isSinkThere } from '../../sinks/file-ledger/open-database.ts';
+import { isSinkThere } from '../../sinks/sqlite-next/open-database.ts';
 import { ApiError } from '../api-error.ts';
 import type { ContextStores, KeptConnector, StoreStatus } from './context-stores.ts';
 import { keepStore, type KeptStore } from './keep-store.ts';
@@ -27,6 +27,8 @@ export interface ContextStoresOptions {
 
 /** Syncs at a time, over all connectors: each takes a processor while it has pages. */
 const maxSyncs = 2;
+/** Files read at a time when a service begins: thousands of open ones are more than a process may have. */
+const maxReads = 4;
 /** Searches that may wait for a process; the next one is told to come back later. */
 const maxWaiting = 64;
 
@@ -38,6 +40,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   /** Stores that are being removed: one of the same connector waits for it. */
   const leaving = new Map<string, Promise<void>>();
   const slots = new PQueue({ concurrency: maxSyncs });
+  const reads = new PQueue({ concurrency: maxReads });
   let isClosed = false;
   const processes = openSearchProcesses({ ...options.search, maxWaiting, cursorKey, clock });
 
@@ -64,7 +67,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
       }
       // A store that could not be removed is gone on with.
       const after = leaving.get(connectorId)?.catch(() => undefined) ?? null;
-      stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, after }));
+      stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, reads, after }));
     },
     async drop(connectorId) {
       const store = stores.get(connectorId);

@@ -1,13 +1,15 @@
-import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode, SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { isSinkThere, openReadonlyDatabase } from '../../sinks/file-ledger/open-database.ts';
-import { readConnectors } from '../../sinks/file-ledger/read-connectors.ts';
-import { readFreshness, readRuns } from '../../sinks/file-ledger/read-runs.ts';
 import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
+import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
+import { readFreshness, readRuns } from '../../sinks/ledger/history/read-runs.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
+import { isSinkThere, openReadonlyDatabase } from '../../sinks/sqlite-next/open-database.ts';
+import { sqliteFormat } from '../../sinks/sqlite-next/schema.ts';
+import type { Tx } from '../../sql/database.ts';
+import { readSqlite } from '../../sql/sqlite/read-sqlite.ts';
 import { searchableEntities } from './store-entities.ts';
 import { storeConnector } from './store-file.ts';
 
@@ -38,26 +40,25 @@ export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt
 const runsLookedAt = 20;
 
 /**
- * From the file, read only, in one state; at once, because a store is always a SQLite file of this machine. Empty where there is none, or
- * nothing in it yet. Throws `SyncError` where it cannot be read.
+ * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError` where it cannot be
+ * read.
  */
-export function readStoreLedger(file: string, definition: Definition): StoreLedger {
+export async function readStoreLedger(file: string, definition: Definition): Promise<StoreLedger> {
   if (!isSinkThere(file)) return emptyLedger;
-  const db = openReadonlyDatabase({ file, kind: 'sqlite' });
-  try {
-    return db.transaction(() => readIn(db, definition)).deferred();
-  } catch (error) {
-    throw toSinkError(error, file);
-  } finally {
-    db.close();
-  }
+  await using db = readSqlite({
+    file,
+    openReader: () => openReadonlyDatabase({ file, format: sqliteFormat }),
+    explain: (error) => toSinkError(error, file),
+  });
+  return await db.read(async (tx) => await readIn(tx, definition));
 }
 
-function readIn(db: Connection, definition: Definition): StoreLedger {
-  const [status] = readConnectors(db, [storeConnector]);
+async function readIn(tx: Tx, definition: Definition): Promise<StoreLedger> {
+  const [status] = await readConnectors(tx, [storeConnector]);
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
-  const whole = new Map(readFreshness(db, storeConnector).map(({ entity, asOf }) => [entity, asOf]));
-  const runs = readRuns(db, { connector: storeConnector, kind: 'sync', limit: runsLookedAt });
+  const freshness = await readFreshness(tx, storeConnector);
+  const whole = new Map(freshness.map(({ entity, asOf }) => [entity, asOf]));
+  const runs = await readRuns(tx, { connector: storeConnector, kind: 'sync', limit: runsLookedAt });
   const ended = runs.find(({ report }) => report !== null && report.outcome !== 'interrupted');
   return {
     entities: searchableEntities(definition).flatMap(({ name, table, explodedTable }) => {

@@ -25,10 +25,10 @@ export function storeRecord(file: string, definition: () => Definition) {
     ledger = emptyLedger;
     problem = madeAnew(code);
   };
-  /** Reads the file, which no sync is at work on. Never throws: what it finds is in the status. */
-  const read = (): void => {
+  /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
+  const read = async (): Promise<void> => {
     try {
-      ledger = readStoreLedger(file, definition());
+      ledger = await readStoreLedger(file, definition());
       ({ problem } = ledger);
     } catch (error) {
       // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
@@ -53,7 +53,7 @@ export function storeRecord(file: string, definition: () => Definition) {
       // A search may have found meanwhile that it cannot be read.
       if (!isUseless) ledger = told;
     },
-    ended(end: StoreProcessEnd): void {
+    async ended(end: StoreProcessEnd): Promise<void> {
       isSyncing = false;
       switch (end.kind) {
         case 'run':
@@ -67,7 +67,7 @@ export function storeRecord(file: string, definition: () => Definition) {
           return;
         case 'died':
           if (isUseless) return;
-          read();
+          await read();
           problem ??= `The process of the last sync ended too early (${end.how}); the next one resumes.`;
       }
     },

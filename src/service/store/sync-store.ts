@@ -6,12 +6,12 @@ import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { syncConnector } from '../../engine/sync-connector.ts';
 import { updateSearchIndex } from '../../search/index/update-search-index.ts';
-import { openSearch } from '../../search/open-search.ts';
+import { openSearch, tablesOf } from '../../search/open-search.ts';
 import { searchTarget } from '../../search/search-target.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
+import { openSqliteNextSink } from '../../sinks/sqlite-next/sqlite-sink.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
@@ -66,13 +66,17 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
   // Derived data: what a power loss takes is read again.
-  await using sink = await openSqliteSink({ file, durability: 'normal', clock });
+  await using sink = await openSqliteNextSink({ file, durability: 'normal', clock });
   let toldAtMs = -Infinity;
+  /** One after the other, so that the newest is told last. */
+  let telling = Promise.resolve();
+  const tell = async (): Promise<void> => onLedger(await readStoreLedger(file, definition));
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'page-committed' || event.counts.inserted === 0) return;
     if (clock.now() - toldAtMs < tellEveryMs) return;
     toldAtMs = clock.now();
-    onLedger(readStoreLedger(file, definition));
+    telling = telling.then(tell);
+    telling.catch(() => undefined); // The end of the sync waits for it.
   };
   await using source = openStoreSource({ definition, connectorId, transport, clock, onEvent });
   const report = await syncConnector({
@@ -95,14 +99,16 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     onEvent,
     signal,
   });
-  return { report, ledger: readStoreLedger(file, definition) };
+  await telling;
+  return { report, ledger: await readStoreLedger(file, definition) };
 }
 
 /** Brings the search index of everything that can be searched up to what is stored. Throws `SyncError` as a sink does. */
 async function indexStore({ file, definition }: StoreJob, signal: AbortSignal): Promise<void> {
   using search = openSearch(file);
   for (const entity of searchableEntities(definition)) {
-    const target = searchTarget(entity, storeConnector, (name) => search.stored(storeConnector, name));
+    const stored = await search.stored(storeConnector, tablesOf(entity));
+    const target = searchTarget(entity, storeConnector, (name) => stored.get(name) ?? null);
     await updateSearchIndex(file, target, { signal });
   }
 }

@@ -48,26 +48,11 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
       throw explain(error);
     }
   };
-  const inOneState = async <Result>(
-    { db, statements }: Reader,
-    work: (tx: SqliteTx) => Promise<Result>,
-  ): Promise<Result> => {
-    db.exec('BEGIN');
-    const { tx, end, failed } = beginTx(statements, delay);
-    try {
-      const result = await Promise.race([work(tx), failed]);
-      await end();
-      return result;
-    } finally {
-      await end().catch(() => undefined);
-      db.exec('ROLLBACK');
-    }
-  };
   return {
     dialect: sqliteDialect,
     place: file,
     read: async (work) =>
-      await explained(async () => await readers.use(async (reader) => await inOneState(reader, work))),
+      await explained(async () => await readers.use(async (reader) => await inOneState(reader, work, delay))),
     openSnapshot: async (signal) =>
       await explained(async () => {
         signal?.throwIfAborted();
@@ -86,4 +71,22 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
       await readers.close();
     },
   };
+}
+
+/** Runs `work` in one state of the file, on a connection that nobody else uses meanwhile. */
+export async function inOneState<Result>(
+  { db, statements }: Reader,
+  work: (tx: SqliteTx) => Promise<Result>,
+  delay?: () => Promise<void>,
+): Promise<Result> {
+  db.exec('BEGIN');
+  const { tx, end, failed } = beginTx(statements, delay);
+  try {
+    const result = await Promise.race([work(tx), failed]);
+    await end();
+    return result;
+  } finally {
+    await end().catch(() => undefined);
+    db.exec('ROLLBACK');
+  }
 }

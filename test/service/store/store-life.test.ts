@@ -9,6 +9,7 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
+import { setImmediate as nextEvent } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Provider } from '../../../src/service/provider.ts';
@@ -96,6 +97,7 @@ describe('a store', () => {
     await world.restart();
     const again = counted(notesProvider());
     world.keep('one', notes, again);
+    await nextEvent();
     expect(world.stores.status('one')).toEqual(before);
     expect([again.calls(), syncProcesses()]).toEqual([0, []]);
     await world.stores.refresh('one');
@@ -146,6 +148,7 @@ describe('a store', () => {
     await world.restart();
     const again = heldProvider(notesProvider(), () => true);
     world.keep('one', notes, again);
+    await nextEvent();
     const { readiness, problem } = world.stores.status('one');
     expect(readiness).toBe('Building Preview');
     expect(problem).toBe('The last sync was cut off before its end; the next one resumes.');

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import { fileSinkKind, type FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   Bench,
   member,
@@ -15,16 +15,19 @@ import type { Piece } from '../../../src/search/sql-piece.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import { schemaVersion } from '../../../src/sinks/sqlite-next/schema.ts';
+import { openSqliteNextSink } from '../../../src/sinks/sqlite-next/sqlite-sink.ts';
 
-export const sqlite = fileSinkKind({
-  options: (folder) => ({
-    type: 'sqlite',
-    name: 'main',
-    path: join(folder, 'main.db'),
-    durability: 'normal',
+const fileIn = (folder: string): string => join(folder, 'main.db');
+
+export const sqlite: FileSinkKind = {
+  ...fileSinkKind({
+    options: (folder) => ({ type: 'sqlite', name: 'main', path: fileIn(folder), durability: 'normal' }),
+    ledgerFile: fileIn,
+    version: schemaVersion,
   }),
-  ledgerFile: (folder) => join(folder, 'main.db'),
-});
+  open: (folder, how) => openSqliteNextSink({ durability: 'normal', ...how, file: fileIn(folder) }),
+};
 
 export const never = new AbortController().signal;
 

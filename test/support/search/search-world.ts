@@ -5,7 +5,7 @@ import type Database from 'better-sqlite3';
 import { instantClock } from '../instant-clock.ts';
 import { type Clock, instant } from '../../../src/core/clock.ts';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
-import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
+import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
@@ -15,10 +15,11 @@ import { readSearchRequest } from '../../../src/search/read-request.ts';
 import { searchRecords } from '../../../src/search/search-records.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
-import { openDatabase } from '../../../src/sinks/file-ledger/open-database.ts';
-import type { RecordTable, TablePlace } from '../../../src/sinks/file-ledger/record-store.ts';
-import { ensureTable } from '../../../src/sinks/sqlite/ensure-table.ts';
-import { openSqliteTable } from '../../../src/sinks/sqlite/sqlite-table.ts';
+import { tableName } from '../../../src/sinks/decisions/stored-table.ts';
+import { openDatabase } from '../../../src/sinks/sqlite-next/open-database.ts';
+import { createTableSql } from '../../../src/sinks/sqlite-next/records/table-sql.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite-next/schema.ts';
+import { quoted } from '../../../src/sql/quoted.ts';
 
 const connector = 'shop' as ConnectorName;
 const now = instant(0);
@@ -34,7 +35,7 @@ export interface SearchOptions {
   readonly target?: SearchTarget;
 }
 
-/** A SQLite sink's file, filled as a sync fills it, and searches of it. */
+/** A SQLite sink's file, filled as a sync leaves it, and searches of it. */
 export interface SearchWorld extends Disposable {
   readonly db: Database.Database;
   readonly target: SearchTarget;
@@ -51,16 +52,16 @@ export interface SearchWorld extends Disposable {
 export function openSearchWorld(entity: Entity, without: readonly string[] = []): SearchWorld {
   const folder = mkdtempSync(join(tmpdir(), 'search-'));
   const file = join(folder, 'store.db');
-  const db = openDatabase({ file, kind: 'sqlite', durability: 'normal', now });
+  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
   let seq = 0;
-  const stamp = { run: 'r1' as RunId, now, nextSeq: () => (seq += 1) };
+  const nextSeq = (): number => (seq += 1);
   const tables = [entity.table, ...(entity.explodedTable === null ? [] : [entity.explodedTable])].map(
     (table): EntityTable => ({
       ...table,
       columns: table.columns.filter(({ name }) => !without.includes(name)),
     }),
   );
-  const writers = new Map(tables.map((table) => [table.entity, tableWriter(db, table, entity, stamp)]));
+  const writers = new Map(tables.map((table) => [table.entity, tableWriter(db, table, entity, nextSeq)]));
   const main = (entity.explodedTable ?? entity.table).entity;
   const target = searchTarget(
     entity,
@@ -89,7 +90,7 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     db,
     target,
     store: (raw, name = main) => writerOf(name).store(raw),
-    tombstone: (row) => writerOf(main).table.tombstone(row, stamp),
+    tombstone: (row) => writerOf(main).tombstone(row),
     index: async () => void (await updateSearchIndex(file, target, { signal: new AbortController().signal })),
     search,
     ids: (params, options) => {
@@ -111,19 +112,31 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
 }
 
 interface TableWriter {
-  readonly table: RecordTable;
   store(raw: JsonObject): number;
+  tombstone(row: number): void;
 }
 
 function tableWriter(
   db: Database.Database,
   table: EntityTable,
   entity: Entity,
-  stamp: TablePlace['stamp'],
+  nextSeq: () => number,
 ): TableWriter {
-  const place: TablePlace = { connector, epoch: 1, table, stored: [], filled: [], stamp };
-  ensureTable(db, place);
-  const records = openSqliteTable(db, { ...place, stored: table.columns });
+  const name = quoted(tableName(connector, table.entity));
+  for (const sql of createTableSql(tableName(connector, table.entity), table)) db.exec(sql);
+  const own = ['_extra', '_hash', '_volatile_hash', '_changed_at', '_run_id', '_seq'];
+  const written = [...table.columns.map((column) => column.name), ...own].map(quoted);
+  const write = db
+    .prepare<[...unknown[], string], number>(
+      `INSERT INTO ${name} (${written.join(', ')}, _first_seen_at) VALUES (${written.map(() => '?').join(', ')}, ?)
+       ON CONFLICT (${table.key.map(quoted).join(', ')}) DO UPDATE SET
+         ${written.map((column) => `${column} = excluded.${column}`).join(', ')}, _deleted_at = NULL
+       RETURNING _row`,
+    )
+    .pluck();
+  const mark = db.prepare<[string, string, number, number]>(
+    `UPDATE ${name} SET _deleted_at = ?, _changed_at = ?, _seq = ? WHERE _row = ?`,
+  );
   const prepare = compilePrepare({ table, ignored: entity.ignored, volatile: [], explodedField: null });
   const prepared = (raw: JsonObject): PreparedRecord => {
     const result = prepare(raw, {});
@@ -131,14 +144,11 @@ function tableWriter(
     return result.record;
   };
   return {
-    table: records,
     store: (raw) => {
-      const record = prepared(raw);
-      const row = records.find(record)?.row;
-      if (row === undefined) return records.insert(record, null, stamp);
-      records.update(row, record, stamp);
-      return row;
+      const { values, extra, hash, volatileHash } = prepared(raw);
+      return write.get(...values, extra, hash, volatileHash, now, 'r1', nextSeq(), now) ?? 0;
     },
+    tombstone: (row) => void mark.run(now, now, nextSeq(), row),
   };
 }
 
