@@ -26,7 +26,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'definitions',
     'sql',
     'sinks/decisions/stored-table.ts',
-    'sinks/file-ledger/sink-error.ts',
     'sinks/ledger/tables.ts',
     'sinks/sqlite-next',
   ],

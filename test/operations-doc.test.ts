@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import * as z from 'zod';
 import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
-import { schemaSql } from '../src/sinks/file-ledger/schema.ts';
+import { tablesSql } from '../src/sinks/sqlite-next/schema.ts';
 import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';
 import { openSampleSeries } from '../src/telemetry/metrics-of-states.ts';
 import { openMetrics } from '../src/telemetry/metrics.ts';
@@ -88,7 +88,7 @@ describe('docs/operations.md', () => {
 
   it('queries existing columns of the ledger', () => {
     const db = new Database(':memory:');
-    db.exec(schemaSql);
+    db.exec(tablesSql);
     const statements = [...document.matchAll(/"(SELECT [^"]+)"/g)].map(([, sql = '']) => sql);
     expect(statements.length).toBeGreaterThan(1);
     for (const sql of statements) expect(() => db.prepare(sql)).not.toThrow();

@@ -1,5 +1,5 @@
 import { keyTextOf, type EntityTable } from '../core/records.ts';
-import { lineWriters } from '../sinks/jsonl/line.ts';
+import { lineWriters } from '../sinks/jsonl-next/line.ts';
 import type { RecordFormat } from './record-format.ts';
 
 /** A record per line as JSON, in the shape that the files of a JSONL sink have; of a deleted one the key alone. */
@@ -10,11 +10,9 @@ export function jsonlFormat(table: EntityTable): RecordFormat {
     head: '',
     text: (record) => {
       const { seq, changedAt: now, run, values, extra } = record;
-      const stamp = { now, run, nextSeq: () => seq };
+      const by = { now, run };
       const keyText = keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-      return record.isDeleted
-        ? write.deletion(keyText, seq, stamp)
-        : write.upsert({ keyText, hash: '', volatileHash: null, values, extra }, seq, stamp);
+      return record.isDeleted ? write.deletion(keyText, seq, by) : write.upsert({ values, extra }, seq, by);
     },
   };
 }

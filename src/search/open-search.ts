@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { toSinkError } from '../sinks/file-ledger/sink-error.ts';
+import { toSinkError } from '../sinks/sqlite-next/sink-error.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
 import { openReadonlyDatabase } from '../sinks/sqlite-next/open-database.ts';
 import { sqliteFormat } from '../sinks/sqlite-next/schema.ts';

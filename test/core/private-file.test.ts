@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync 
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { isSinkThere } from '../../src/sinks/file-ledger/open-database.ts';
+import { isSinkThere } from '../../src/sinks/sqlite-next/open-database.ts';
 import { startScript } from '../support/run-cli.ts';
 import { createPrivateDirectory } from '../../src/files/private-file.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
@@ -24,7 +24,7 @@ it('makes every missing folder for its owner alone, and accepts existing ones', 
 });
 
 it('succeeds in several processes that make the same folders at once', async () => {
-  const room = new URL('../../../src/sinks/ledger/private-file.ts', import.meta.url);
+  const room = new URL('../../src/files/private-file.ts', import.meta.url);
   const program = `
     const { createPrivateDirectory } = await import(${JSON.stringify(room.href)});
     const startAt = Number(process.env.START_AT);

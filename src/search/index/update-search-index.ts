@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { instant, systemClock } from '../../core/clock.ts';
-import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
+import { toSinkError } from '../../sinks/sqlite-next/sink-error.ts';
 import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/sqlite-next/open-database.ts';
 import { sqliteFormat } from '../../sinks/sqlite-next/schema.ts';
 import { quoted } from '../../sql/quoted.ts';

@@ -2,7 +2,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode, SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { toSinkError } from '../../sinks/file-ledger/sink-error.ts';
+import { toSinkError } from '../../sinks/sqlite-next/sink-error.ts';
 import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
 import { readFreshness, readRuns } from '../../sinks/ledger/history/read-runs.ts';
 import type { RunReport } from '../../sinks/run-report.ts';

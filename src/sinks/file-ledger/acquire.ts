@@ -14,7 +14,7 @@ import type { ConnectorIdentity } from '../lease.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
 import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
-import { toSinkError } from './sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 import { inTransaction } from './transact.ts';
 
 /** No record is written outside a run, so no run stands beside one. */

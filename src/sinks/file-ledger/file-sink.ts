@@ -25,7 +25,7 @@ import { startRun } from './start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
 import { checkEpoch, inLedger, inRun, inTransaction, type InLease } from './transact.ts';
 import { blockingMs } from '../../sql/sqlite/when-unlocked.ts';
-import { defaultLockTimeoutMs, whenUnlocked, type LockWait, toSinkError } from './sink-error.ts';
+import { defaultLockTimeoutMs, whenUnlocked, type LockWait, toSinkError } from '../sqlite-next/sink-error.ts';
 import { isBusy } from '../../sql/sqlite/sqlite-error.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { chooseColumns, knownDrift, widerTable } from '../decisions/drift-columns.ts';

@@ -16,7 +16,7 @@ import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import { dropGuests } from './deletes/sweep-rows.ts';
 import { standing } from '../decisions/standing.ts';
 import { dropSeen } from './store-rows.ts';
-import { toSinkError } from './sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { inRun } from './transact.ts';
 

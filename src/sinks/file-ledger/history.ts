@@ -17,7 +17,7 @@ import {
 } from './read-runs.ts';
 import { readOverview } from './read-overview.ts';
 import { readMissing, readRowHistory } from './read-row-history.ts';
-import { toSinkError } from './sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 
 /**
  * Reads the ledger over the writer's connection or a read-only one. An open file may be of an older version and be migrated a moment later: statements

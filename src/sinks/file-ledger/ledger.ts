@@ -9,9 +9,9 @@ import { prepareTransitions } from './partitions/transitions.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';
-import { rememberPlace } from './file-place.ts';
+import { rememberPlace } from '../sqlite-next/file-place.ts';
 import { prepareDayAccount, prepareTables } from './tables.ts';
-import type { LockWait } from './sink-error.ts';
+import type { LockWait } from '../sqlite-next/sink-error.ts';
 
 interface LedgerParts extends LockWait {
   readonly db: Database.Database;

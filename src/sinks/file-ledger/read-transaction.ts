@@ -6,7 +6,7 @@ import type { KeyAndHash, KeyReader, StoredRecord } from '../record-reader.ts';
 import { openLedgerReader } from './history.ts';
 import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
 import { has } from './read-runs.ts';
-import { toSinkError } from './sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 import { parseColumns, parseNames } from '../stored-json.ts';
 
 /** A sink's database in one state. Writers go on, but cannot fold their log into the file until it is disposed. Throws when there is no sink yet. */

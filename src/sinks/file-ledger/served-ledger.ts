@@ -3,11 +3,11 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorOverview } from '../ledger-reader.ts';
 import type { ServedLedger } from '../sink-access.ts';
-import { fileAt } from './file-place.ts';
+import { fileAt } from '../sqlite-next/file-place.ts';
 import { openReadonlyDatabase, storedId, type DatabaseOptions } from './open-database.ts';
 import { readFreshness, readPause, readPauses, readLastRun } from './read-runs.ts';
 import { readOverview } from './read-overview.ts';
-import { toSinkError } from './sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 
 type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
 

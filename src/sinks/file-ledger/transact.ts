@@ -4,7 +4,7 @@ import { fencedError, overtakenError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { RecordStore, WriteStamp } from './record-store.ts';
-import { toSinkError, whenUnlocked } from './sink-error.ts';
+import { toSinkError, whenUnlocked } from '../sqlite-next/sink-error.ts';
 import { isBusy } from '../../sql/sqlite/sqlite-error.ts';
 
 /** One IMMEDIATE transaction with the record store: both keep everything or nothing. One that reads first and writes later would fail where another wrote in between. */

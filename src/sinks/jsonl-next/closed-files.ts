@@ -2,7 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { openReadonlyDatabase } from '../sqlite-next/open-database.ts';
 import { jsonlFormat } from './schema.ts';
-import { toSinkError } from '../file-ledger/sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 import { entityDirectory, listClosedFiles, type ListedFile } from './file-list.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 

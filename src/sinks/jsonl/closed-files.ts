@@ -1,7 +1,7 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { openReadonlyDatabase } from '../file-ledger/open-database.ts';
-import { toSinkError } from '../file-ledger/sink-error.ts';
+import { toSinkError } from '../sqlite-next/sink-error.ts';
 import { entityDirectory, listedColumns, type ListedFile } from './file-list.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 

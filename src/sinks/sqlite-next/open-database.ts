@@ -4,10 +4,10 @@ import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import { movedError } from '../file-ledger/file-place.ts';
+import { movedError } from './file-place.ts';
 import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
-import { toSinkError } from '../file-ledger/sink-error.ts';
+import { toSinkError } from './sink-error.ts';
 import { isBusy } from '../../sql/sqlite/sqlite-error.ts';
 
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */

@@ -1,7 +1,7 @@
 import type { Tx } from '../../sql/database.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
-import { toSinkError } from '../file-ledger/sink-error.ts';
+import { toSinkError } from './sink-error.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import { keyReader, openRecordReader, type SinkSnapshot } from '../ledger/read-records.ts';
 import type { KeyReader, RecordReader } from '../record-reader.ts';

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import type { ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
-import { fileAt, movedError } from '../file-ledger/file-place.ts';
+import { fileAt, movedError } from './file-place.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { ServedLedger } from '../sink-access.ts';
 import { openReadonlyDatabase, storedId } from './open-database.ts';

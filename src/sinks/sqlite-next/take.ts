@@ -4,7 +4,7 @@ import type { Tx } from '../../sql/database.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import type { SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
-import { toSinkError } from '../file-ledger/sink-error.ts';
+import { toSinkError } from './sink-error.ts';
 import type { Holder } from '../lease.ts';
 import type { LedgerDriver, Taken } from '../ledger/driver.ts';
 import type { Beside } from './beside.ts';

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
-import { openDatabase } from '../../../src/sinks/file-ledger/open-database.ts';
+import { openDatabase } from '../../../src/sinks/sqlite-next/open-database.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite-next/schema.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 
@@ -18,7 +19,7 @@ it.each([
   (durability, synchronous) => {
     const options = {
       file: join(folder, 'a.db'),
-      kind: 'sqlite',
+      format: sqliteFormat,
       durability,
       now: '2026-03-01T10:00:00.000Z',
     } as const;

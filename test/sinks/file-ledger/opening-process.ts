@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { openDatabase } from '../../../src/sinks/file-ledger/open-database.ts';
+import { openDatabase } from '../../../src/sinks/sqlite-next/open-database.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite-next/schema.ts';
 
 /** Opens one new file after the other, each at a moment that was agreed on with other processes. */
 const [folder = '', files = '', startAtMs = ''] = process.argv.slice(2);
@@ -7,5 +8,5 @@ for (let index = 0; index < Number(files); index += 1) {
   const atMs = Number(startAtMs) + index * 60;
   while (Date.now() < atMs) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
   const file = join(folder, `${index}.db`);
-  openDatabase({ file, kind: 'sqlite', durability: 'normal', now: new Date().toISOString() }).close();
+  openDatabase({ file, format: sqliteFormat, durability: 'normal', now: new Date().toISOString() }).close();
 }

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import { SyncError } from '../../../src/core/errors.ts';
-import { toSinkError } from '../../../src/sinks/file-ledger/sink-error.ts';
+import { toSinkError } from '../../../src/sinks/sqlite-next/sink-error.ts';
 
 function failureOf(act: () => unknown): unknown {
   try {

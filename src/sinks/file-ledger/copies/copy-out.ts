@@ -13,7 +13,7 @@ import { checkWhole, lockConnector, noRun } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import { highestId } from '../partitions/partitions-sql.ts';
 import type { RecordCopies } from '../record-store.ts';
-import { toSinkError } from '../sink-error.ts';
+import { toSinkError } from '../../sqlite-next/sink-error.ts';
 import { inTransaction } from '../transact.ts';
 
 /** Its lock is the kernel's: while it is held, nothing else can take the connector. */
