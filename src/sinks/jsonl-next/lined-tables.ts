@@ -16,10 +16,11 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
   return {
     ...tables,
     open: (place) => linedTable(tables.open(place), place, changes),
-    fill: async (tx, place, columns, stamp) => {
+    // Lines are never written anew: a field has a column of its own from now on, and stays in `_extra` of older ones. So nothing has to fit.
+    fitting: async (_tx, _place, columns) => columns,
+    fill: async (tx, place, _columns, stamp) => {
       const { taken, stamp: noting } = notingSeqs(stamp);
       await stampLostDeletions(tx, place, noting);
-      await tables.fill(tx, place, columns, noting);
       await appendTaken(tx, place, taken(), changes);
     },
     // Readers of the files have no use for views.
