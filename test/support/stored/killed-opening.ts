@@ -32,7 +32,7 @@ async function copiedAtEach(
   const copy = (): void => {
     statement += 1;
     // What goes row by row through tables is looked at here and there.
-    if (statement > mostCopied && statement % 211 !== 0) return;
+    if (statement > mostCopied && statement % 997 !== 0) return;
     const folder = mkdtempSync(join(tmpdir(), 'killed-'));
     copies.push(folder);
     cpSync(bench.folder, folder, { recursive: true, filter: (path) => !path.endsWith('-shm') });
