@@ -1,5 +1,7 @@
-import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import type { TombstoneChoice } from '../../../src/sinks/deletes.ts';
 import { weighRows } from '../../../src/sinks/decisions/add-up.ts';
@@ -15,15 +17,20 @@ import {
   type NotedMissing,
   type OtherPlace,
 } from '../../../src/sinks/decisions/missing-rows.ts';
-import { orphansGone, rowsToDelete } from '../../../src/sinks/file-ledger/deletes/delete-rows.ts';
 import {
   alikeRows,
-  isCounted,
-  rowsToConfirm,
-  rowsToJudge,
-} from '../../../src/sinks/file-ledger/deletes/ledger-deletes.ts';
+  askForRows,
+  countedRows,
+  openMissing,
+  orphansGone,
+  readyRows,
+} from '../../../src/sinks/ledger/deletes/read-missing.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
-import { schemaSql } from '../../../src/sinks/file-ledger/schema.ts';
+import { tablesSql } from '../../../src/sinks/sqlite-next/schema.ts';
+import { systemClock, type Instant } from '../../../src/core/clock.ts';
+import type { Database, Tx } from '../../../src/sql/database.ts';
+import { openSqliteDatabase } from '../../../src/sql/sqlite/open-sqlite-database.ts';
+import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
 
 const news = 'news' as ConnectorName;
 const members = 'members' as EntityName;
@@ -50,26 +57,54 @@ const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as cons
   ),
 );
 
+function openEmpty(): Database {
+  const folder = mkdtempSync(join(tmpdir(), 'missing-rows-'));
+  const file = join(folder, 'ledger.db');
+  const writer = openSqlite(file);
+  writer.exec(tablesSql);
+  const db = openSqliteDatabase({
+    file,
+    writer,
+    openReader: () => openSqlite(file, { readonly: true }),
+    clock: systemClock,
+    lockTimeoutMs: 1_000,
+    explain: (error) => error,
+  });
+  onTestFinished(async () => {
+    await db[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true });
+  });
+  return db;
+}
+
 /** The row's number is its place in the list. */
-function storeAll(db: Database.Database): void {
-  db.exec(schemaSql);
+async function storeAll(tx: Tx): Promise<void> {
   const homes = Object.entries(standing);
-  for (const [index, [name, gone]] of homes.entries()) {
-    db.prepare(
-      `INSERT INTO _sync_partitions (id, connector, entity, params, inject, rank, origin, found_at, ready, listed, gone)
-       VALUES (?, 'news', 'members', ?, '{}', 0, 1, '', 0, 0, ?)`,
-    ).run(index, `{"at":"${name}"}`, gone);
-  }
-  const insert = db.prepare(
-    `INSERT INTO _sync_missing (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for,
-       asked_run, gone_run) VALUES ('news', 'members', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+  await tx.run(
+    `INSERT INTO _sync_partitions (id, connector, entity, params, params_hash, inject, rank, origin, found_at, ready, listed, gone)
+     SELECT p.id, 'news', 'members', p.params, p.params_hash, '{}', 0, 1, '', 0, 0, p.gone
+     FROM {p: id bigint, params text, params_hash bytea, gone integer} WHERE true`,
+    {
+      p: homes.map(([name, gone], id) => ({ id, params: name, paramsHash: Buffer.from(name), gone })),
+    },
   );
-  for (const [row, one] of noted.entries()) {
-    const home = homes.findIndex(([name]) => name === one.home);
-    const flags = [Number(one.isAllowed), Number(one.isVouchedFor)];
-    const runs = [one.wasAsked ? 'r0' : null, one.isGone ? run : null];
-    insert.run(row, home, one.missed, `since ${1000 + row}`, one.needs, ...flags, ...runs);
-  }
+  await tx.run(
+    `INSERT INTO _sync_missing (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for,
+       asked_run, gone_run)
+     SELECT 'news', 'members', m.row, m.home, 1, m.missed, m.since, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run, m.gone_run
+     FROM {m: row bigint, home bigint, missed integer, since text, needs text, is_allowed integer, is_vouched_for integer, asked_run text, gone_run text}
+     WHERE true`,
+    {
+      m: noted.map((one, row) => ({
+        ...one,
+        row,
+        home: homes.findIndex(([name]) => name === one.home),
+        since: `since ${1000 + row}`,
+        askedRun: one.wasAsked ? 'r0' : null,
+        goneRun: one.isGone ? run : null,
+      })),
+    },
+  );
 }
 
 const rowsThat = (which: (one: Noted) => boolean): readonly number[] =>
@@ -94,38 +129,37 @@ function goesNow(one: Noted, which: TombstoneChoice): boolean {
 }
 
 describe('missing rows', () => {
-  it('are chosen by SQL as by the functions that explain them, in every combination', () => {
-    const db = new Database(':memory:');
-    storeAll(db);
-    const all = noted.length;
-    for (const which of ['all', 'allowed', 'missed-twice'] as const) {
-      const ready = rowsToDelete(db)
-        .all(news, members, run, which, all)
-        .map(({ row }) => row);
-      expect(ready, which).toEqual(rowsThat((one) => goesNow(one, which)));
-    }
-    expect(rowsToJudge(db).all(news, members, -1, all)).toEqual(
-      rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
-    );
-    expect(noted.map((_one, row) => isCounted(db).get(news, members, row) !== undefined)).toEqual(
-      noted.map((one) => isMissing(one) && !isVouchedFor(one)),
-    );
-    expect(
-      orphansGone(db)
-        .all(news, run, all)
-        .map(({ row }) => row),
-    ).toEqual(rowsThat((one) => isOrphan(one) && one.isGone));
-    const alone = noted.map((one, row): AlikeRows => {
-      return { ...one, entity: members, rows: 1, since: `since ${1000 + row}` };
+  it('are chosen by SQL as by the functions that explain them, in every combination', async () => {
+    const limit = noted.length;
+    const of = { connector: news, entity: members };
+    await openEmpty().transact(async (tx) => {
+      await storeAll(tx);
+      for (const which of ['all', 'allowed', 'missed-twice'] as const) {
+        const ready = await readyRows(tx, of, { which, run, limit });
+        expect(
+          ready.map(({ row: number }) => number),
+          which,
+        ).toEqual(rowsThat((one) => goesNow(one, which)));
+      }
+      expect(await openMissing(tx, of, -1, limit)).toEqual(
+        rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
+      );
+      const counted = await countedRows(tx, of, [...noted.keys()]);
+      expect(noted.map((_one, number) => counted.has(number))).toEqual(
+        noted.map((one) => isMissing(one) && !isVouchedFor(one)),
+      );
+      expect((await orphansGone(tx, news, run, limit)).map(({ row: number }) => number)).toEqual(
+        rowsThat((one) => isOrphan(one) && one.isGone),
+      );
+      const alone = noted.map((one, number): AlikeRows => {
+        return { ...one, entity: members, rows: 1, since: `since ${1000 + number}` };
+      });
+      expect(countMissing(await alikeRows(tx, news))).toEqual(countMissing(alone));
+      const asked = await askForRows(tx, of, { run, now: '' as Instant, limit });
+      expect(asked.map(({ row: number }) => number).toSorted((left, right) => left - right)).toEqual(
+        rowsThat((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'get'),
+      );
     });
-    expect(countMissing(alikeRows(db, news))).toEqual(countMissing(alone));
-    const asked = rowsToConfirm(db)
-      .all(news, members, run, all)
-      .map(({ row }) => row);
-    expect(asked.toSorted((left, right) => left - right)).toEqual(
-      rowsThat((row) => (isMissing(row) || isOrphan(row)) && row.needs === 'get'),
-    );
-    db.close();
   });
 
   it('count by what they still need', () => {
