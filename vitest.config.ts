@@ -1,15 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 /** Replace modules, so each needs its own module graph. */
-const withMocks = [
-  'test/sinks/jsonl/durability.test.ts',
-  'test/sinks/sqlite.test.ts',
-  'test/sinks/sqlite-next.test.ts',
-  'test/sinks/jsonl-next.test.ts',
-  'test/sinks/jsonl-next/*.test.ts',
-  'test/sinks/from-version-7.test.ts',
-  'test/sinks/same-histories.test.ts',
-];
+const withMocks = ['test/sinks/sqlite.test.ts', 'test/sinks/jsonl/durability.test.ts'];
 
 const isLong = process.env['TEST_LONG'] === '1';
 

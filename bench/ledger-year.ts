@@ -7,7 +7,7 @@ import type { JsonValue } from '../src/core/json.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../src/core/names.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
-import { openSqliteNextSink } from '../src/sinks/sqlite-next/sqlite-sink.ts';
+import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
 import type { Source } from '../src/source/source.ts';
 import { instantClock } from '../test/support/instant-clock.ts';
 
@@ -33,7 +33,7 @@ const entities = new Map([
 const clock = instantClock();
 const folder = mkdtempSync(path.join(tmpdir(), 'ledger-year-'));
 const file = path.join(folder, 'test.db');
-const sink = await openSqliteNextSink({ file, durability: 'normal', clock });
+const sink = await openSqliteSink({ file, durability: 'normal', clock });
 try {
   for (let run = 1; run <= runs; run += 1) {
     const startedMs = performance.now();

@@ -5,7 +5,7 @@ import type { Definition } from '../src/definitions/definition.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
 import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../src/sample/sample-account.ts';
-import { openSqliteNextSink } from '../src/sinks/sqlite-next/sqlite-sink.ts';
+import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
 import type { Source } from '../src/source/source.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
@@ -14,7 +14,7 @@ export const benchConnector = 'bench' as ConnectorName;
 export async function fillMemberSink(file: string, definition: Definition, members: number): Promise<void> {
   const account = createSampleAccount({ definitionName: definition.name, seed: 7, size: { members } });
   const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;
-  await using sink = await openSqliteNextSink({ file, durability: 'normal', clock: systemClock });
+  await using sink = await openSqliteSink({ file, durability: 'normal', clock: systemClock });
   const report = await syncConnector({
     identity: {
       connector: benchConnector,

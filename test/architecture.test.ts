@@ -27,7 +27,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'sql',
     'sinks/decisions/stored-table.ts',
     'sinks/ledger/tables.ts',
-    'sinks/sqlite-next',
+    'sinks/sqlite',
   ],
   engine: [
     'core',
@@ -138,7 +138,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'files',
     'sinks/record-reader.ts',
     'sinks/run-report.ts',
-    'sinks/sqlite-next/query-sqlite-sink.ts',
+    'sinks/sqlite/query-sqlite-sink.ts',
     'source/connector-origin.ts',
     'source/source.ts',
     'source/api/catalog-calls.ts',
@@ -154,7 +154,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 
 /** Each vendor library lives in one room, or in folders of one; a library that is not here may not be imported at all. */
 const homes: Readonly<Record<string, readonly string[]>> = {
-  'better-sqlite3': ['sql', 'sinks/file-ledger', 'sinks/sqlite', 'sinks/sqlite-next', 'sinks/jsonl'],
+  'better-sqlite3': ['sql'],
   pg: ['sql'],
   hyparquet: ['publish'],
   'hyparquet-writer': ['publish'],

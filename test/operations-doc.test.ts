@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import * as z from 'zod';
 import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
-import { tablesSql } from '../src/sinks/sqlite-next/schema.ts';
+import { tablesSql } from '../src/sinks/sqlite/schema.ts';
 import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';
 import { openSampleSeries } from '../src/telemetry/metrics-of-states.ts';
 import { openMetrics } from '../src/telemetry/metrics.ts';

@@ -17,38 +17,22 @@ function linesWith(pattern: RegExp): Readonly<Record<string, number>> {
 }
 
 /**
- * A new line in one of these lists is a new way to a delete: it must pass `deleteRow` (`deleteRows` in the one ledger) with a permission that the guards or a person
+ * A new line in one of these lists is a new way to a delete: it must pass `deleteRows` with a permission that the guards or a person
  * gave, and be added here knowingly.
  */
 it('marks a row as deleted by one statement of each sink, which the gate alone calls', () => {
   expect(linesWith(/\b_?deleted_at\s*=\s*(\?|:|excluded|'|CASE|iif)/i)).toEqual({
-    'sinks/jsonl/key-table.ts': 1,
     'sinks/postgres/records/mark-rows.ts': 1,
-    'sinks/sqlite-next/records/mark-rows.ts': 1,
-    'sinks/sqlite/sqlite-table.ts': 1,
+    'sinks/sqlite/records/mark-rows.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\.tombstone\(/)).toEqual({
-    'sinks/file-ledger/deletes/delete-rows.ts': 1,
     // A table of JSONL's, which hands what the gate asks of it to the table below.
-    'sinks/jsonl-next/lined-tables.ts': 1,
+    'sinks/jsonl/lined-tables.ts': 1,
     'sinks/ledger/deletes/delete-rows.ts': 1,
   });
 });
 
 it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record', () => {
-  expect(linesWith(/(?<!function )\bdeleteRow\(/)).toEqual({
-    'sinks/file-ledger/deletes/delete-rows.ts': 3,
-    'sinks/file-ledger/repair/ledger-repair.ts': 1,
-  });
-  expect(linesWith(/deleteRow\(.*'judged'/)).toEqual({ 'sinks/file-ledger/deletes/delete-rows.ts': 1 });
-  expect(linesWith(/deleteRow\(.*'along'/)).toEqual({ 'sinks/file-ledger/deletes/delete-rows.ts': 2 });
-  expect(linesWith(/deleteRow\(.*'allowed'/)).toEqual({
-    'sinks/file-ledger/deletes/delete-rows.ts': 1,
-    'sinks/file-ledger/repair/ledger-repair.ts': 1,
-  });
-});
-
-it('reaches the gate from the same places in the one ledger, where rows are deleted in sets', () => {
   expect(linesWith(/(?<!function )\bdeleteRows\(/)).toEqual({
     'sinks/ledger/deletes/delete-orphans.ts': 2,
     'sinks/ledger/deletes/delete-rows.ts': 1,

@@ -1,5 +1,5 @@
 import { keyTextOf, type EntityTable } from '../core/records.ts';
-import { lineWriters } from '../sinks/jsonl-next/line.ts';
+import { lineWriters } from '../sinks/jsonl/line.ts';
 import type { RecordFormat } from './record-format.ts';
 
 /** A record per line as JSON, in the shape that the files of a JSONL sink have; of a deleted one the key alone. */
@@ -10,9 +10,11 @@ export function jsonlFormat(table: EntityTable): RecordFormat {
     head: '',
     text: (record) => {
       const { seq, changedAt: now, run, values, extra } = record;
-      const by = { now, run };
+      const stamp = { now, run };
       const keyText = keyTextOf(keyIndexes.map((index) => values[index] ?? null));
-      return record.isDeleted ? write.deletion(keyText, seq, by) : write.upsert({ values, extra }, seq, by);
+      return record.isDeleted
+        ? write.deletion(keyText, seq, stamp)
+        : write.upsert({ values, extra }, seq, stamp);
     },
   };
 }

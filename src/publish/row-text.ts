@@ -1,5 +1,5 @@
 import { cellWriter, lineEnd, quotedText } from '../export/csv-format.ts';
-import { columnWriter, onOneLine } from '../sinks/jsonl-next/line.ts';
+import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import type { RowFilesOptions } from './row-files.ts';
 

@@ -1,6 +1,7 @@
 import type { ConnectorName } from '../core/names.ts';
 import { NoSinkYetError, unfinishedCopyError } from './acquire-errors.ts';
-import { jsonlAccess, sqliteAccess } from './file-access.ts';
+import { jsonlAccess } from './jsonl/jsonl-access.ts';
+import { sqliteAccess } from './sqlite/sqlite-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import { postgresAccess } from './postgres/postgres-access.ts';
 import type { RecordReader } from './record-reader.ts';

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync 
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { isSinkThere } from '../../src/sinks/sqlite-next/open-database.ts';
+import { isSinkThere } from '../../src/sinks/sqlite/open-database.ts';
 import { startScript } from '../support/run-cli.ts';
 import { createPrivateDirectory } from '../../src/files/private-file.ts';
 import { openHistory } from '../../src/sinks/registry.ts';

@@ -1,9 +1,8 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import type * as FileAccess from '../../src/sinks/file-access.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { textHash } from '../../src/sql/text-hash.ts';
 import { it } from '../support/it.ts';
@@ -14,12 +13,6 @@ import { ledgerFiles } from '../support/stored/stored-kinds.ts';
 import { isLong } from '../support/trials.ts';
 
 /* A file of version 7, as the ledger of version 8 reads and migrates it. */
-
-vi.mock('../../src/sinks/file-access.ts', async (importOriginal) => {
-  const original = await importOriginal<typeof FileAccess>();
-  const { sqliteNextAccess } = await import('../../src/sinks/sqlite-next/sqlite-access.ts');
-  return { ...original, sqliteAccess: sqliteNextAccess };
-});
 
 const optionsOf = (path: string) =>
   ({ type: 'sqlite', name: 'warehouse', path, durability: 'full' }) as const;

@@ -28,7 +28,6 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating, olderVersions } from '../support/sinks/migrating.ts';
 import { byKey } from '../support/sinks/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
@@ -62,17 +61,19 @@ function readRows(folder: string, connector: string, table: EntityTable): readon
 const kind = fileSinkKind({
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
   ledgerFile,
+  ownTables: ['_sync_files'],
   readRows,
   readChanges: (folder, connector, table) => bySeq(readLines(folder, connector, table.entity)),
 });
 
 describeFileSink('JSONL', kind);
-describe.each(olderVersions)('a JSONL sink of version %i', (version) => migrating(kind, version));
 
 describe('JSONL files', () => {
   const bench = useBench(kind);
   const directory = (): string => join(bench().folder, 'news', 'members');
   const names = (): readonly string[] => readdirSync(directory()).sort();
+  const lengths = (): readonly number[] =>
+    names().map((name) => readFileSync(join(directory(), name), 'utf8').split('\n').length - 1);
 
   /** A run that has committed two records and is left as a kill leaves it: nothing closed, the lock free. */
   async function killed(): Promise<void> {
@@ -146,35 +147,35 @@ describe('JSONL files', () => {
     expect(names()).toEqual(['1-1.jsonl']);
   });
 
-  it('that lost committed lines are cut to whole lines, and what was lost is written again by a fresh run', async () => {
+  it('that lost committed lines are cut to whole lines, and the newest ones of what was lost come back in another file', async () => {
     await killed();
     const file = join(directory(), '1-1.jsonl.open');
     truncateSync(file, statSync(file).size - 5);
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
-    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1']);
-    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject({ continues: null });
-    const { id } = await onlyPartition(sink, lease);
-    const [committed] = await sink.commit(lease, [
-      page({ lease, run: 'r2' as Started['run'] }, id, [member('1'), member('2')]),
-    ]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, unchanged: 1, updated: 1 }));
+    expect(names()).toEqual(['1-1.jsonl', '2-1.jsonl']);
+    expect(lengths()).toEqual([1, 1]);
     expect((await bench().rows()).map((row) => row['id'])).toEqual(['1', '2']);
-  });
-
-  it('that are gone or overwritten are written again by a fresh run', async () => {
-    await killed();
-    const file = join(directory(), '1-1.jsonl.open');
-    writeFileSync(file, Buffer.alloc(100));
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    expect(names()).toEqual([]);
     await sink.startRun(lease, bench().plan('r2'));
     const { id } = await onlyPartition(sink, lease);
     const [committed] = await sink.commit(lease, [
       page({ lease, run: 'r2' as Started['run'] }, id, [member('1'), member('2')]),
     ]);
-    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, updated: 2 }));
+    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 2 }));
+    expect(names(), 'nothing is written for unchanged records').toEqual(['1-1.jsonl', '2-1.jsonl']);
+  });
+
+  it.each([
+    ['gone', (file: string) => unlinkSync(file)],
+    ['overwritten', (file: string) => writeFileSync(file, Buffer.alloc(100))],
+  ])('that are %s are replaced by one with the same lines', async (_how, damage) => {
+    await killed();
+    const before = readFileSync(join(directory(), '1-1.jsonl.open'), 'utf8');
+    damage(join(directory(), '1-1.jsonl.open'));
+    const sink = await bench().open();
+    await sink.acquire(identity());
+    expect(names()).toEqual(['2-1.jsonl']);
+    expect(readFileSync(join(directory(), '2-1.jsonl'), 'utf8')).toBe(before);
   });
 
   it('hold nothing past the committed length when they get their final name', async () => {

@@ -1,12 +1,4 @@
-import {
-  existsSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  truncateSync,
-  writeFileSync,
-  appendFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, renameSync, appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
@@ -248,21 +240,6 @@ describe('the files of a JSONL sink', () => {
     renameSync(growing, closed);
     expect(existsSync(growing)).toBe(false);
     expect(await shown(reader, 0)).toHaveLength(2);
-  });
-
-  it('that are too short, gone or not ours are an error, never fewer records', async () => {
-    await using reader = await accessSink(kinds.jsonl.options(bench.folder)).openRecords();
-    const text = readFileSync(growing, 'utf8');
-    writeFileSync(growing, text.replace('"_seq":1,', '"_seq":0,'));
-    await expect(shown(reader, 0)).rejects.toThrow('the line with _seq 1');
-    expect(await shown(reader, 1)).toHaveLength(1);
-    truncateSync(growing, 40);
-    await expect(shown(reader, 0)).rejects.toThrow('should hold');
-    writeFileSync(growing, 'x'.repeat(4000));
-    await expect(shown(reader, 0)).rejects.toThrow('should hold');
-    renameSync(growing, `${growing}.away`);
-    await expect(shown(reader, 0)).rejects.toThrow('it is not there');
-    await expect(reader.record(news, await tableOf(reader), '["a","1"]')).rejects.toThrow('it is not there');
   });
 });
 

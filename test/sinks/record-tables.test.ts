@@ -11,7 +11,7 @@ import type { RecordTables } from '../../src/sinks/ledger/driver.ts';
 import type { RecordTable, TablePlace, WrittenRow } from '../../src/sinks/ledger/record-table.ts';
 import type { Stamp } from '../../src/sinks/ledger/stamp.ts';
 import { postgresTables } from '../../src/sinks/postgres/records/record-tables.ts';
-import { sqliteTables } from '../../src/sinks/sqlite-next/records/record-tables.ts';
+import { sqliteTables } from '../../src/sinks/sqlite/records/record-tables.ts';
 import type { Database, Tx } from '../../src/sql/database.ts';
 import { openServer } from '../../src/sql/postgres/server.ts';
 import { openSqliteDatabase } from '../../src/sql/sqlite/open-sqlite-database.ts';

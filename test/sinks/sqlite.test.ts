@@ -1,216 +1,23 @@
-import { join } from 'node:path';
-import Database from 'better-sqlite3';
-import { describe, expect, it, vi } from 'vitest';
-import type { JsonObject } from '../../src/core/json.ts';
-import type { Column, EntityTable } from '../../src/core/records.ts';
-import type { Transition } from '../../src/sinks/file-ledger/partitions/states.ts';
-import type * as Transitions from '../../src/sinks/file-ledger/partitions/transitions.ts';
+import { expect, it, vi } from 'vitest';
+import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
-import { member, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
-import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating, olderVersions } from '../support/sinks/migrating.ts';
-import { seenTransitions } from '../support/sinks/observed-transitions.ts';
-import { byKey, columnValue } from '../support/sinks/stored-record.ts';
+import { sqliteKind } from '../support/sinks/sqlite-kind.ts';
+import { seenTransitions, wrongMoves } from '../support/sinks/observed-partitions.ts';
 
 /** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
-vi.mock('../../src/sinks/file-ledger/partitions/transitions.ts', async (importOriginal) => {
-  const original = await importOriginal<typeof Transitions>();
-  const { observedTransitions } = await import('../support/sinks/observed-transitions.ts');
-  const table = original.transitions as unknown as Readonly<Record<string, Transition>>;
-  const prepareTransitions = (db: Database.Database) =>
-    observedTransitions(db, original.prepareTransitions(db), table);
-  return { ...original, prepareTransitions };
+vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOriginal) => {
+  const { transitions } = await importOriginal<typeof Transitions>();
+  const { observedTransitions } = await import('../support/sinks/observed-partitions.ts');
+  return { transitions: observedTransitions(transitions) };
 });
 
-const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
+describeFileSink('SQLite', sqliteKind);
 
-function readTable(folder: string, connector: string, table: EntityTable, where: string) {
-  const db = new Database(ledgerFile(folder), { readonly: true }).defaultSafeIntegers();
-  try {
-    const name = `${connector.replaceAll('-', '_')}__${table.entity}`;
-    const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}" WHERE ${where}`).all();
-    return rows.map((row) => ({
-      ...Object.fromEntries(table.columns.map(({ name, type }) => [name, columnValue(type, row[name])])),
-      _extra: columnValue('object', row['_extra']),
-      _seq: columnValue('integer', row['_seq']),
-      _changed_at: columnValue('string', row['_changed_at']),
-      _run_id: columnValue('string', row['_run_id']),
-      deletedAt: columnValue('string', row['_deleted_at']),
-    }));
-  } finally {
-    db.close();
-  }
-}
+/** A source that asks for quiet is a test of the engine. */
+const elsewhere = ['putFirstBack'];
 
-function readRows(folder: string, connector: string, table: EntityTable): readonly JsonObject[] {
-  const rows = readTable(folder, connector, table, '_deleted_at IS NULL');
-  return byKey(
-    rows.map(({ deletedAt: _deletedAt, ...row }) => row),
-    table.key,
-  );
-}
-
-const kind = fileSinkKind({
-  options: (folder) => ({ type: 'sqlite', name: 'warehouse', path: ledgerFile(folder), durability: 'full' }),
-  ledgerFile,
-  readRows,
-  readChanges: (folder, connector, table) =>
-    readTable(folder, connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({
-      ...row,
-      _op: deletedAt === null ? 'upsert' : 'delete',
-    })),
-});
-
-describeFileSink('SQLite', kind);
-describe.each(olderVersions)('a SQLite sink of version %i', (version) => migrating(kind, version));
-
-describe('SQLite tables', () => {
-  const bench = useBench(kind);
-
-  it('have typed columns, a unique key and an index for the change feed, and are named after connector and entity', async () => {
-    const sink = await bench().open();
-    await bench().begin(sink, 'r1');
-    const db = new Database(ledgerFile(bench().folder), { readonly: true });
-    const columns = db
-      .prepare<[], { name: string; type: string; notnull: number }>(
-        'SELECT name, type, "notnull" FROM pragma_table_info(\'news__members\')',
-      )
-      .all();
-    const indexes = db
-      .prepare<[], { name: string; unique: number }>(
-        'SELECT name, "unique" FROM pragma_index_list(\'news__members\') ORDER BY name',
-      )
-      .all();
-    db.close();
-    expect(
-      columns
-        .slice(1, 10)
-        .map(({ name, type, notnull }) => `${name} ${type}${notnull === 1 ? ' NOT NULL' : ''}`),
-    ).toEqual([
-      'list_id TEXT NOT NULL',
-      'id TEXT NOT NULL',
-      'name TEXT',
-      'visits INTEGER',
-      'score REAL',
-      'vip INTEGER',
-      'address TEXT',
-      'tags TEXT',
-      'anything TEXT',
-    ]);
-    expect(columns.slice(10).map(({ name }) => name)).toEqual([
-      '_extra',
-      '_first_seen_at',
-      '_changed_at',
-      '_run_id',
-      '_seq',
-      '_hash',
-      '_volatile_hash',
-      '_deleted_at',
-      '_partition',
-    ]);
-    expect(indexes).toEqual([
-      { name: 'news__members__key', unique: 1 },
-      { name: 'news__members__partition', unique: 0 },
-      { name: 'news__members__seq', unique: 0 },
-    ]);
-  });
-
-  it('fill a newly declared column from what rows kept for it, as far as it fits, and show the move in the change feed', async () => {
-    const columns: readonly Column[] = [
-      { name: 'city', type: 'string' },
-      { name: 'age', type: 'integer' },
-      { name: 'rate', type: 'number' },
-      { name: 'open', type: 'boolean' },
-      { name: 'more', type: 'object' },
-      { name: 'rest', type: 'any' },
-    ];
-    const wider = { ...membersTable, columns: [...membersTable.columns, ...columns] };
-    const fits =
-      '{"city":"Kyiv","age":9007199254740993,"rate":2,"open":false,"more":{"a":1},"rest":[null],"left":"here"}';
-    const misfits =
-      '{"city":"\\ud800","age":9223372036854775808,"rate":9007199254740993,"open":1,"more":[],"rest":null}';
-    const sink = await bench().open();
-    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
-    const { id } = await onlyPartition(sink, started.lease);
-    const records = [
-      member('1', 'a', { extra: fits }),
-      member('2', 'b', { extra: misfits }),
-      member('3', 'c', { extra: '{"rest":1}' }),
-    ];
-    await sink.commit(started.lease, [page(started, id, records)]);
-    await sink.startRun(started.lease, bench().plan('r2', { tables: [wider] }));
-    expect(await bench().rows(wider)).toMatchObject([
-      {
-        city: 'Kyiv',
-        age: 9_007_199_254_740_993n,
-        rate: 2,
-        open: false,
-        more: { a: 1 },
-        rest: [null],
-        _extra: { left: 'here' },
-        _run_id: 'r2',
-      },
-      { city: null, age: null, rate: null, open: null, more: null, rest: null },
-      { rest: 1, _extra: null },
-    ]);
-    expect((await bench().rows(wider))[1]?.['_extra']).toEqual({
-      city: '\ud800',
-      age: 2 ** 63,
-      rate: 9_007_199_254_740_993n,
-      open: 1,
-      more: [],
-    });
-    const seqs = (await bench().rows(wider)).map((row) => row['_seq']);
-    expect(
-      Math.min(...seqs.map(Number)),
-      'every filled row moved behind the first three changes',
-    ).toBeGreaterThan(3);
-    expect(new Set(seqs).size).toBe(3);
-  });
-
-  it('fill a column again that was dropped from the definition for a while', async () => {
-    const sink = await bench().open();
-    const narrow = { ...membersTable, columns: membersTable.columns.filter(({ name }) => name !== 'name') };
-    const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
-    const { id } = await onlyPartition(sink, started.lease);
-    await sink.startRun(started.lease, bench().plan('r2', { tables: [narrow] }));
-    const next = { ...started, run: 'r2' as Started['run'] };
-    const record = {
-      ...member('1', 'Ada', { extra: '{"name":"Ada"}' }),
-      values: ['a', '1', null, null, null, null, null, null],
-    };
-    await sink.commit(started.lease, [page(next, id, [record])]);
-    await sink.startRun(started.lease, bench().plan('r3', { tables: [membersTable] }));
-    expect(await bench().rows()).toMatchObject([{ name: 'Ada', _extra: null }]);
-  });
-
-  it('answer nextPartitions from an index, however many partitions are due', async () => {
-    const sink = await bench().open();
-    const { lease } = await bench().begin(sink, 'r1');
-    const db = new Database(ledgerFile(bench().folder));
-    db.exec(
-      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
-       INSERT INTO _sync_partitions (connector, entity, params, inject, rank, origin, found_at, due_since, ready, listed, mode)
-       SELECT 'news', 'members', '{"n":' || i || '}', '{}', i % 3, 1, '', '', 1, 0, 'full' FROM n`,
-    );
-    const plan = db
-      .prepare<[], { detail: string }>(
-        "EXPLAIN QUERY PLAN SELECT * FROM _sync_partitions WHERE connector = 'news' AND backfill = '' AND ready = 1 ORDER BY rank DESC, id LIMIT 5",
-      )
-      .all();
-    db.close();
-    expect(plan.map(({ detail }) => detail).join('\n')).toMatch(
-      /^SEARCH .*_sync_partitions_ready \(connector=\? AND backfill=\?\)$/,
-    );
-    expect((await sink.nextPartitions(lease, 3)).map(({ rank }) => rank)).toEqual([2, 2, 2]);
-  });
-});
-
-/** A source that asks for quiet is a test of the engine, lost rows are one of JSONL files. */
-const elsewhere = ['putFirstBack', 'distrust'];
-
-it('has led partitions through every transition by now', async () => {
-  const { transitions } = await import('../../src/sinks/file-ledger/partitions/transitions.ts');
+it('has led partitions through every transition by now, and only as their table says', async () => {
+  const { transitions } = await import('../../src/sinks/ledger/partitions/transitions.ts');
   expect(Object.keys(transitions).filter((name) => !seenTransitions.has(name))).toEqual(elsewhere);
+  expect(wrongMoves).toEqual([]);
 });

@@ -16,7 +16,7 @@ const programs = [
   'test/search/index/update-process.mjs',
   'test/search/process/pool-holder.mjs',
   'test/service/store/syncing-service.mjs',
-  'test/sinks/file-ledger/opening-process.ts',
+  'test/sinks/sqlite/opening-process.ts',
   'test/sinks/postgres/host-process.ts',
   'test/sql/sqlite/writing-process.ts',
   'test/support/publish/publisher-process.ts',

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { instant, systemClock } from '../../core/clock.ts';
-import { toSinkError } from '../../sinks/sqlite-next/sink-error.ts';
-import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/sqlite-next/open-database.ts';
-import { sqliteFormat } from '../../sinks/sqlite-next/schema.ts';
+import { toSinkError } from '../../sinks/sqlite/sink-error.ts';
+import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/sqlite/open-database.ts';
+import { sqliteFormat } from '../../sinks/sqlite/schema.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
 import {

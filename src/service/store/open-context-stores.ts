@@ -4,7 +4,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-request.ts';
-import { isSinkThere } from '../../sinks/sqlite-next/open-database.ts';
+import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { ApiError } from '../api-error.ts';
 import type { ContextStores, KeptConnector, StoreStatus } from './context-stores.ts';
 import { keepStore, type KeptStore } from './keep-store.ts';

@@ -11,7 +11,7 @@ import { searchTarget } from '../../search/search-target.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { openSqliteNextSink } from '../../sinks/sqlite-next/sqlite-sink.ts';
+import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
@@ -66,7 +66,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
   // Derived data: what a power loss takes is read again.
-  await using sink = await openSqliteNextSink({ file, durability: 'normal', clock });
+  await using sink = await openSqliteSink({ file, durability: 'normal', clock });
   let toldAtMs = -Infinity;
   /** One after the other, so that the newest is told last. */
   let telling = Promise.resolve();

@@ -1,5 +1,5 @@
 /**
- * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning (`src/sinks/ledger/schema.ts` says
+ * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning (`src/sinks/sqlite/schema.ts` says
  * what each column is). Columns at the end of a list that only some ledgers have follow from the others: `derived` names them.
  * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none.
  */

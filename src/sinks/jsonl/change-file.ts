@@ -22,7 +22,10 @@ interface GrowingFile extends FileNumber {
   isNew: boolean;
 }
 
-/** The lines of one entity, appended to a file that only this writer's epoch has. Follows `RecordStore`'s order of calls. */
+/**
+ * The lines of one entity, appended to a file that only this writer's epoch has. `flush` is called in front of a transaction's COMMIT, then exactly one of
+ * `settle` (it is stored) and `discard` (it is not).
+ */
 export class ChangeFile {
   readonly #options: ChangeFileOptions;
   #file: GrowingFile | null = null;
@@ -33,15 +36,23 @@ export class ChangeFile {
   /** What this transaction makes of the file; it counts once the ledger has committed. */
   #grownTo: { readonly length: number; readonly hash: Hash } | null = null;
   #isEnding = false;
+  #isPartial = false;
 
   constructor(options: ChangeFileOptions) {
     this.#options = options;
   }
 
   append(line: string, seq: number): void {
-    if (this.#lines.length === 0) this.#firstSeq = seq;
-    this.#lastSeq = seq;
+    const isFirst = this.#lines.length === 0;
+    this.#firstSeq = isFirst ? seq : Math.min(seq, this.#firstSeq);
+    this.#lastSeq = isFirst ? seq : Math.max(seq, this.#lastSeq);
     this.#lines.push(line);
+  }
+
+  /** What is appended in this transaction stands in for damaged lines, in a file of its own. */
+  endAsPartial(): void {
+    this.#isPartial = true;
+    this.#isEnding = true;
   }
 
   /** Writes the appended lines behind the committed ones and notes the new length in the ledger. */
@@ -54,8 +65,13 @@ export class ChangeFile {
       const length = file.length + bytes.length;
       const hash = file.hash.copy().update(bytes);
       this.#grownTo = { length, hash };
-      const numbers = { firstSeq: this.#firstSeq, lastSeq: this.#lastSeq };
-      this.#options.files.grow(this.#options, file, { length, ...numbers, hash: hash.copy().digest('hex') });
+      this.#options.files.grow(this.#options, file, {
+        length,
+        firstSeq: this.#firstSeq,
+        lastSeq: this.#lastSeq,
+        hash: hash.copy().digest('hex'),
+        isPartial: Number(this.#isPartial),
+      });
       this.#isEnding ||= length >= maxFileBytes;
     }
     if (this.#isEnding && this.#file !== null) {
@@ -119,7 +135,9 @@ export class ChangeFile {
   #create(): GrowingFile {
     const { directory, epoch } = this.#options;
     createPrivateDirectory(directory);
-    this.#lastNumber += 1;
+    // Another holder of this epoch may have written: who only repairs a connector leaves its epoch as it was.
+    const known = this.#options.files.lastNumber(this.#options, epoch);
+    this.#lastNumber = Math.max(known, this.#lastNumber) + 1;
     const number = { epoch, number: this.#lastNumber };
     const descriptor = openPrivateFile(join(directory, growingName(number)));
     this.#file = { ...number, descriptor, length: 0, hash: createHash('sha256'), isNew: true };
@@ -131,6 +149,7 @@ export class ChangeFile {
     this.#lines = [];
     this.#grownTo = null;
     this.#isEnding = false;
+    this.#isPartial = false;
   }
 }
 

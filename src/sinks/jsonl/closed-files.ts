@@ -1,24 +1,16 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
-import { openReadonlyDatabase } from '../file-ledger/open-database.ts';
-import { toSinkError } from '../sqlite-next/sink-error.ts';
-import { entityDirectory, listedColumns, type ListedFile } from './file-list.ts';
+import { openReadonlyDatabase } from '../sqlite/open-database.ts';
+import { jsonlFormat } from './schema.ts';
+import { toSinkError } from '../sqlite/sink-error.ts';
+import { entityDirectory, listClosedFiles, type ListedFile } from './file-list.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 
 /** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
 export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
-  const db = openReadonlyDatabase({ file: ledger, kind: 'jsonl' });
+  const db = openReadonlyDatabase({ file: ledger, format: jsonlFormat });
 
-  const list = (connector: ConnectorName): readonly ListedFile[] => {
-    // A file of an older version has no such column, until another process migrates it.
-    const hasHash = db.prepare("SELECT 1 FROM pragma_table_info('_sync_files') WHERE name = 'hash'").get();
-    return db
-      .prepare<[string], ListedFile>(
-        `SELECT ${listedColumns(hasHash === undefined ? 'NULL' : 'hash')}
-         FROM _sync_files WHERE connector = ? AND is_closed = 1 ORDER BY entity, epoch, number`,
-      )
-      .all(connector);
-  };
+  const list = (connector: ConnectorName): readonly ListedFile[] => listClosedFiles(db, connector);
 
   /** Without the files that another process has removed or cut (a reset) since they were listed. */
   const confirmed = (connector: ConnectorName, found: readonly Found[]): readonly DamagedFile[] => {
@@ -30,7 +22,7 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
   const checked = (connector: ConnectorName, files: readonly ListedFile[], found: readonly Found[]) => ({
     files: files.length,
     withoutHash: files.filter(({ hash }) => hash === null).length,
-    partial: 0,
+    partial: files.filter(({ isPartial }) => isPartial === 1).length,
     damaged: confirmed(connector, found),
   });
 

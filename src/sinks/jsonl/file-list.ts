@@ -1,6 +1,26 @@
-import type Database from 'better-sqlite3';
 import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+
+/**
+ * Every change file with its committed length. `is_closed` 2 says that the file is to be removed; `is_partial`: it stands in for lines that were
+ * damaged, and has only the newest one of each key.
+ */
+export const filesSql = `
+CREATE TABLE _sync_files (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  is_closed INTEGER NOT NULL,
+  hash TEXT,
+  is_partial INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (connector, entity, epoch, number)
+) STRICT, WITHOUT ROWID;
+`;
 
 /** `<epoch>-<number>.jsonl`, with `.open` behind it while it grows. Each epoch has files of its own. */
 export interface FileNumber {
@@ -39,34 +59,50 @@ export interface ListedFile extends FileNumber {
   readonly entity: EntityName;
   /** Bytes that are committed; what lies behind them was never acknowledged. */
   readonly length: number;
-  /** Change numbers of the first and last committed line. */
+  /** The lowest and highest change number of the committed lines. */
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly isClosed: number;
   /** SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves today that it is still what was written. */
   readonly hash: string | null;
+  /** It stands in for lines that were damaged: of those that a key had, only the newest is here. */
+  readonly isPartial: number;
 }
 
+type GrownTo = Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash' | 'isPartial'>;
 type FileKey = [string, string, number, number];
 
-/** As `ListedFile` has them; versions before 5 have no column for the hash. */
-export function listedColumns(hash: 'hash' | 'NULL'): string {
-  return `entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, ${hash} AS hash`;
+const columns = `entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash,
+  is_partial AS isPartial`;
+
+/** Files that are closed, for a connection that may only read. */
+export function listClosedFiles(db: Connection, connector: ConnectorName): readonly ListedFile[] {
+  // An older version's list has no such column, until another process migrates it.
+  const isOlder =
+    db.prepare("SELECT 1 FROM pragma_table_info('_sync_files') WHERE name = 'is_partial'").get() ===
+    undefined;
+  return db
+    .prepare<[string], ListedFile>(
+      `SELECT ${isOlder ? columns.replace('is_partial', '0') : columns} FROM _sync_files
+       WHERE connector = ? AND is_closed = 1 ORDER BY entity, epoch, number`,
+    )
+    .all(connector);
 }
 
 export type FileList = ReturnType<typeof prepareFileList>;
 
-/** `_sync_files`: every change file, with its committed length; `is_closed` 2 says that the file is to be removed. */
-export function prepareFileList(db: Database.Database) {
+/** The list for the connection that writes, inside its transactions. */
+export function prepareFileList(db: Connection) {
   const byKey = 'WHERE connector = ? AND entity = ? AND epoch = ? AND number = ?';
   const all = db.prepare<[string], ListedFile>(
-    `SELECT ${listedColumns('hash')} FROM _sync_files WHERE connector = ? AND is_closed < 2`,
+    `SELECT ${columns} FROM _sync_files WHERE connector = ? AND is_closed < 2 ORDER BY first_seq`,
   );
-  const grow = db.prepare<[...FileKey, number, number, number, string | null]>(
-    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_closed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
+  const grow = db.prepare<[...FileKey, number, number, number, string | null, number]>(
+    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
      ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
-       length = excluded.length, last_seq = excluded.last_seq, hash = excluded.hash`,
+       length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
+       last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
   );
   const cut = db.prepare<[number, number, string | null, ...FileKey]>(
     `UPDATE _sync_files SET length = ?, last_seq = ?, hash = ? ${byKey}`,
@@ -79,6 +115,11 @@ export function prepareFileList(db: Database.Database) {
   const doomed = db.prepare<[string], FileNumber & { readonly entity: EntityName }>(
     'SELECT entity, epoch, number FROM _sync_files WHERE connector = ? AND is_closed = 2',
   );
+  const lastNumber = db
+    .prepare<[string, string, number], number | null>(
+      'SELECT max(number) FROM _sync_files WHERE connector = ? AND entity = ? AND epoch = ?',
+    )
+    .pluck();
   const key = ({ connector, entity }: FileOwner, { epoch, number }: FileNumber): FileKey => [
     connector,
     entity,
@@ -87,11 +128,13 @@ export function prepareFileList(db: Database.Database) {
   ];
   return {
     all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
+    lastNumber: ({ connector, entity }: FileOwner, epoch: number): number =>
+      lastNumber.get(connector, entity, epoch) ?? 0,
     grow: (
       owner: FileOwner,
       file: FileNumber,
-      size: Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash'>,
-    ): void => void grow.run(...key(owner, file), size.length, size.firstSeq, size.lastSeq, size.hash),
+      { length, firstSeq, lastSeq, hash, isPartial }: GrownTo,
+    ): void => void grow.run(...key(owner, file), length, firstSeq, lastSeq, hash, isPartial),
     cut: (owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void =>
       void cut.run(kept.length, kept.lastSeq, kept.hash, ...key(owner, file)),
     close: (owner: FileOwner, file: FileNumber): void => void close.run(...key(owner, file)),

@@ -1,14 +1,17 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
-import type { WriteStamp } from '../file-ledger/record-store.ts';
+import type { Stamp } from '../ledger/stamp.ts';
 import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
+
+type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
+type WrittenBy = Pick<Stamp, 'now' | 'run'>;
 
 /** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
 export interface LineWriters {
   /** Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and `_run_id`. */
-  readonly upsert: (record: PreparedRecord, seq: number, stamp: WriteStamp) => string;
+  readonly upsert: (record: LinedRecord, seq: number, by: WrittenBy) => string;
   /** The fields of the key, then the same four. */
-  readonly deletion: (keyText: string, seq: number, stamp: WriteStamp) => string;
+  readonly deletion: (keyText: string, seq: number, by: WrittenBy) => string;
 }
 
 export function lineWriters(table: EntityTable): LineWriters {
@@ -17,7 +20,7 @@ export function lineWriters(table: EntityTable): LineWriters {
     .flatMap((name) => table.columns.filter((column) => column.name === name))
     .map(columnWriter);
   return {
-    upsert: (record, seq, stamp) => {
+    upsert: (record, seq, by) => {
       let line = '{';
       let index = 0;
       for (const write of writers) {
@@ -25,17 +28,17 @@ export function lineWriters(table: EntityTable): LineWriters {
         index += 1;
       }
       if (record.extra !== null) line += `"_extra":${onOneLine(record.extra)},`;
-      return line + ending('upsert', seq, stamp);
+      return line + ending('upsert', seq, by);
     },
-    deletion: (keyText, seq, stamp) => {
+    deletion: (keyText, seq, by) => {
       const parts = keyPartsOf(keyText, keyWriters.length) ?? [];
       const fields = keyWriters.map((write, index) => write(parts[index] ?? null));
-      return `{${fields.join('')}${ending('delete', seq, stamp)}`;
+      return `{${fields.join('')}${ending('delete', seq, by)}`;
     },
   };
 }
 
-function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WriteStamp): string {
+function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WrittenBy): string {
   return `"_op":"${op}","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
 }
 

@@ -1,4 +1,4 @@
-/** Views that tell a reader what is in the sink, as a SQLite sink has them (`src/sinks/sqlite-next/catalog-sql.ts`). */
+/** Views that tell a reader what is in the sink, as a SQLite sink has them (`src/sinks/sqlite/catalog-sql.ts`). */
 export const catalogSql = `
 CREATE VIEW _catalog_tables AS
 SELECT t.connector, t.entity, t.name AS table_name, t.current_view AS view_name, c.definition AS connector_type,

@@ -26,3 +26,8 @@ export function isSqliteError(error: unknown): error is InstanceType<typeof Data
 export function isBusy(error: unknown): boolean {
   return isSqliteError(error) && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
 }
+
+/** The file is no database of SQLite. */
+export function isNoDatabase(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB';
+}

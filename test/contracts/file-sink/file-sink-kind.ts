@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
-import { schemaVersion } from '../../../src/sinks/file-ledger/schema.ts';
+import { schemaVersion } from '../../../src/sinks/sqlite/schema.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
@@ -23,8 +23,6 @@ export interface FileSinkParts {
   /** As for `SinkKind`; file sinks are read at once. */
   readonly readRows?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
   readonly readChanges?: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
-  /** Where it is not that of the old half. */
-  readonly version?: number;
   /** As of `SinkKind`. */
   readonly ownTables?: readonly string[];
 }
@@ -35,13 +33,12 @@ export function fileSinkKind({
   ledgerFile,
   readRows = () => [],
   readChanges = () => [],
-  version = schemaVersion,
-  ownTables = version > schemaVersion ? [] : ['_sync_files'],
+  ownTables = [],
 }: FileSinkParts): FileSinkKind {
   return {
     options,
     ledgerFile,
-    version,
+    version: schemaVersion,
     open: (folder, how) => openSink(options(folder), how),
     openHistory: (folder) => openHistory(options(folder)),
     readRows: async (...of) => readRows(...of),
@@ -53,7 +50,6 @@ export function fileSinkKind({
         statement.run();
         return [];
       }),
-    paramsColumns: version > schemaVersion ? 'params, params_hash' : 'params',
     ownTables,
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {

@@ -1,9 +1,6 @@
-import { join } from 'node:path';
 import type { RunId } from '../../../src/core/names.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import { openJsonlSink } from '../../../src/sinks/jsonl-next/jsonl-sink.ts';
-import { openSqliteNextSink } from '../../../src/sinks/sqlite-next/sqlite-sink.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { identity, member, onlyPartition, page, runPlan } from './fixture.ts';
 
@@ -12,18 +9,7 @@ import { identity, member, onlyPartition, page, runPlan } from './fixture.ts';
  * Started with the sink's options as JSON.
  */
 const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
-const how = { durability: 'full', clock: systemClock } as const;
-const isNext = process.env['SQLITE_NEXT'] !== undefined;
-const sink =
-  isNext && options.type === 'sqlite'
-    ? await openSqliteNextSink({ ...how, file: options.path })
-    : isNext && options.type === 'jsonl'
-      ? await openJsonlSink({
-          ...how,
-          directory: options.directory,
-          file: join(options.directory, '_ledger.db'),
-        })
-      : await openSink(options, { clock: systemClock });
+const sink = await openSink(options, { clock: systemClock });
 const lease = await sink.acquire(
   identity({
     holder: {

@@ -87,7 +87,7 @@ export function resetting(kind: SinkKind): void {
     await theirRun.sweep();
     await theirRun.finish();
     await mail[Symbol.asyncDispose]();
-    const params = kind.paramsColumns;
+    const params = 'params, params_hash';
     const same = 'inject, rank, 99, found_at, 0, 0 FROM _sync_partitions';
     await bench().ledger(
       `INSERT INTO _sync_partitions (connector, entity, ${params}, backfill, inject, rank, origin, found_at, ready, listed)

@@ -26,8 +26,8 @@ import {
   readyRows,
 } from '../../../src/sinks/ledger/deletes/read-missing.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
-import { tablesSql } from '../../../src/sinks/sqlite-next/schema.ts';
-import { systemClock, type Instant } from '../../../src/core/clock.ts';
+import { tablesSql } from '../../../src/sinks/sqlite/schema.ts';
+import { systemClock } from '../../../src/core/clock.ts';
 import type { Database, Tx } from '../../../src/sql/database.ts';
 import { openSqliteDatabase } from '../../../src/sql/sqlite/open-sqlite-database.ts';
 import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
@@ -155,7 +155,7 @@ describe('missing rows', () => {
         return { ...one, entity: members, rows: 1, since: `since ${1000 + number}` };
       });
       expect(countMissing(await alikeRows(tx, news))).toEqual(countMissing(alone));
-      const asked = await askForRows(tx, of, { run, now: '' as Instant, limit });
+      const asked = await askForRows(tx, of, { run, now: '', limit });
       expect(asked.map(({ row: number }) => number).toSorted((left, right) => left - right)).toEqual(
         rowsThat((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'get'),
       );

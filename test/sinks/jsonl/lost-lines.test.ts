@@ -4,7 +4,7 @@ import { afterEach, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openSink } from '../../../src/sinks/registry.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { CommittedPage, Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -89,56 +89,33 @@ it.each([
     null,
   ],
 ] as const)(
-  'lines of a file that was %s come back, of rows that are never replaced too',
+  'lines of a growing file that was %s come back in another one, of rows that are never replaced too',
   async (_how, damage, kept) => {
     await killed();
     for (const entity of [members, opens]) damage(fileOf(entity, '1-1.jsonl.open'));
     const sink = await open();
     const lease = await sink.acquire(identity());
-    const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
-    const updated = 3 - (kept?.length ?? 0);
-    const expected = counts({ fetched: 3, updated, unchanged: 3 - updated });
-    expect(stored).toEqual([members, opens].map((entity) => ({ entity, counts: expected })));
     for (const entity of [members, opens]) {
       expect(kept === null ? [] : idsIn(entity, '1-1.jsonl')).toEqual(kept ?? []);
       expect(existsSync(fileOf(entity, '1-1.jsonl.open.damaged'))).toBe(kept === null);
-      expect(idsIn(entity, '2-1.jsonl.open')).toEqual(['1', '2', '3'].slice(kept?.length ?? 0));
+      expect(idsIn(entity, '2-1.jsonl')).toEqual(['1', '2', '3'].slice(kept?.length ?? 0));
     }
     expect(await sink.lostRows(lease)).toEqual([]);
+    expect(await partialFiles()).toBe(2);
   },
 );
 
-it('lost lines whose records are not met again are counted until a run that has read everything ends', async () => {
-  await killed();
-  truncateSync(fileOf(opens, '1-1.jsonl.open'), 0);
-  const sink = await open();
-  const lease = await sink.acquire(identity());
-  const fetched = { fetched: 2, unchanged: 2 };
-  await store(sink, lease, 'r2', ['1', '2']);
-  expect(await sink.lostRows(lease)).toEqual([{ entity: opens, rows: 1 }]);
-  const ended = (run: string, isWhole: boolean, more: object) =>
-    sink.finish(
-      lease,
-      run as Started['run'],
-      report(
-        { lease, run: run as Started['run'] },
-        {
-          entities: [entityReport(members, fetched), entityReport(opens, { fetched: 2, ...more })].map(
-            (one) => ({ ...one, isWhole }),
-          ),
-        },
-      ),
-    );
-  await ended('r2', false, { updated: 2 });
-  await store(sink, lease, 'r3', ['1', '2']);
-  expect(await sink.lostRows(lease), 'not everything was read').toEqual([{ entity: opens, rows: 1 }]);
-  await ended('r3', true, { unchanged: 2 });
-  const { counts: stored } = await store(sink, lease, 'r4', ['1', '2', '3']);
-  expect(await sink.lostRows(lease)).toEqual([]);
-  expect(stored[1]).toEqual({ entity: opens, counts: counts({ fetched: 3, updated: 1, unchanged: 2 }) });
-  const lines = readdirSync(join(folder, 'news', opens)).flatMap((name) => idsIn(opens, name));
-  expect(new Set(lines)).toEqual(new Set(['1', '2', '3']));
-});
+/** How many closed files stand in for damaged lines. */
+async function partialFiles(): Promise<number | undefined> {
+  const access = accessSink({ type: 'jsonl', directory: folder });
+  await using closed = await access.openClosedFiles();
+  const checked = await closed?.contents(identity().connector, {
+    signal: new AbortController().signal,
+    onProgress: () => undefined,
+  });
+  expect(checked?.damaged).toEqual([]);
+  return checked?.partial;
+}
 
 /** A run that has ended: its files are closed. */
 async function ended(): Promise<void> {
@@ -185,15 +162,30 @@ it.each([
     await sink.repair.reset(identity().connector, scope);
     const lease = await sink.acquire(identity());
     expect(kept.length === 0 ? [] : idsIn(opens, '1-1.jsonl')).toEqual(kept);
-    const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
-    const updated = 3 - kept.length;
-    expect(stored).toEqual([
-      { entity: members, counts: counts({ fetched: 3, unchanged: 3 }) },
-      { entity: opens, counts: counts({ fetched: 3, updated, unchanged: 3 - updated }) },
+    const replaced = 3 - kept.length;
+    const names = readdirSync(join(folder, 'news', opens)).filter((name) => name.endsWith('.jsonl'));
+    expect(names.sort()).toEqual([
+      ...(kept.length === 0 ? [] : ['1-1.jsonl']),
+      ...(replaced === 0 ? [] : ['2-1.jsonl']),
     ]);
-    const lines = readdirSync(join(folder, 'news', opens))
-      .filter((name) => !name.endsWith('.damaged'))
-      .flatMap((name) => idsIn(opens, name));
-    expect(new Set(lines)).toEqual(new Set(['1', '2', '3']));
+    if (replaced > 0) expect(idsIn(opens, '2-1.jsonl')).toEqual(['1', '2', '3'].slice(kept.length));
+    expect(await partialFiles()).toBe(replaced === 0 ? 0 : 1);
+    const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
+    const unchanged = counts({ fetched: 3, unchanged: 3 });
+    expect(stored).toEqual([members, opens].map((entity) => ({ entity, counts: unchanged })));
   },
 );
+
+it('a closed file whose content has changed is put aside by a reset, and replaced', async () => {
+  await ended();
+  const file = fileOf(opens, '1-1.jsonl');
+  writeFileSync(file, readFileSync(file, 'utf8').replace('"id":"2"', '"id":"7"'));
+  const sink = await open();
+  const scope = { entity: null, tables: [], withData: false, now: '2026-03-02T10:00:00.000Z' };
+  await sink.repair.reset(identity().connector, scope);
+  expect(existsSync(`${file}.damaged`)).toBe(true);
+  expect(idsIn(opens, '2-1.jsonl')).toEqual(['1', '2', '3']);
+  const lease = await sink.acquire(identity());
+  await store(sink, lease, 'r2', ['4']);
+  expect(idsIn(opens, '2-2.jsonl.open'), 'no name is given twice').toEqual(['4']);
+});

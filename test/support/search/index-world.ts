@@ -15,8 +15,7 @@ import type { Piece } from '../../../src/search/sql-piece.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
-import { schemaVersion } from '../../../src/sinks/sqlite-next/schema.ts';
-import { openSqliteNextSink } from '../../../src/sinks/sqlite-next/sqlite-sink.ts';
+import { openSqliteSink } from '../../../src/sinks/sqlite/sqlite-sink.ts';
 
 const fileIn = (folder: string): string => join(folder, 'main.db');
 
@@ -24,9 +23,8 @@ export const sqlite: FileSinkKind = {
   ...fileSinkKind({
     options: (folder) => ({ type: 'sqlite', name: 'main', path: fileIn(folder), durability: 'normal' }),
     ledgerFile: fileIn,
-    version: schemaVersion,
   }),
-  open: (folder, how) => openSqliteNextSink({ durability: 'normal', ...how, file: fileIn(folder) }),
+  open: (folder, how) => openSqliteSink({ durability: 'normal', ...how, file: fileIn(folder) }),
 };
 
 export const never = new AbortController().signal;

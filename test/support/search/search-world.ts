@@ -16,9 +16,9 @@ import { searchRecords } from '../../../src/search/search-records.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
 import { tableName } from '../../../src/sinks/decisions/stored-table.ts';
-import { openDatabase } from '../../../src/sinks/sqlite-next/open-database.ts';
-import { createTableSql } from '../../../src/sinks/sqlite-next/records/table-sql.ts';
-import { sqliteFormat } from '../../../src/sinks/sqlite-next/schema.ts';
+import { openDatabase } from '../../../src/sinks/sqlite/open-database.ts';
+import { createTableSql } from '../../../src/sinks/sqlite/records/table-sql.ts';
+import { sqliteFormat } from '../../../src/sinks/sqlite/schema.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
 
 const connector = 'shop' as ConnectorName;

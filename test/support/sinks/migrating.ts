@@ -26,7 +26,7 @@ import {
   type Started,
 } from '../../contracts/sink/fixture.ts';
 import { isLong } from '../trials.ts';
-import { schemaVersion } from '../../../src/sinks/file-ledger/schema.ts';
+import { schemaVersion } from '../../../src/sinks/sqlite/schema.ts';
 import type { FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';

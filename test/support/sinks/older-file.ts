@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import * as z from 'zod';
-import { applicationId } from '../../../src/sinks/sqlite-next/open-database.ts';
+import { applicationId } from '../../../src/sinks/sqlite/open-database.ts';
 
 export type OlderVersion = 1 | 2 | 3 | 4 | 5 | 6;
 

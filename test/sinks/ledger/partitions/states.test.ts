@@ -13,7 +13,7 @@ import { transitions } from '../../../../src/sinks/ledger/partitions/transitions
 const all: readonly (readonly [string, Transition])[] = Object.entries(transitions);
 const room = 'sinks/ledger/';
 const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts') && !name.includes('file-ledger'))
+  .filter((name) => name.endsWith('.ts'))
   .map((name) => name.split(path.sep).join('/'))
   .sort()
   .map((name) => ({ name, text: readFileSync(path.join('src', name), 'utf8') }));

@@ -1,0 +1,222 @@
+import { randomUUID } from 'node:crypto';
+import { accessSync, constants } from 'node:fs';
+import { SyncError } from '../../core/errors.ts';
+import { NoSinkYetError } from '../acquire-errors.ts';
+import type { Instant } from '../../core/clock.ts';
+import { movedError } from './file-place.ts';
+import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
+import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { toSinkError } from './sink-error.ts';
+import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
+
+/** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
+export const applicationId = 0x43_53_59_31;
+
+/** The tables of a ledger, as one version of the program makes them. */
+export interface LedgerFormat {
+  /** What the file is for; a SQLite sink cannot be opened as the ledger of a JSONL sink, nor the other way round. */
+  readonly kind: 'sqlite' | 'jsonl';
+  readonly version: number;
+  /** The oldest version that `migrate` knows. */
+  readonly oldest: number;
+  readonly sql: string;
+  /** In the transaction that notes the new version. */
+  migrate(db: Connection, version: number): void;
+  /** Called when an older version was opened for reading: shows it as this one. */
+  readOlder?(db: Connection): void;
+}
+
+export interface DatabaseOptions {
+  readonly file: string;
+  readonly format: LedgerFormat;
+  readonly durability: 'full' | 'normal';
+  readonly now: Instant;
+  /** How long SQLite waits for locks, blocking the process. */
+  readonly busyMs?: number;
+  /** Of SQLite's page cache, at most. */
+  readonly cacheKiB?: number;
+  /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
+  readonly sinkId?: string;
+}
+
+const pageBytes = 16_384;
+const walBytes = 64 * 1024 * 1024;
+const busyMs = 5_000;
+/** Twice as much made no first load faster and kept the program above 250 MiB. */
+export const mostCacheKiB = 32 * 1024;
+/** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
+const oldestSqlite = [3, 51, 3] as const;
+
+/** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's or a newer one. */
+export function openDatabase(options: DatabaseOptions): Connection {
+  const { file, sinkId } = options;
+  const timeout = options.busyMs ?? busyMs;
+  if (sinkId !== undefined && !isSinkThere(file)) throw movedError(file, true);
+  return connect(file, { timeout, makes: sinkId === undefined }, (db) => {
+    const version = inspect(db, options);
+    if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
+    if (version === 0) db.pragma(`page_size = ${pageBytes}`);
+    setPragmas(db, options);
+    if (version < options.format.version) bringUpToDate(db, options);
+  });
+}
+
+/** Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is there. */
+export function isSinkThere(file: string): boolean {
+  try {
+    return isPrivateFileThere(file);
+  } catch (error) {
+    throw toSinkError(error, file);
+  }
+}
+
+/** Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when there is none. */
+export function openReadonlyDatabase(options: Omit<DatabaseOptions, 'durability' | 'now'>): Connection {
+  if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
+  return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
+    const version = inspect(db, options);
+    if (version === 0) throw new NoSinkYetError(options.file);
+    db.pragma('trusted_schema = OFF');
+    if (options.cacheKiB !== undefined) db.pragma(`cache_size = -${options.cacheKiB}`);
+    if (version < options.format.version) options.format.readOlder?.(db);
+  });
+}
+
+function connect(
+  file: string,
+  access: { readonly readonly?: true; readonly timeout: number; readonly makes: boolean },
+  prepare: (db: Connection) => void,
+): Connection {
+  let db: Connection | null = null;
+  try {
+    const { makes, ...opening } = access;
+    if (makes) createPrivateFile(file);
+    if (opening.readonly !== true) {
+      // SQLite would only say that it cannot open the log beside it.
+      accessSync(file, constants.W_OK);
+    }
+    db = openSqlite(file, { ...opening, fileMustExist: true });
+    checkSqliteVersion(db);
+    prepare(db);
+    return db;
+  } catch (error) {
+    db?.close();
+    if (isNoDatabase(error)) {
+      throw incompatible(file, 'it is not a SQLite database', 'Name another path.', error);
+    }
+    throw toSinkError(error, file);
+  }
+}
+
+export function storedId(db: Connection): string {
+  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
+}
+
+function checkSqliteVersion(db: Connection): void {
+  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
+  const parts = version.split('.').map(Number);
+  for (const [index, oldest] of oldestSqlite.entries()) {
+    const part = parts[index] ?? 0;
+    if (part > oldest) return;
+    if (part < oldest) {
+      throw new SyncError(
+        `SQLite ${oldestSqlite.join('.')} or later is needed, but better-sqlite3 brings ${version}. Reinstall it.`,
+        { code: 'SINK_FAILED', recovery: 'stop', context: { version } },
+      );
+    }
+  }
+}
+
+/** The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it was. */
+function inspect(db: Connection, options: Pick<DatabaseOptions, 'file' | 'format'>): number {
+  // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
+  return db.transaction(() => inspectNow(db, options)).deferred();
+}
+
+function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'file' | 'format'>): number {
+  const owner = Number(db.pragma('application_id', { simple: true }));
+  const version = Number(db.pragma('user_version', { simple: true }));
+  const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
+  if (owner === 0 && version === 0 && tables === 0) return 0;
+  if (owner !== applicationId) {
+    throw incompatible(file, 'it is a database of another program', 'Name another path.');
+  }
+  if (version > format.version) {
+    throw incompatible(
+      file,
+      `it has schema version ${version} and this version of connector-sync knows ${format.version}`,
+      'Use a newer connector-sync.',
+    );
+  }
+  if (version < format.oldest) {
+    throw incompatible(
+      file,
+      `it has schema version ${version}, and ${format.oldest} is the oldest that this version of connector-sync knows`,
+      'Sync with a version in between first, or name another path.',
+    );
+  }
+  const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
+  if (stored !== format.kind) {
+    throw incompatible(
+      file,
+      `it belongs to a sink of type ${stored}, not ${format.kind}`,
+      'Name another path.',
+    );
+  }
+  return version;
+}
+
+function setPragmas(db: Connection, options: DatabaseOptions): void {
+  const { durability, cacheKiB = mostCacheKiB } = options;
+  switchToWal(db, options.busyMs ?? busyMs);
+  db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
+  db.pragma('trusted_schema = OFF');
+  db.pragma('cell_size_check = ON');
+  db.pragma(`cache_size = -${cacheKiB}`);
+  db.pragma(`journal_size_limit = ${walBytes}`);
+  const pageSize = Number(db.pragma('page_size', { simple: true }));
+  db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
+}
+
+/** SQLite waits for every lock but this one: two processes that make one file would wait for each other, so the second is refused at once. */
+function switchToWal(db: Connection, waitMs: number): void {
+  const endMs = performance.now() + waitMs;
+  for (;;) {
+    try {
+      db.pragma('journal_mode = WAL');
+      return;
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > endMs) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+    }
+  }
+}
+
+/** In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one. */
+function bringUpToDate(db: Connection, options: DatabaseOptions): void {
+  const { format } = options;
+  db.transaction(() => {
+    const version = inspect(db, options);
+    if (version === 0) makeLedger(db, options);
+    else if (version < format.version) format.migrate(db, version);
+    db.pragma(`user_version = ${format.version}`);
+  }).immediate();
+}
+
+function makeLedger(db: Connection, { format, now }: DatabaseOptions): void {
+  db.exec(format.sql);
+  const insert = db.prepare(
+    'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)',
+  );
+  insert.run(randomUUID(), format.kind, now);
+  db.pragma(`application_id = ${applicationId}`);
+}
+
+function incompatible(file: string, found: string, advice: string, cause?: unknown): SyncError {
+  return new SyncError(`${file} cannot be used as a sink: ${found}. ${advice}`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { file },
+    cause,
+  });
+}
