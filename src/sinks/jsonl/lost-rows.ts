@@ -1,11 +1,9 @@
-import type { ConnectorName } from '../../core/names.ts';
-import type { EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import type { TablePlace } from '../ledger/record-table.ts';
-import type { Stamp } from '../ledger/stamp.ts';
+import type { TablePlace, Stamp } from '../ledger/record-table.ts';
 import type { LostRows } from '../sink.ts';
 
 /*

@@ -4,12 +4,16 @@ import { countPage, countPartial } from '../decisions/add-up.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
-import type { Commit, HeldConnector, Ledger } from './ledger.ts';
+import type { Commit } from './ledger.ts';
 import { findPartitions, meetFound, type Finding } from './partitions/find-partitions.ts';
-import { moveOn } from './partitions/move-on.ts';
+import { moveOn } from './partitions/end-walk.ts';
 import { partitionsBelow, partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
-import { inRun } from './transact.ts';
+
+interface PlacedPage {
+  readonly page: PageCommit;
+  readonly partition: PartitionRow;
+}
 
 /**
  * Stores whole pages in one transaction, each step for all of them: a round trip costs as much as hundreds of rows. What comes of it is what would
@@ -17,29 +21,9 @@ import { inRun } from './transact.ts';
  * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
  */
 export async function commitPages(
-  ledger: Ledger,
-  held: HeldConnector,
-  pages: readonly PageCommit[],
+  commit: Commit,
+  given: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
-  const [first] = pages;
-  if (first === undefined) {
-    return [];
-  }
-  const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
-  return await inRun(
-    ledger,
-    held,
-    (stray ?? first).walk.run,
-    async (commit) => await storePages(commit, pages),
-  );
-}
-
-interface PlacedPage {
-  readonly page: PageCommit;
-  readonly partition: PartitionRow;
-}
-
-async function storePages(commit: Commit, given: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
   const { held, current, tx, stamp } = commit;
   const pages = await withKnownBelowPartial(commit, given);
   const { connector } = held;

@@ -4,7 +4,7 @@ import type { PageCounts, Quarantined } from '../../core/records.ts';
 import type { CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { Stamp } from './stamp.ts';
+import type { Stamp } from './record-table.ts';
 
 const names = ['fetched', 'filtered', 'quarantined', 'inserted', 'updated', 'duplicate', 'unchanged'];
 

@@ -5,8 +5,7 @@ import type { Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { CopiedRecord, CopiedTable } from '../copies.ts';
 import type { Holder } from '../lease.ts';
 import type { LostRows } from '../sink.ts';
-import type { RecordTable, TablePlace } from './record-table.ts';
-import type { Stamp } from './stamp.ts';
+import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
 
 /** What a database answers besides SQL. The rules of the ledger see nothing else of it. */
 export interface LedgerDriver extends AsyncDisposable {

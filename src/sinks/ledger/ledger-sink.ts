@@ -1,6 +1,7 @@
-import type { ConnectorName } from '../../core/names.ts';
-import type { Tx } from '../../sql/database.ts';
-import { releasedError } from '../acquire-errors.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { TransactHow, Tx } from '../../sql/database.ts';
+import { fencedError, releasedError } from '../acquire-errors.ts';
 import type { Copies } from '../copies.ts';
 import type { Holder, Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
@@ -14,7 +15,7 @@ import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/ledger-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readUnproven } from './history/read-unproven.ts';
-import type { HeldConnector, Ledger } from './ledger.ts';
+import type { Commit, HeldConnector, InLease, Ledger } from './ledger.ts';
 import { setWalkAside } from './partitions/end-walk.ts';
 import { findLeftovers } from './partitions/leftovers.ts';
 import { left, nextPartitions } from './partitions/next-partitions.ts';
@@ -23,7 +24,6 @@ import { finishRun } from './runs/finish.ts';
 import { dropPause, requestCancel, writePause } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
-import { inRun, type InLease } from './transact.ts';
 
 /** A sink over a database: records and ledger lie together there, and are committed together. */
 export function ledgerSink(ledger: Ledger): Sink {
@@ -63,11 +63,35 @@ export function ledgerSink(ledger: Ledger): Sink {
     },
     startRun: async (lease, plan) => await startRun(ledger, heldOf(lease), plan),
     nextPartitions: async (lease, limit) => await nextPartitions(heldOf(lease), limit),
-    commit: async (lease, pages) => await commitPages(ledger, heldOf(lease), pages),
+    commit: async (lease, pages) => {
+      const [first] = pages;
+      if (first === undefined) return [];
+      // A page of another run is refused, and all of them with it.
+      const stray = pages.find(
+        ({ walk }) => walk.run !== first.walk.run && walk.run !== heldOf(lease).run?.run,
+      );
+      return await inLease(
+        lease,
+        (stray ?? first).walk.run,
+        async (commit) => await commitPages(commit, pages),
+      );
+    },
     setAside: async (lease, { partition, run }, why) =>
       await inLease(lease, run, async (commit) => await setWalkAside(commit, partition, why)),
-    finish: async (lease, run, report) => await finishRun(ledger, heldOf(lease), run, report),
-    findLeftovers: async (lease) => await findLeftovers(ledger, heldOf(lease)),
+    finish: async (lease, run, report) => {
+      const held = heldOf(lease);
+      const error = await inLease(lease, run, async (commit) => await finishRun(commit, report), {
+        isLong: true,
+      });
+      held.run = null;
+      await ledger.runEnded?.();
+      if (error === null) return;
+      throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
+    },
+    findLeftovers: async (lease) => {
+      const { run } = heldOf(lease);
+      return run === null ? 0 : await inLease(lease, run.run, findLeftovers, { isLong: true });
+    },
     left: async (lease) => await left(heldOf(lease)),
     unproven: async (lease) => {
       const held = heldOf(lease);
@@ -95,6 +119,35 @@ export function ledgerSink(ledger: Ledger): Sink {
       await closing;
     },
   };
+}
+
+/**
+ * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
+ * run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes in memory is in `current.seen`, or
+ * is set anew each time.
+ */
+async function inRun<Result>(
+  ledger: Ledger,
+  held: HeldConnector,
+  run: RunId,
+  work: (commit: Commit) => Promise<Result>,
+  how: Pick<TransactHow, 'isLong'> = {},
+): Promise<Result> {
+  return await held.inTurn(async () => {
+    const current = held.run;
+    if (current === null || current.run !== run) {
+      throw fencedError(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
+    }
+    try {
+      return await held.transact(run, async (tx, stamp) => await work({ ledger, held, current, tx, stamp }), {
+        ...how,
+        restart: current.seen.forget,
+      });
+    } catch (error) {
+      current.seen.forget();
+      throw error;
+    }
+  });
 }
 
 /** `Copies` of a sink. */

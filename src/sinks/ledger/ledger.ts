@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/clock.ts';
-import type { EntityName } from '../../core/names.ts';
-import type { Tx } from '../../sql/database.ts';
+import type { EntityName, RunId } from '../../core/names.ts';
+import type { TransactHow, Tx } from '../../sql/database.ts';
 import type { RunInChain } from '../decisions/resume-run.ts';
+import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken } from './driver.ts';
-import type { RecordTable } from './record-table.ts';
+import type { RecordTable, Stamp } from './record-table.ts';
 import type { SeenRows } from './seen-rows.ts';
-import type { Stamp } from './stamp.ts';
 
 /** An open sink. */
 export interface Ledger extends LedgerDriver {
@@ -37,3 +37,11 @@ export interface Commit {
   readonly tx: Tx;
   readonly stamp: Stamp;
 }
+
+/** One transaction of a lease's holder, in its run: `inRun` of `ledger-sink.ts`. */
+export type InLease = <Result>(
+  lease: Lease,
+  run: RunId,
+  work: (commit: Commit) => Promise<Result>,
+  how?: Pick<TransactHow, 'isLong'>,
+) => Promise<Result>;

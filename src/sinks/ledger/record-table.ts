@@ -3,7 +3,6 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { Stamp } from './stamp.ts';
 
 /** An entity's table. */
 export interface TablePlace {
@@ -77,4 +76,16 @@ export interface KeyedRow {
   readonly changedAt: Instant;
   readonly deletedAt: Instant | null;
   readonly home: number | null;
+}
+
+/** What is written beside every record. */
+export interface Stamp {
+  readonly run: RunId;
+  readonly now: Instant;
+  /**
+   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a transaction locks the
+   * counter until its end, and is its fence; what was taken is written with the COMMIT. It comes late where much is read first, and with the first
+   * statements where that saves a round trip: one process at a time writes for a connector.
+   */
+  readonly takeSeqs: (count: number) => Promise<number>;
 }

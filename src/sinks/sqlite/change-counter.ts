@@ -1,5 +1,5 @@
 import type { Tx } from '../../sql/database.ts';
-import type { Stamp } from '../ledger/stamp.ts';
+import type { Stamp } from '../ledger/record-table.ts';
 
 /**
  * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of commits, and never twice. `save` is called

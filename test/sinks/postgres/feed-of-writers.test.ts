@@ -6,7 +6,7 @@ import { openLedger, type PostgresPlace } from '../../../src/sinks/postgres/open
 import { tableName } from '../../../src/sinks/postgres/records/names.ts';
 import { quoted } from '../../../src/sql/quoted.ts';
 import type { Tx } from '../../../src/sql/database.ts';
-import type { Stamp } from '../../../src/sinks/ledger/stamp.ts';
+import type { Stamp } from '../../../src/sinks/ledger/record-table.ts';
 import { fencedTransact } from '../../../src/sinks/postgres/lease/fenced.ts';
 import { Bench, identity, member, members, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';

@@ -10,7 +10,7 @@ import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/led
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
 import { postgresLedger } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { findPartitions, meetFound } from '../../../src/sinks/ledger/partitions/find-partitions.ts';
-import { moveOn } from '../../../src/sinks/ledger/partitions/move-on.ts';
+import { moveOn } from '../../../src/sinks/ledger/partitions/end-walk.ts';
 import {
   isLeft,
   partitionsById,

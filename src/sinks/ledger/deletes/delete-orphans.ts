@@ -9,7 +9,7 @@ import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans } from './note-missing.ts';
 import { dropGuests, leavePlaces, otherPlaces } from './places.ts';
 import { orphansGone } from './read-missing.ts';
-import { grouped } from './read-sweep.ts';
+import { grouped } from './sweep-rows.ts';
 import { partitionsBelow } from './rows-below.ts';
 
 /** Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go through all partitions. */

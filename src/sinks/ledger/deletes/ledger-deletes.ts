@@ -1,8 +1,7 @@
 import { standing } from '../../decisions/standing.ts';
 import type { Deletes, EndedPartition } from '../../deletes.ts';
-import type { Ledger } from '../ledger.ts';
+import type { InLease, Ledger } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
-import type { InLease } from '../transact.ts';
 import { deleteOrphans } from './delete-orphans.ts';
 import { deleteMissing } from './delete-rows.ts';
 import { candidates, judgeRows, suspectParents } from './judge-rows.ts';

@@ -1,11 +1,17 @@
 import type { EntityName } from '../../../core/names.ts';
+import { areOwnRowsSwept, lastGuestSwept } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { dropHomeless, noteMissing } from './note-missing.ts';
-import { leavePlaces } from './places.ts';
-import { readSweep, type SweepRead, type UnsweptPartition } from './read-sweep.ts';
-import { walkSweep, type FoundRows } from './walk-sweep.ts';
+import { leavePlaces, otherPlaces, placesById, readGuests } from './places.ts';
+import {
+  walkSweep,
+  type FoundRows,
+  type PartitionRead,
+  type SweepRead,
+  type UnsweptPartition,
+} from './walk-sweep.ts';
 
 /** In an order that only the index of unswept partitions has: by id alone, the planner may go through all partitions. */
 const nextUnswept = ask<
@@ -47,6 +53,54 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
   return false;
 }
 
+async function readSweep(
+  { held: { connector }, current, tx }: Commit,
+  entity: EntityName,
+  partitions: readonly UnsweptPartition[],
+  limit: number,
+): Promise<SweepRead> {
+  const table = current.tables.get(entity)?.table;
+  if (table === undefined) {
+    // An entity of the plan always has a table; without one nothing of it was read either.
+    const nothing = { rows: [], isRowsWhole: true, guests: [], isGuestsWhole: true };
+    const empty = new Map(partitions.map(({ id }) => [id, nothing]));
+    return { partitions: empty, places: new Map(), homes: new Map(), placesById: new Map() };
+  }
+  const of = { connector, entity };
+  const unswept = partitions.filter(({ sweptTo }) => !areOwnRowsSwept(sweptTo));
+  const homesFrom = unswept.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
+  const rows = homesFrom.length === 0 ? [] : await table.liveRows(tx, homesFrom, limit);
+  const lastHome = rows.length < limit ? undefined : rows.at(-1)?.home;
+  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastGuestSwept(sweptTo) }));
+  const guests = await readGuests(tx, of, shown, limit);
+  const lastShown = guests.length < limit ? undefined : guests.at(-1)?.partition;
+
+  const read = new Map<number, PartitionRead>();
+  const rowsOf = grouped(rows, ({ home }) => home);
+  const guestsOf = grouped(guests, ({ partition }) => partition);
+  for (const { id } of partitions) {
+    read.set(id, {
+      rows: rowsOf.get(id) ?? [],
+      isRowsWhole: id !== lastHome,
+      guests: guestsOf.get(id) ?? [],
+      isGuestsWhole: id !== lastShown,
+    });
+    if (id === lastHome || id === lastShown) break;
+  }
+
+  const rowsRead = [...read.values()].flatMap((one) => one.rows.map(({ row }) => row));
+  await current.seen.load(tx, entity, rowsRead);
+  const notShown = rowsRead.filter((row) => !current.seen.hasAtHome(entity, row));
+  const places = await otherPlaces(tx, of, notShown);
+  const met = [...read.values()].flatMap((one) =>
+    one.guests.filter(({ origin }) => origin === current.origin),
+  );
+  const guestRows = await table.rows(tx, [...new Set(met.map(({ row }) => row))]);
+  const homes = new Map([...guestRows].map(([row, { home }]) => [row, home]));
+  const ids = [...new Set([...homes.values(), ...read.keys()])].flatMap((id) => id ?? []);
+  return { partitions: read, places, homes, placesById: await placesById(tx, ids) };
+}
+
 async function writeFound(
   { held: { connector }, current, tx }: Commit,
   entity: EntityName,
@@ -60,4 +114,14 @@ async function writeFound(
   const of = { connector, entity };
   await leavePlaces(tx, of, [...left.values()]);
   await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);
+}
+
+export function grouped<One>(list: readonly One[], keyOf: (one: One) => number): ReadonlyMap<number, One[]> {
+  const groups = new Map<number, One[]>();
+  for (const one of list) {
+    const group = groups.get(keyOf(one));
+    if (group === undefined) groups.set(keyOf(one), [one]);
+    else group.push(one);
+  }
+  return groups;
 }

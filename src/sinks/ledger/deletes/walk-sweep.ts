@@ -5,13 +5,43 @@ import {
   isLedTo,
   lookForRow,
   sweptToGuest,
+  type Needs,
   type OtherPlace,
 } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow } from '../record-table.ts';
 import type { Guest, RowAt } from './places.ts';
 import type { Missed } from './read-missing.ts';
-import type { SweepRead, UnsweptPartition } from './read-sweep.ts';
+
+/** A partition whose full walk of this chain is to be swept. */
+export interface UnsweptPartition {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly absence: Needs;
+  /** How far that has come: see `areOwnRowsSwept`. */
+  readonly sweptTo: number;
+}
+
+/** What is stored of the next partitions of one entity that are to be swept. */
+export interface SweepRead {
+  /** By id: as many of them as there are steps for, the last one perhaps in part. */
+  readonly partitions: ReadonlyMap<number, PartitionRead>;
+  /** Of rows that their home has not shown: where else they have been met. */
+  readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
+  /** Of guests that this chain has met: their homes. */
+  readonly homes: ReadonlyMap<number, number | null>;
+  /** Of those homes, and of the partitions themselves. */
+  readonly placesById: ReadonlyMap<number, OtherPlace>;
+}
+
+export interface PartitionRead {
+  /** Rows at home, in their order, and whether these are all. */
+  readonly rows: readonly HomedRow[];
+  readonly isRowsWhole: boolean;
+  /** Rows of others that it has shown, and whether these are all. */
+  readonly guests: readonly Guest[];
+  readonly isGuestsWhole: boolean;
+}
 
 export interface Swept {
   /** Partitions whose sweep is over. */

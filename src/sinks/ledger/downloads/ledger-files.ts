@@ -1,7 +1,7 @@
+import type { InLease } from '../ledger.ts';
 import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { parseParams } from '../../stored-json.ts';
-import type { InLease } from '../transact.ts';
 
 /** `Files` over `_sync_downloads`. */
 export function ledgerFiles(inLease: InLease): Files {

@@ -1,8 +1,7 @@
 import { chooseColumns, knownDrift, widerTable } from '../../decisions/drift-columns.ts';
 import type { Drift } from '../../drift.ts';
-import type { Ledger } from '../ledger.ts';
+import type { InLease, Ledger } from '../ledger.ts';
 import { addEvolved, knownTables } from '../tables.ts';
-import type { InLease } from '../transact.ts';
 import { driftOf } from './note-drift.ts';
 
 /** What a sink knows of undeclared fields, and the columns that it gives them. */

@@ -1,19 +1,74 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { EntityName } from '../../../core/names.ts';
+import { learnPageLength } from '../../decisions/becoming-due.ts';
 import { concludeWalk, weakestAbsence, type EndedWalk } from '../../decisions/conclude-walk.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { endProof, sealProof } from '../../decisions/seal-proof.ts';
 import { standing } from '../../decisions/standing.ts';
 import { parseDoubt, parseProof } from '../../stored-json.ts';
 import type { Absence, PageLength, Position, Seal, WalkFailure, WalkMode } from '../../partition.ts';
-import type { UnsealedWalk } from '../../sink.ts';
+import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
 import { partitionsById, type PartitionRow } from './read-partitions.ts';
 import { ask } from '../../../sql/database.ts';
 import { transitions } from './transitions.ts';
 
+type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
+
+/** What a page's length taught about other walks. */
+interface Learned {
+  /** How many walks are due again. */
+  readonly due: number;
+  readonly ofRun: readonly UnsealedWalk[];
+}
+
+/**
+ * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again because of it. A listing
+ * that this chain has already read to its end stays as it is, whatever page of it comes again.
+ */
+export async function moveOn(
+  commit: Commit,
+  pages: readonly { readonly page: Moved; readonly partition: PartitionRow }[],
+): Promise<readonly Learned[]> {
+  const open = new Set(
+    pages.flatMap(({ partition }) => (partition.isDue && !partition.isListed ? [partition.id] : [])),
+  );
+  const positions = new Map<number, Position>();
+  const ended: EndedListing[] = [];
+  const learned: Learned[] = [];
+  const write = async (): Promise<void> => {
+    advanceWalks(commit, positions);
+    await sealWalks(commit, ended);
+    positions.clear();
+    ended.length = 0;
+  };
+  for (const { page, partition } of pages) {
+    if (open.has(partition.id)) {
+      if (page.seal === null) {
+        positions.set(partition.id, page.position);
+      } else {
+        positions.delete(partition.id);
+        ended.push({ partition, seal: page.seal });
+        open.delete(partition.id);
+      }
+    }
+    const length = learnPageLength(commit.current.followed, partition.entity, page);
+    if (length === null) {
+      learned.push({ due: 0, ofRun: [] });
+      continue;
+    }
+    // What it says is about all walks that ended before it, those of this commit among them.
+    await write();
+    const { ids, ofRun } = await unsealEarlyEnds(commit, partition.entity, length);
+    for (const id of ids) open.add(id);
+    learned.push({ due: ids.length, ofRun });
+  }
+  await write();
+  return learned;
+}
+
 /** Notes how far walks have come. */
-export function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>): void {
+function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>): void {
   if (positions.size === 0) return;
   const inOrder = [...positions].toSorted(([left], [right]) => left - right);
   transitions.advance(tx, {
@@ -36,7 +91,7 @@ function positionText(position: Position): string {
   return text;
 }
 
-export interface EndedListing {
+interface EndedListing {
   readonly partition: PartitionRow;
   readonly seal: Seal;
 }
@@ -45,7 +100,7 @@ export interface EndedListing {
  * Ends walks, in the order given. A listing with inner listings counts as sealed only when all of them are read too; they are ledger rows
  * until then, and go in the same transaction. A partition without inner listings is a tree of one.
  */
-export async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
+async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
   if (ended.length === 0) return;
   const { current, stamp, tx } = commit;
   const { run, chainStartedAt } = current;
@@ -134,7 +189,7 @@ export async function setWalkAside(
   });
 }
 
-export interface EarlyEnds {
+interface EarlyEnds {
   /** Partitions that are due again. */
   readonly ids: readonly number[];
   /** Those of this run. */
@@ -145,7 +200,7 @@ export interface EarlyEnds {
  * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed due again, as
  * if they had never been read: in full, and neither a watermark nor what they did not meet counts.
  */
-export async function unsealEarlyEnds(
+async function unsealEarlyEnds(
   { held: { connector }, current, stamp: { now }, tx }: Commit,
   entity: EntityName,
   followed: PageLength,

@@ -1,6 +1,5 @@
 import { decideMode, standingOfParent, type ParentStanding } from '../../decisions/becoming-due.ts';
-import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
-import { inRun } from '../transact.ts';
+import type { Commit } from '../ledger.ts';
 import { beginWalks } from './find-partitions.ts';
 import { fullOrigins, readLeftovers, type Leftover } from './read-partitions.ts';
 import { transitions } from './transitions.ts';
@@ -9,39 +8,28 @@ import { transitions } from './transitions.ts';
  * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
  * seems to be gone waits, and what nothing leads to any more is due no longer.
  */
-export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
-  const { run } = held;
-  if (run === null) return 0;
-  return await inRun(
-    ledger,
-    held,
-    run.run,
-    async (commit) => {
-      const { current, tx } = commit;
-      const { origin, window } = current;
-      const { connector } = held;
-      let count = 0;
-      for (const entity of current.entities) {
-        for (let after: number | undefined = 0; after !== undefined;) {
-          const batch = await readLeftovers(tx, { connector, window, entity, origin, after });
-          const standings = await parentsOf(commit, batch);
-          const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
-          if (released.length > 0) {
-            await transitions.release(tx, { ids: released.map(({ id }) => id) });
-          }
-          const begun = batch
-            .filter(({ id }) => standings.get(id) === 'is-there')
-            .map((one) => ({ id: one.id, entity, mode: decideMode(one, current.reading.get(entity)) }));
-          const chain = { connector, origin, now: commit.stamp.now, reading: current.reading };
-          await beginWalks(tx, chain, begun);
-          count += begun.length;
-          after = batch.at(-1)?.id;
-        }
+export async function findLeftovers(commit: Commit): Promise<number> {
+  const { held, current, tx, stamp } = commit;
+  const { connector } = held;
+  const { origin, window, reading } = current;
+  let count = 0;
+  for (const entity of current.entities) {
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const batch = await readLeftovers(tx, { connector, window, entity, origin, after });
+      const standings = await parentsOf(commit, batch);
+      const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
+      if (released.length > 0) {
+        await transitions.release(tx, { ids: released.map(({ id }) => id) });
       }
-      return count;
-    },
-    { isLong: true },
-  );
+      const begun = batch
+        .filter(({ id }) => standings.get(id) === 'is-there')
+        .map((one) => ({ id: one.id, entity, mode: decideMode(one, reading.get(entity)) }));
+      await beginWalks(tx, { connector, origin, now: stamp.now, reading }, begun);
+      count += begun.length;
+      after = batch.at(-1)?.id;
+    }
+  }
+  return count;
 }
 
 /** By the partition's id. */

@@ -6,12 +6,11 @@ import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
 import { adopt } from '../acquire.ts';
-import type { Commit, Ledger } from '../ledger.ts';
+import type { Commit, InLease, Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import type { InLease } from '../transact.ts';
 import { reset } from './reset.ts';
 
 /** `Repair` of a sink. */

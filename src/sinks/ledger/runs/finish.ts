@@ -1,40 +1,21 @@
-import { SyncError } from '../../../core/errors.ts';
-import type { RunId } from '../../../core/names.ts';
 import { accountingError } from '../../decisions/add-up.ts';
 import { agreesWithStored, isChainOver, isDoubted, readWhole } from '../../decisions/end-run.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { RunReport } from '../../run-report.ts';
 import { pruneDay } from '../day-account.ts';
-import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfRun } from '../counts.ts';
 import { dropSeen } from '../seen-rows.ts';
 import { agreed, wasRead } from '../stored-rows.ts';
-import { inRun } from '../transact.ts';
 import { forgetPartitions, forgetRuns } from './forget.ts';
 import { endRun, forbidContinuing } from './runs.ts';
 
 /**
  * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as `failed`, and
- * `SyncError` ACCOUNTING is thrown.
+ * that is the error given.
  */
-export async function finishRun(
-  ledger: Ledger,
-  held: HeldConnector,
-  run: RunId,
-  report: RunReport,
-): Promise<void> {
-  const error = await inRun(ledger, held, run, async (commit) => await finish(commit, report), {
-    isLong: true,
-  });
-  held.run = null;
-  await ledger.runEnded?.();
-  if (error !== null) {
-    throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
-  }
-}
-
-async function finish(commit: Commit, report: RunReport): Promise<RunReport['error']> {
+export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
   const { held, current, tx, stamp } = commit;
   const { connector } = held;
   const wrong = accountingError(current.run, await countsOfRun(tx, current.run), report.entities);

@@ -15,7 +15,7 @@ import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Stamp } from '../stamp.ts';
+import type { Stamp } from '../record-table.ts';
 import { declareTables, describeTables } from '../tables.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 

@@ -1,6 +1,6 @@
 import type { Column, ColumnValue } from '../../../core/records.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
-import type { Stamp } from '../../ledger/stamp.ts';
+import type { Stamp } from '../../ledger/record-table.ts';
 import { encodeArray, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { jsonMembers, jsonObject } from './json-members.ts';
 import { quoted } from '../../../sql/quoted.ts';

@@ -2,11 +2,17 @@ import type { Instant } from '../../../core/clock.ts';
 import { keyTextOf } from '../../../core/records.ts';
 import { postgresTx } from '../../../sql/postgres/session.ts';
 import type { Tx, Values } from '../../../sql/database.ts';
-import type { Stamp } from '../../ledger/stamp.ts';
+import type {
+  Stamp,
+  HomedRow,
+  HomeFrom,
+  KeyedRow,
+  RecordTable,
+  TablePlace,
+} from '../../ledger/record-table.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { tableAt } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
 import { canonicalKey, columnValue } from '../column-types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */

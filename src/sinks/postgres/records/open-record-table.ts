@@ -4,7 +4,7 @@ import type { EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import { postgresTx } from '../../../sql/postgres/session.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Stamp } from '../../ledger/stamp.ts';
+import type { Stamp, RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import {
   encodeArray,
@@ -16,7 +16,6 @@ import { markRows } from './mark-rows.ts';
 import { tableAt } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
-import type { RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
 import { binaryType } from '../column-types.ts';
 
 export function openRecordTable(at: string, place: TablePlace): RecordTable {

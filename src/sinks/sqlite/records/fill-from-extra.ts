@@ -2,7 +2,7 @@ import type { Column } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx, type Prepared } from '../../../sql/sqlite/sqlite-tx.ts';
-import type { Stamp } from '../../ledger/stamp.ts';
+import type { Stamp } from '../../ledger/record-table.ts';
 import { fillingOf } from './filling.ts';
 
 /** Rows held at once. */

@@ -4,8 +4,7 @@ import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import { tableName } from '../../decisions/stored-table.ts';
-import type { HomedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
-import type { Stamp } from '../../ledger/stamp.ts';
+import type { HomedRow, KeyedRow, RecordTable, TablePlace, Stamp } from '../../ledger/record-table.ts';
 import { homeIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 /** Homes and tombstones; rows by number, key and home. A key is read with whole integers, so that its text is to the digit what was prepared. */
