@@ -7,7 +7,7 @@ import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
-import { stateApplicationId, stateMigrations } from './state-schema.ts';
+import { createState, stateApplicationId, stateMigrations, stateVersion } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
 export interface StateFile {
@@ -20,6 +20,8 @@ export interface StateFile {
 }
 
 const busyMs = 5_000;
+/** Files of older versions are refused. */
+const oldestState = stateVersion - stateMigrations.length;
 
 /**
  * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it, as a service that
@@ -92,7 +94,7 @@ function prepare(
   }: { readonly name: string; readonly clock: Clock; readonly isHeldElsewhere: boolean },
 ): void {
   const version = inspect(db, name);
-  if (isHeldElsewhere && version !== stateMigrations.length) {
+  if (isHeldElsewhere && version !== stateVersion) {
     throw new SyncError(
       `The service that runs on ${name} is of another version of connector-sync. Stop it, or use its version.`,
       { code: 'USAGE', recovery: 'retry', context: { file: name } },
@@ -105,11 +107,13 @@ function prepare(
   db.pragma('cell_size_check = ON');
   // What was deleted or replaced is overwritten: hashes and sealed credentials too.
   db.pragma('secure_delete = ON');
-  if (version === stateMigrations.length) return;
+  if (version === stateVersion) return;
   db.transaction(() => {
-    for (const migrate of stateMigrations.slice(version)) migrate(db, instant(clock.now()));
+    const now = instant(clock.now());
+    if (version === 0) createState(db, now);
+    else for (const migrate of stateMigrations.slice(version - oldestState)) migrate(db, now);
     db.pragma(`application_id = ${stateApplicationId}`);
-    db.pragma(`user_version = ${stateMigrations.length}`);
+    db.pragma(`user_version = ${stateVersion}`);
   }).immediate();
 }
 
@@ -122,11 +126,19 @@ function inspect(db: Connection, file: string): number {
   if (owner !== stateApplicationId) {
     throw incompatible(file, 'it is a database of another program', 'Name another folder with --data.');
   }
-  if (version > stateMigrations.length) {
+  if (version > stateVersion) {
     throw incompatible(
       file,
-      `it has version ${version} and this connector-sync knows ${stateMigrations.length}`,
+      `it has version ${version} and this connector-sync knows ${stateVersion}`,
       'Use a newer connector-sync.',
+    );
+  }
+  if (version < oldestState) {
+    throw incompatible(
+      file,
+      `it has version ${version}, which is too old; ${stateVersion} is expected. Nothing in it was changed`,
+      'Keep it, and name another folder with --data. Applications, workspaces and connectors must be made there again, ' +
+        'with their credentials; the sinks stay as they are.',
     );
   }
   return version;

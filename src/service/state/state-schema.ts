@@ -5,17 +5,20 @@ import type { Instant } from '../../core/clock.ts';
 /** Marks a SQLite file as the data of a service ("CSV1"); any other value in a file that has tables is a foreign database. */
 export const stateApplicationId = 0x43_53_56_31;
 
+/** Raised with every change of the tables, which needs a migration. */
+export const stateVersion = 2;
+
 /**
- * What leads from each version of the file to the next; the first one makes it. Never changed once released, only added to:
- * files of any older version may be met.
+ * What leads from each version that is still read to the next; the last one leads to `stateVersion`. All that a file needs run in one transaction.
+ * Never changed once released, only added to. Empty: only `stateVersion` is read.
  */
-export const stateMigrations: readonly ((db: Connection, now: Instant) => void)[] = [toVersion1, toVersion2];
+export const stateMigrations: readonly ((db: Connection, now: Instant) => void)[] = [];
 
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`: SHA-256;
- * `expires_at`: milliseconds. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
+ * `expires_at`: milliseconds. `connectors.account`: which account at the third party the connector belongs to; NULL: a sample account. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
  */
-function toVersion1(db: Connection, now: Instant): void {
+export function createState(db: Connection, now: Instant): void {
   db.exec(`
 CREATE TABLE service (
   one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -71,6 +74,7 @@ CREATE TABLE connectors (
   credentials BLOB,
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
+  account TEXT,
   FOREIGN KEY (workspace_id, organization_id) REFERENCES workspaces (id, organization_id)
 ) STRICT;
 CREATE INDEX connectors_in_order ON connectors (organization_id, sequence);
@@ -103,9 +107,4 @@ CREATE INDEX audit_in_order ON audit (organization_id, sequence);
 CREATE INDEX audit_by_age ON audit (at);
 `);
   db.prepare('INSERT INTO service (one, id, created_at) VALUES (1, ?, ?)').run(randomUUID(), now);
-}
-
-/** `account`: which account at the third party the connector belongs to; NULL: a sample account, as all were before. */
-function toVersion2(db: Connection): void {
-  db.exec('ALTER TABLE connectors ADD COLUMN account TEXT');
 }

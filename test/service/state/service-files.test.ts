@@ -98,6 +98,16 @@ describe('a file that is something else is refused and stays unchanged', () => {
     refused(/has version 3 and this connector-sync knows 2/);
   });
 
+  it('a file of an older version than the oldest that is read', () => {
+    openTestState({ folder })[Symbol.dispose]();
+    const db = new Database(database());
+    db.pragma('user_version = 1');
+    db.close();
+    refused(
+      /has version 1, which is too old; 2 is expected\. Nothing in it was changed\. Keep it, and name another folder/,
+    );
+  });
+
   it('no database at all', () => {
     mkdirSync(folder, { recursive: true });
     writeFileSync(
