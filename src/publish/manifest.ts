@@ -53,7 +53,7 @@ const entity = z.strictObject({
     .readonly()
     .meta({ description: 'Names of the columns that identify a row' }),
   columns: z.array(column).min(1).readonly(),
-  layout: z.string().nullable().default(null).meta({
+  layout: z.string().nullable().meta({
     description:
       'How the paths of its files are made, with their ending; null in tables. With another one a new generation begins',
   }),
@@ -67,10 +67,7 @@ const entity = z.strictObject({
     .strictObject({
       run: z.string().refine(isRunId),
       startedAt: instant,
-      finishedAt: instant
-        .nullable()
-        .default(null)
-        .meta({ description: 'null: it was running, or was killed' }),
+      finishedAt: instant.nullable().meta({ description: 'null: it was running, or was killed' }),
     })
     .nullable()
     .meta({ description: 'The newest run of the connector that the sink knew' }),
@@ -111,6 +108,10 @@ export interface StoredManifest {
 export function manifestText(value: Manifest): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
+
+/** What to do about a manifest that cannot be read and may be of another version. */
+export const otherVersionAdvice =
+  'If a newer connector-sync wrote it, use that one. If one wrote it whose manifests are no longer read, keep all of it and publish to another place.';
 
 /** Throws `Error` with a sentence that names the first thing that is wrong; the caller says which manifest it is. */
 export function readManifest(text: string): StoredManifest {

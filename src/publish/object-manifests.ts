@@ -1,5 +1,5 @@
 import { SyncError } from '../core/errors.ts';
-import { readManifest, type StoredManifest } from './manifest.ts';
+import { otherVersionAdvice, readManifest, type StoredManifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 
 const folder = '_publications/';
@@ -84,8 +84,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
   } catch (error) {
     throw new SyncError(
       `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
-        'If a newer version wrote it, use that one. Else restore it from a backup; without one, remove it and ' +
-        `${latestName}, and publish with --new-generation, after which readers must start again.`,
+        `${otherVersionAdvice} Else restore it from a backup; without one, remove it and ${latestName}, and publish with --new-generation, after which readers must start again.`,
       { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
     );
   }

@@ -110,6 +110,23 @@ describe('a check', () => {
     writeFileSync(manifestOf(2), text.replace('"format": 1', '"format": 2'));
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
+
+  it('refuses a manifest of an older version than the oldest that is read, and says what is missing in it', async () => {
+    await publishRuns(1);
+    const { entities, ...rest } = JSON.parse(readFileSync(manifestOf(1), 'utf8')) as {
+      entities: { layout?: string }[];
+    };
+    const older = entities.map(({ layout: _layout, ...entity }) => entity);
+    writeFileSync(manifestOf(1), JSON.stringify({ ...rest, entities: older }));
+    const before = readFileSync(manifestOf(1), 'utf8');
+    await expect(world.publish()).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(
+        /0001\.json is not a manifest that this version reads: entities\.0\.layout: Invalid input: expected string.* keep all of it and publish to another place/,
+      ) as string,
+    });
+    expect(readFileSync(manifestOf(1), 'utf8')).toBe(before);
+  });
 });
 
 describe('a prune', () => {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { instant, type Clock } from '../../core/clock.ts';
 import type { PublicationText } from '../chain-problems.ts';
 import { toFileError } from '../file-error.ts';
-import { readManifest, type StoredManifest } from '../manifest.ts';
+import { otherVersionAdvice, readManifest, type StoredManifest } from '../manifest.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
 import type { PrunedTarget, Target } from '../target.ts';
 import { filePublication } from './file-publication.ts';
@@ -160,7 +160,7 @@ function manifestOf({ number, manifest }: PublicationText, file: string): Stored
     throw incompatible(
       file,
       `the manifest of publication ${number} cannot be read (${why})`,
-      'Use the connector-sync that wrote it or a newer one, or restore the file.',
+      `${otherVersionAdvice} Else restore the file.`,
     );
   }
 }

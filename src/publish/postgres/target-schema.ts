@@ -1,7 +1,7 @@
 import { quoted } from '../../sql/quoted.ts';
 import type { Server } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { readManifest, type StoredManifest } from '../manifest.ts';
+import { otherVersionAdvice, readManifest, type StoredManifest } from '../manifest.ts';
 import { incompatible } from './target-error.ts';
 
 /**
@@ -136,7 +136,7 @@ export function manifestOf({ number, manifest }: PublicationRow, place: string):
     throw incompatible(
       place,
       `the manifest of publication ${number} in _publications cannot be read (${why})`,
-      'Use the connector-sync that wrote it or a newer one, or restore the table.',
+      `${otherVersionAdvice} Else restore the table.`,
     );
   }
 }
