@@ -108,8 +108,8 @@ export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'las
   readonly doubt?: StoredDoubt;
   /** Of the walk before, until the whole tree is read. */
   readonly doubtBefore?: StoredDoubt;
-  /** When it was last read in full to an end without a doubt; null: never. Absent: an earlier version wrote this. */
-  readonly readAt?: Instant | null;
+  /** When it was last read in full to an end without a doubt; null: never. */
+  readonly readAt: Instant | null;
 }
 
 export interface WalkFailure {

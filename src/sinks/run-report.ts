@@ -128,8 +128,8 @@ export interface Withholding {
   readonly dayAgo: number;
   /** Of them: deleted since. */
   readonly deletedInDay: number;
-  /** Rows of the entity that would go along with records of others which look deleted; absent in reports of earlier versions. */
-  readonly below?: number;
+  /** Rows of the entity that would go along with records of others which look deleted. */
+  readonly below: number;
   /** Rows of other entities that would go with the withheld ones. */
   readonly along: readonly { readonly entity: EntityName; readonly rows: number }[];
   readonly maxDeleteShare: number;

@@ -27,30 +27,9 @@ export function parseCopiedTo(text: string): Omit<CopiedAway, 'connector'> {
   return check(copiedTo, text, 'where a connector was copied to');
 }
 
-/** A report stored by an earlier version too: what it did not say yet reads as the least that it can have meant. */
 export function parseReport(text: string): RunReport {
-  const stored = check(report, text, 'a run report');
-  const entities = stored.entities.map((entity) => ({
-    isWhole: stored.outcome === 'ok',
-    ...nothingDeleted,
-    ...entity,
-    proofs: { keyset: 0, ...entity.proofs },
-  }));
-  return { ...stored, entities } as unknown as RunReport;
+  return check(report, text, 'a run report') as unknown as RunReport;
 }
-
-const nothingDeleted = {
-  partial: 0,
-  incremental: 0,
-  deleted: 0,
-  withheld: 0,
-  pending: 0,
-  toConfirm: 0,
-  withdrawn: 0,
-  withheldBecause: null,
-  withholding: null,
-  isProven: true,
-};
 
 export function parseFailure(text: string): WalkFailure {
   return check(failure, text, 'why a walk failed') as WalkFailure;
@@ -149,7 +128,7 @@ const proof = z.object({
   lastPage: pageLength.exactOptional(),
   doubt: doubt.exactOptional(),
   doubtBefore: doubt.exactOptional(),
-  readAt: z.string().nullable().exactOptional(),
+  readAt: z.string().nullable(),
 });
 const columnList = z.array(
   z.object({
@@ -167,23 +146,18 @@ const holder = z.object({
 const copiedTo = z.object({ from: z.string(), to: z.string(), at: z.string() });
 const report = z.looseObject({
   run: z.string(),
-  kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']).default('sync'),
+  kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']),
   connector: z.string(),
   outcome: z.enum(['ok', 'partial', 'degraded', 'failed', 'interrupted']),
   startedAt: z.string(),
   finishedAt: z.string(),
-  entities: z.array(
-    z.looseObject({ entity: z.string(), proofs: z.record(z.string(), z.number()).default({}) }),
-  ),
+  entities: z.array(z.looseObject({ entity: z.string(), proofs: z.record(z.string(), z.number()) })),
   failures: z.array(z.looseObject({ entity: z.string() })),
-  error: z
-    .looseObject({ code: z.string(), recovery: z.string().default('stop'), message: z.string() })
-    .nullable()
-    .default(null),
-  resumeAt: z.string().nullable().default(null),
-  left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })).default([]),
-  unproven: z.array(z.looseObject({ entity: z.string(), listings: z.number() })).default([]),
-  files: z.array(z.looseObject({ entity: z.string() })).default([]),
+  error: z.looseObject({ code: z.string(), recovery: z.string(), message: z.string() }).nullable(),
+  resumeAt: z.string().nullable(),
+  left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })),
+  unproven: z.array(z.looseObject({ entity: z.string(), listings: z.number() })),
+  files: z.array(z.looseObject({ entity: z.string() })),
 });
 const failure = z.object({
   code: z.string(),
@@ -191,7 +165,7 @@ const failure = z.object({
   message: z.string(),
   at: z.string(),
   dropPosition: z.boolean(),
-  dropWatermark: z.boolean().default(false),
+  dropWatermark: z.boolean(),
 });
 const fileFailure = failure.pick({ code: true, recovery: true, message: true, at: true });
 

@@ -1,11 +1,13 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import { textHash } from '../../src/sql/text-hash.ts';
+import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
+import { startScript } from '../support/run-cli.ts';
 import { killedAtEach } from '../support/stored/killed-opening.ts';
 import { unpackFolder } from '../support/stored/packed-files.ts';
 import { openStored } from '../support/stored/stored-fixture.ts';
@@ -131,6 +133,18 @@ it('is whole after a kill in front of any statement of its opening, and opened b
   expect([...versions]).toContain(7);
 });
 
+it('is migrated once by several processes that open it at the same time', async ({ folder }) => {
+  const file = join(folder, '0.db');
+  renameSync(unpacked(folder), file);
+  const before = await told(file);
+  const script = testProgram('sinks/sqlite/opening-process.mjs');
+  const startAtMs = String(Date.now() + 2_000);
+  const openers = Array.from({ length: 4 }, () => startScript([script, folder, '1', startAtMs], folder));
+  for (const { result } of openers) expect(await result).toMatchObject({ code: 0, stderr: '' });
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 8 }]);
+  expect(await told(file)).toEqual(before);
+});
+
 it('is refused where it is of an older version still, and stays as it was', async ({ folder }) => {
   const file = unpacked(folder);
   const db = new Database(file);
@@ -138,8 +152,11 @@ it('is refused where it is of an older version still, and stays as it was', asyn
   db.close();
   await expect(opened(file)).rejects.toMatchObject({
     code: 'SINK_INCOMPATIBLE',
-    message: expect.stringContaining('schema version 6') as string,
+    message: expect.stringMatching(
+      /schema version 6, which is too old; 7 to 8 are expected\. Nothing in it was changed\. Keep it, and sync into a new sink/,
+    ) as string,
   });
+  await expect(openHistory(optionsOf(file))).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
   expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 6 }]);
 });
 

@@ -21,7 +21,6 @@ const programs = [
   'test/sql/sqlite/writing-process.ts',
   'test/support/publish/publisher-process.ts',
   'test/support/publish/table-publisher.ts',
-  'test/support/sinks/migrating-process.ts',
   'test/support/worker-process.mjs',
   'test/upstream/slot-holder.mjs',
 ];

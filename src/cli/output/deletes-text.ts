@@ -70,7 +70,7 @@ function withheldText({ entity, withheld, withheldBecause, withholding }: Missin
     case 'share':
     case null: {
       if (withholding === null) return `! ${entity}: ${count(withheld)} ${look}; ${kept}`;
-      const { dayAgo, deletedInDay, below = 0 } = withholding;
+      const { dayAgo, deletedInDay, below } = withholding;
       // Most of them came within the day.
       const isMore = withheld > dayAgo;
       const more = [
@@ -86,7 +86,7 @@ function withheldText({ entity, withheld, withheldBecause, withholding }: Missin
 
 /** `400 in 24 hours (65.6 %) are over the limit of ...`: the sum that was held against it. */
 function sumText(withheld: number, withholding: Withholding): string {
-  const { dayAgo, deletedInDay, below = 0 } = withholding;
+  const { dayAgo, deletedInDay, below } = withholding;
   const sum = withheld + below + deletedInDay;
   const share = sum > dayAgo ? '' : ` (${percent(sum / dayAgo)})`;
   return `${count(sum)} in 24 hours${share} ${sum === 1 ? 'is' : 'are'} over the limit (${limitText(withholding)})`;

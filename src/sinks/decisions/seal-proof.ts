@@ -1,33 +1,19 @@
 import type { Instant } from '../../core/clock.ts';
 import type { Doubt, Seal, StoredDoubt, StoredProof, WalkMode } from '../partition.ts';
 
-/** What was known of a partition when its listing was read to its end. */
-export interface BeforeEnd {
-  /** Of the walk before; null: there was none. */
-  readonly proof: StoredProof | null;
-  readonly fullAt: Instant | null;
-  readonly sealedAt: Instant | null;
-}
-
-/** What is stored when a partition's own listing has been read to its end; what counts of it is known when its whole tree is read. */
+/** What is stored when a partition's own listing has been read to its end; what counts of it is known when its whole tree is read. `before`: of the walk before. */
 export function endProof(
   { proof, doubt, absence: _absence, watermark: _watermark, ...shown }: Seal,
-  before: BeforeEnd,
+  before: StoredProof | null,
 ): StoredProof {
-  const doubtBefore = before.proof?.doubt;
+  const doubtBefore = before?.doubt;
   return {
     ...proof,
     ...shown,
     ...(doubt === undefined ? {} : { doubt: { ...doubt, runs: 1 } }),
     ...(doubtBefore === undefined ? {} : { doubtBefore }),
-    readAt: readBefore(before),
+    readAt: before?.readAt ?? null,
   };
-}
-
-/** Versions before did not note it. They read nothing of what changed before they had read everything. */
-function readBefore({ proof, fullAt, sealedAt }: BeforeEnd): Instant | null {
-  if (proof === null || proof.readAt !== undefined) return proof?.readAt ?? null;
-  return fullAt ?? sealedAt;
 }
 
 export interface SealedTree {

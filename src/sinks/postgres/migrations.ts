@@ -1,21 +1,9 @@
-import { catalogSql } from './catalog-sql.ts';
-
 /**
- * What leads from each version to the next: the first one from 1 to 2. Processes of the older version may go on writing until they end, so no
- * migration asks of them what they do not know.
+ * What leads from each version that is still read to the next, as statements in which names stand without their schema; the last one leads to `schemaVersion`.
+ * All that a schema needs run in one transaction. Never changed once released, only added to. Processes of the older version may go on writing until they
+ * end, so no migration asks of them what they do not know. Empty: only `schemaVersion` is read.
  */
-export const migrations: readonly string[] = [toVersion2()];
-
-/** Tables that are there are told apart by the sink that they were made in. */
-function toVersion2(): string {
-  return `
-ALTER TABLE _sync_tables ADD COLUMN table_id TEXT NOT NULL DEFAULT gen_random_uuid()::text;
-ALTER TABLE _sync_tables ADD COLUMN described TEXT NOT NULL DEFAULT '{}';
-ALTER TABLE _sync_tables ADD COLUMN current_view TEXT;
-UPDATE _sync_tables SET table_id = (SELECT sink_id FROM _sync_meta);
-${catalogSql}
-`;
-}
+export const migrations: readonly string[] = [];
 
 /** Statements of the ledger one by one, in the schema `at`. Texts are compared byte by byte, whatever the server's locale. */
 export function statementsAt(at: string, sql: string): readonly string[] {

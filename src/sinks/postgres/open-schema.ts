@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
 import { migrations, statementsAt } from './migrations.ts';
-import { renewCurrentViews } from './records/current-views.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { checkVersion } from '../stored-version.ts';
 import { lostNumbers } from './stored-token.ts';
 
 /** What a schema says of the sink in it. */
@@ -18,10 +17,11 @@ export interface FoundSink {
 
 /** Oldest server that the statements are written for. */
 const oldestVersion = 14;
+const versions = { oldest: schemaVersion - migrations.length, newest: schemaVersion };
 
 /**
  * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
- * tables of another program are there, or a newer sink.
+ * tables of another program are there, a newer sink, or one that is too old.
  */
 export async function makeSink(
   server: Pick<Server, 'place' | 'read' | 'transact'>,
@@ -39,7 +39,7 @@ interface StoredMeta extends FoundSink, ServerIdentity {}
 
 /** Null: the schema is not there, or empty. Throws as `makeSink`. */
 export async function findSink(tx: Tx, schema: string, place: string): Promise<StoredMeta | null> {
-  await checkVersion(tx, place);
+  await checkServer(tx, place);
   const tables = await tx.rows<{ name: string }>(
     `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
      WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
@@ -59,13 +59,8 @@ export async function findSink(tx: Tx, schema: string, place: string): Promise<S
   if (meta === undefined) {
     throw incompatible(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
   }
-  if (meta.version > schemaVersion) {
-    throw incompatible(
-      place,
-      `it has schema version ${meta.version} and this version of connector-sync knows ${schemaVersion}`,
-      'Use a newer connector-sync.',
-    );
-  }
+  const unread = checkVersion(meta.version, versions);
+  if (unread !== null) throw incompatible(place, unread.found, unread.advice);
   return meta;
 }
 
@@ -102,13 +97,9 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
 
 /** In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process has done meanwhile. */
 async function migrate(tx: WriteTx, at: string, version: number): Promise<void> {
-  for (const sql of migrations.slice(version - 1)) {
+  for (const sql of migrations.slice(version - versions.oldest)) {
     for (const statement of statementsAt(at, sql)) tx.put(statement);
   }
-  const connectors = await tx.rows<{ connector: ConnectorName }>(
-    `SELECT DISTINCT connector FROM ${at}_sync_tables ORDER BY connector`,
-  );
-  for (const { connector } of connectors) await renewCurrentViews(tx, at, connector);
   await tx.run(`UPDATE ${at}_sync_meta SET version = :schemaVersion`, { schemaVersion });
 }
 
@@ -156,7 +147,7 @@ async function identifyServer(tx: Tx): Promise<ServerIdentity> {
   return found ?? { systemIdentifier: '', timeline: 0 };
 }
 
-async function checkVersion(tx: Tx, place: string): Promise<void> {
+async function checkServer(tx: Tx, place: string): Promise<void> {
   const found = await tx.first<{ number: string; encoding: string }>(
     `SELECT current_setting('server_version_num') AS number, current_setting('server_encoding') AS encoding`,
   );

@@ -25,10 +25,8 @@ export async function openPostgresRecords(place: PostgresPlace): Promise<RecordR
     ...(await openSnapshot(place)),
     newestSeq,
     tableId: async (tx, connector, entity) => {
-      // A sink of version 1 has no such column; its migration gives every table the id of the sink.
       const found = await tx.first<{ readonly id: string }>(
-        `SELECT coalesce(to_json(t) ->> 'table_id', (SELECT sink_id FROM _sync_meta)) AS id
-         FROM _sync_tables AS t WHERE connector = :connector AND entity = :entity`,
+        `SELECT table_id AS id FROM _sync_tables WHERE connector = :connector AND entity = :entity`,
         { connector, entity },
       );
       return found?.id ?? null;

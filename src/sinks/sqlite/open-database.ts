@@ -6,6 +6,7 @@ import type { Instant } from '../../core/clock.ts';
 import { movedError } from './file-place.ts';
 import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { checkVersion } from '../stored-version.ts';
 import { toSinkError } from './sink-error.ts';
 import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
 
@@ -47,7 +48,7 @@ export const mostCacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
 const oldestSqlite = [3, 51, 3] as const;
 
-/** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's or a newer one. */
+/** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's, a newer one or one that is too old. */
 export function openDatabase(options: DatabaseOptions): Connection {
   const { file, sinkId } = options;
   const timeout = options.busyMs ?? busyMs;
@@ -141,20 +142,8 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
   if (owner !== applicationId) {
     throw incompatible(file, 'it is a database of another program', 'Name another path.');
   }
-  if (version > format.version) {
-    throw incompatible(
-      file,
-      `it has schema version ${version} and this version of connector-sync knows ${format.version}`,
-      'Use a newer connector-sync.',
-    );
-  }
-  if (version < format.oldest) {
-    throw incompatible(
-      file,
-      `it has schema version ${version}, and ${format.oldest} is the oldest that this version of connector-sync knows`,
-      'Sync with a version in between first, or name another path.',
-    );
-  }
+  const unread = checkVersion(version, { oldest: format.oldest, newest: format.version });
+  if (unread !== null) throw incompatible(file, unread.found, unread.advice);
   const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
   if (stored !== format.kind) {
     throw incompatible(

@@ -109,7 +109,14 @@ describe('the text of a run', () => {
   });
 
   it('says of withheld deletes how many, why, and what to do', () => {
-    const withholding = { dayAgo: 610, deletedInDay: 0, along: [], maxDeleteShare: 0.2, minDeleteRows: 20 };
+    const withholding = {
+      dayAgo: 610,
+      deletedInDay: 0,
+      below: 0,
+      along: [],
+      maxDeleteShare: 0.2,
+      minDeleteRows: 20,
+    };
     const withheld = (more: Partial<EntityReport>): readonly string[] =>
       runReportText(report({ withheld: 310, withheldBecause: 'share', withholding, ...more }), null, {
         program: 'npx cs',
@@ -145,7 +152,7 @@ describe('the text of a run', () => {
     expect(withheld({ withheld: 54, withheldBecause: 'replaced' }).at(-2)).toBe(
       '  ! email_activity_events: none of the 54 stored rows came back, only other records; kept. Is it still the same account?',
     );
-    expect(withheld({ withheld: 54, withholding: null }).at(-2), 'of an earlier version').toBe(
+    expect(withheld({ withheld: 54, withholding: null }).at(-2)).toBe(
       '  ! email_activity_events: 54 look deleted; kept',
     );
   });

@@ -1,33 +1,24 @@
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { endProof, sealProof, type BeforeEnd } from '../../../src/sinks/decisions/seal-proof.ts';
+import { endProof, sealProof } from '../../../src/sinks/decisions/seal-proof.ts';
 import type { Doubt, Seal, StoredProof } from '../../../src/sinks/partition.ts';
 
 const proof = { kind: 'seam', isOrdered: true } as const;
 const seal: Seal = { proof, watermark: null, absence: 'nothing' };
 const doubt: Doubt = { kind: 'total', total: 8, shown: 3 };
 const at = (hour: number): string => instant(Date.UTC(2026, 2, 1, hour));
-const never: BeforeEnd = { proof: null, fullAt: null, sealedAt: null };
 
-function ended(one: Seal, before: BeforeEnd, mode: 'full' | 'incremental' = 'full'): StoredProof {
+function ended(one: Seal, before: StoredProof | null, mode: 'full' | 'incremental' = 'full'): StoredProof {
   return sealProof(endProof(one, before), { mode, now: at(10) });
 }
 
 it('notes when a listing was read in full without a doubt, and keeps that through other walks', () => {
-  const full = ended(seal, never);
+  const full = ended(seal, null);
   expect(full).toEqual({ ...proof, readAt: at(10) });
-  const before = { ...never, proof: { ...proof, readAt: at(8) } };
+  const before = { ...proof, readAt: at(8) };
   expect(ended(seal, before, 'incremental').readAt).toBe(at(8));
   expect(ended({ ...seal, doubt }, before).readAt).toBe(at(8));
-  expect(ended({ ...seal, doubt }, never).readAt).toBe(null);
-});
-
-it.each<[string, Partial<BeforeEnd>, string | null]>([
-  ['which had a full walk', { fullAt: at(6), sealedAt: at(7) }, at(6)],
-  ['of which only the end of a walk is known', { sealedAt: at(7) }, at(7)],
-  ['which was not walked yet', {}, null],
-])('takes over from an earlier version a listing %s', (_what, known, readAt) => {
-  expect(ended(seal, { ...never, proof, ...known }, 'incremental').readAt).toBe(readAt);
+  expect(ended({ ...seal, doubt }, null).readAt).toBe(null);
 });
 
 it.each<[string, Doubt, number]>([
@@ -35,7 +26,7 @@ it.each<[string, Doubt, number]>([
   ['other numbers', { ...doubt, shown: 4 }, 1],
   ['another doubt', { kind: 'repeats' }, 1],
 ])('counts a doubt with %s as that of %i runs in a row', (_what, next, runs) => {
-  const before = { ...never, proof: { ...proof, doubt: { ...doubt, runs: 3 }, readAt: null } };
+  const before = { ...proof, doubt: { ...doubt, runs: 3 }, readAt: null };
   expect(ended({ ...seal, doubt: next }, before)).toEqual({
     ...proof,
     doubt: { ...next, runs },
@@ -44,6 +35,6 @@ it.each<[string, Doubt, number]>([
 });
 
 it('forgets the doubt where the next walk has none', () => {
-  const before = { ...never, proof: { ...proof, doubt: { ...doubt, runs: 3 }, readAt: null } };
+  const before = { ...proof, doubt: { ...doubt, runs: 3 }, readAt: null };
   expect(ended(seal, before)).toEqual({ ...proof, readAt: at(10) });
 });

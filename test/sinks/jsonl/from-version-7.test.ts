@@ -106,6 +106,18 @@ it('becomes what a new ledger is, and keeps no table of keys', async () => {
   ]);
 });
 
+it('is refused where it is of an older version still, and stays as it was', async () => {
+  const file = join(folder, '_ledger.db');
+  const db = new Database(file);
+  db.pragma('user_version = 6');
+  db.close();
+  await expect(open()).rejects.toMatchObject({
+    code: 'SINK_INCOMPATIBLE',
+    message: expect.stringMatching(/schema version 6, which is too old; 7 to 8 are expected\./) as string,
+  });
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 6 }]);
+});
+
 it('has in its tables what the newest lines of the keys say, to the letter', async () => {
   const { bench } = await openStored('jsonl');
   onTestFinished(async () => await bench.close());

@@ -76,8 +76,7 @@ interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'>,
 /**
  * What `status` shows of each entity. Listings inside a tree are passing work, not partitions of their own, and so are windows of backfills:
  * they are not counted, nor is what lies below records that are gone. Missing rows are counted without those that `get` has vouched for since they
- * were missed, and those that go with their parent. Versions before did not note when a listing was read completely: `full_at` is of the run's start, and null
- * while a full walk is due or deletes are withheld.
+ * were missed, and those that go with their parent.
  */
 function entityStatusSql(which: (column: string) => string): string {
   return `
@@ -89,9 +88,7 @@ WITH walked AS (
     SELECT connector, entity, parent_entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
       count(coalesce(due_since, sealed_at)) AS begun, count(read_at) AS complete, min(read_at) AS oldest_read_at
     FROM (
-      SELECT connector, entity, due_since, sealed_at, parent_entity, CASE
-        WHEN proof LIKE '%"readAt":%' THEN {json proof readAt} WHEN proof IS NULL THEN NULL
-        WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE coalesce(full_at, sealed_at) END AS read_at
+      SELECT connector, entity, due_since, sealed_at, parent_entity, {json proof readAt} AS read_at
       FROM _sync_partitions
       WHERE ${which('connector')} AND tree IS NULL AND backfill = '' AND gone = ${standing.live}
     ) AS one

@@ -138,7 +138,7 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
 
 function proofText({ partition, seal }: EndedListing): string {
   const proof = partition.proof === null ? null : parseProof(partition.proof);
-  return writeJson(endProof(seal, { ...partition, proof }));
+  return writeJson(endProof(seal, proof));
 }
 
 interface WholeTree extends EndedWalk {
