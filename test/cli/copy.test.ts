@@ -83,8 +83,6 @@ describe('connector-sync copy', () => {
       [['copy', '--from', 'main', '--to', 'main', 'wiki'], '--from and --to both name sink main'],
       [['copy', '--from', 'pg', '--to', 'main', 'wiki'], 'Sink pg is empty'],
       [['copy', '--from', 'pg', '--to', 'main'], 'No connector of the config has "sink: pg"'],
-      [['copy', '--from', 'main', '--to', 'lines', 'wiki'], 'A JSONL sink keeps each change as a line'],
-      [['copy', '--from', 'lines', '--to', 'pg', 'wiki'], 'A JSONL sink keeps each change as a line'],
       [['copy', '--to', 'pg', '--discard'], 'name the connectors'],
       [['copy', '--from', 'main', '--reopen'], 'name the connectors'],
     ];

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import pg from 'pg';
@@ -12,27 +11,18 @@ import { isLong } from '../support/trials.ts';
 /* Somebody changes a value in a table or a file, and leaves the hash beside it. */
 
 /** What each sink is, and how the name of a list is changed in it. */
+const editIn =
+  (file: string) =>
+  async (folder: string, from: string, to: string): Promise<void> => {
+    const db = new Database(join(folder, file));
+    db.prepare('UPDATE newsletter__lists SET name = ? WHERE name = ?').run(to, from);
+    db.close();
+    await Promise.resolve();
+  };
+
 const kinds = {
-  sqlite: {
-    settings: '{ type: sqlite, path: ./main.db }',
-    edit: async (folder: string, from: string, to: string) => {
-      const db = new Database(join(folder, 'main.db'));
-      db.prepare('UPDATE newsletter__lists SET name = ? WHERE name = ?').run(to, from);
-      db.close();
-      return await Promise.resolve();
-    },
-  },
-  jsonl: {
-    settings: '{ type: jsonl, directory: ./main }',
-    edit: async (folder: string, from: string, to: string) => {
-      const home = join(folder, 'main/newsletter/lists');
-      for (const name of readdirSync(home)) {
-        const file = join(home, name);
-        writeFileSync(file, readFileSync(file, 'utf8').replaceAll(JSON.stringify(from), JSON.stringify(to)));
-      }
-      return await Promise.resolve();
-    },
-  },
+  sqlite: { settings: '{ type: sqlite, path: ./main.db }', edit: editIn('main.db') },
+  jsonl: { settings: '{ type: jsonl, directory: ./main }', edit: editIn('main/_ledger.db') },
   postgres: {
     settings: '{ type: postgres, url: "URL", schema: edited }',
     edit: async (_: string, from: string, to: string) => {

@@ -58,13 +58,14 @@ describe('undelete', () => {
     expect(await Promise.all(entities.map(states))).toEqual(before);
   });
 
-  it('is refused by a sink that keeps only the key of what is deleted', async () => {
+  it('takes back deletes in a JSONL sink too, each as a line', async () => {
     const run = await syncWithDeletes('jsonl');
-    const result = await world.cli('undelete', 'newsletter', '--run', run);
-    expect(result).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('keeps only the key') as string,
-    });
+    const [done] = await world.json('undelete', 'newsletter', '--run', run);
+    expect(Number(done?.['rows'])).toBeGreaterThan(3);
+    const after = await Promise.all(entities.map(states));
+    expect(after.flatMap((rows) => [...rows.values()])).not.toContain('delete');
+    const feed = jsonLines(await world.cli('export', 'newsletter/lists')).at(-1);
+    expect(feed).toMatchObject({ _op: 'upsert', _run_id: done?.['run'] });
   });
 
   it('is refused for an unknown run, and for one of another connector', async () => {

@@ -66,7 +66,7 @@ it('survives a disk that is full, where SQLite has rolled back by itself', async
     await insert(db, 2);
     expect(await countIn(db)).toBe(3);
   } finally {
-    execFileSync('umount', [disk]);
+    execFileSync('umount', ['-l', disk]);
   }
 });
 

@@ -65,7 +65,7 @@ function readDatabase(file: string): LedgerState {
     const isJsonl = db.prepare('SELECT kind FROM _sync_meta').pluck().get() === 'jsonl';
     return {
       ...state,
-      miscounted: miscountedEntities(db, isJsonl),
+      miscounted: miscountedEntities(db),
       fetched: fetchedByRun(db),
       files: isJsonl ? listedFiles(db) : [],
     };
@@ -92,9 +92,8 @@ function digestOf(db: Database.Database, tables: readonly Table[]): string {
   return hash.digest('hex');
 }
 
-/** The table of an entity's rows; in a JSONL sink, of its keys. */
-function tableOf({ connector, entity }: Owned, isJsonl: boolean): string {
-  return `${isJsonl ? '_sync_keys_' : ''}${connector.replaceAll('-', '_')}__${entity}`;
+function tableOf({ connector, entity }: Owned): string {
+  return `${connector.replaceAll('-', '_')}__${entity}`;
 }
 
 interface Owned {
@@ -102,13 +101,13 @@ interface Owned {
   readonly entity: string;
 }
 
-function miscountedEntities(db: Database.Database, isJsonl: boolean): readonly string[] {
+function miscountedEntities(db: Database.Database): readonly string[] {
   const counted = db.prepare<[], Owned & { readonly rows: number }>(
     'SELECT connector, entity, rows FROM _sync_tables',
   );
   return counted.all().flatMap(({ rows, ...owner }) => {
     const stored = db
-      .prepare(`SELECT count(*) FROM "${tableOf(owner, isJsonl)}"`)
+      .prepare(`SELECT count(*) FROM "${tableOf(owner)}"`)
       .pluck()
       .get();
     return stored === rows ? [] : [`${owner.entity}: ${String(stored)} rows, and the ledger counts ${rows}`];
@@ -146,7 +145,7 @@ function listedFiles(db: Database.Database): readonly ListedFile[] {
         ? []
         : db
             .prepare<[number, number], number>(
-              `SELECT seq FROM "${tableOf({ connector, entity }, true)}" WHERE seq BETWEEN ? AND ? AND hash NOT IN ('', '-')`,
+              `SELECT _seq FROM "${tableOf({ connector, entity })}" WHERE _seq BETWEEN ? AND ? AND _hash NOT IN ('', '-')`,
             )
             .pluck()
             .all(range.firstSeq, range.lastSeq),
