@@ -183,7 +183,7 @@ function readObject(text: string, expected: string): JsonObject {
 
 function damaged(expected: string, cause?: unknown): SyncError {
   return new SyncError(
-    `The ledger should hold ${expected} but holds something else. Restore it from a backup.`,
+    `The ledger should hold ${expected} but holds something else. Restore it from a backup; if a version wrote it that is no longer read, keep it and sync into a new sink.`,
     {
       code: 'SINK_FAILED',
       recovery: 'stop',
