@@ -1,6 +1,6 @@
 /**
- * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning (`src/sinks/sqlite/schema.ts` says
- * what each column is). Columns at the end of a list that only some ledgers have follow from the others: `derived` names them.
+ * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning (`src/sinks/ledger/schema.ts` says
+ * what each column is).
  * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none.
  */
 const columns = {
@@ -73,7 +73,7 @@ const columns = {
     last_page_records: 'integer?',
     failure_code: 'text?',
   },
-  // Bits of `seenRows` rows from row `chunk * seenRows` on: first those that were met, then those that were met in their home.
+  // Bits of 4,096 rows from row `chunk * 4,096` on: first those that were met, then those that were met in their home.
   seen: { entity: 'text', origin: 'run', chunk: 'integer', bits: 'bytes' },
   also: { entity: 'text', row: 'integer', partition: 'partition', origin: 'run' },
   missing: {
@@ -138,15 +138,6 @@ const columns = {
   },
 } as const;
 
-/** Columns that ledgers may keep beside those from which they follow. */
-const derived: ReadonlySet<string> = new Set([
-  'resume_at',
-  'depth_limited',
-  'last_page_size',
-  'last_page_records',
-  'failure_code',
-]);
-
 export type FactName = keyof typeof columns;
 type Meaning = 'text' | 'integer' | 'run' | 'partition' | 'order' | 'bytes';
 type ValueOf<What> = What extends `${infer Plain}?`
@@ -169,13 +160,9 @@ export type FactRow = Readonly<Record<string, FactValue>>;
 /** In the order in which they are handed over: runs in front of what names them by number. */
 export const factNames = Object.keys(columns) as readonly FactName[];
 
-/** How many rows one chunk of seen rows speaks of. */
-export const seenRows = 4_096;
-
 export interface FactColumn {
   readonly name: string;
   readonly meaning: Meaning;
-  readonly isDerived: boolean;
 }
 
 const columnLists = Object.fromEntries(
@@ -184,7 +171,6 @@ const columnLists = Object.fromEntries(
     Object.entries(list).map(([name, meaning]: [string, string]): FactColumn => ({
       name,
       meaning: meaning.replace('?', '') as Meaning,
-      isDerived: derived.has(name),
     })),
   ]),
 ) as unknown as Readonly<Record<FactName, readonly FactColumn[]>>;
