@@ -14,7 +14,6 @@ import { knownTables } from './tables.ts';
 export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
   readonly snapshot: Snapshot;
   readonly records: RecordTables;
-  readonly tableId: (tx: Tx, connector: ConnectorName, entity: EntityName) => Promise<string | null>;
 }
 
 /** Not a row of which only the key is left: a JSONL sink of an earlier version has lost its line. */
@@ -25,7 +24,6 @@ export async function openRecordReader({
   snapshot,
   records,
   newestSeq,
-  tableId,
 }: SinkSnapshot): Promise<RecordReader> {
   const meta = await snapshot.read((tx) =>
     tx.first<{ readonly sinkId: string }>('SELECT sink_id FROM _sync_meta'),
@@ -35,7 +33,7 @@ export async function openRecordReader({
     history: ledgerReader(records, (work) => snapshot.read(work)),
     newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
     table: (connector, entity) => snapshot.read((tx) => storedTable(tx, connector, entity)),
-    tableId: (connector, entity) => snapshot.read((tx) => tableId(tx, connector, entity)),
+    tableId: (connector, entity) => snapshot.read((tx) => storedTableId(tx, connector, entity)),
     changes: async function* (connector, table, after) {
       const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`;
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
@@ -71,6 +69,14 @@ export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' |
     },
     [Symbol.asyncDispose]: async () => await snapshot[Symbol.asyncDispose](),
   };
+}
+
+async function storedTableId(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<string | null> {
+  const found = await tx.first<{ readonly id: string }>(
+    'SELECT table_id AS id FROM _sync_tables WHERE connector = :connector AND entity = :entity',
+    { connector, entity },
+  );
+  return found?.id ?? null;
 }
 
 async function storedTable(

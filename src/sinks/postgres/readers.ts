@@ -24,13 +24,6 @@ export async function openPostgresRecords(place: PostgresPlace): Promise<RecordR
   return await openRecordReader({
     ...(await openSnapshot(place)),
     newestSeq,
-    tableId: async (tx, connector, entity) => {
-      const found = await tx.first<{ readonly id: string }>(
-        `SELECT table_id AS id FROM _sync_tables WHERE connector = :connector AND entity = :entity`,
-        { connector, entity },
-      );
-      return found?.id ?? null;
-    },
   });
 }
 

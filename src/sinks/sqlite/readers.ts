@@ -35,13 +35,6 @@ export async function openFileRecords(of: ReadFile): Promise<RecordReader> {
   return await openRecordReader({
     ...(await openSnapshot(of)),
     newestSeq,
-    tableId: async (tx, connector, entity) => {
-      const found = await tx.first<{ readonly id: string }>(
-        'SELECT table_id AS id FROM _sync_tables WHERE connector = :connector AND entity = :entity',
-        { connector, entity },
-      );
-      return found?.id ?? null;
-    },
   });
 }
 
