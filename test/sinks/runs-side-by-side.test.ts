@@ -1,0 +1,110 @@
+import { describe, expect, onTestFinished } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { ConnectorName, RunId } from '../../src/core/names.ts';
+import { openSink } from '../../src/sinks/registry.ts';
+import type { Sink } from '../../src/sinks/sink.ts';
+import {
+  Bench,
+  entityReport,
+  identity,
+  member,
+  members,
+  membersTable,
+  onlyPartition,
+  page,
+  report,
+  sealed,
+  type SinkKind,
+  type Started,
+} from '../contracts/sink/fixture.ts';
+import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
+import { randomTurns } from '../support/delayed-sink.ts';
+import { it } from '../support/it.ts';
+import { sqliteKind } from '../support/sinks/sqlite-kind.ts';
+import { repeats, startSeed } from '../support/trials.ts';
+
+/* Four runs of one process share a sink, each for a connector of its own; every statement of its database takes a random turn of the event loop. */
+
+const connectors = ['one', 'two', 'three', 'four'] as ConnectorName[];
+const pages = 6;
+const trials = repeats('TRIALS', { share: 2, full: 40 });
+const seed = startSeed(11);
+
+/** Stores pages of new records, with one of the page before that has changed; in the middle it gives the connector back, and goes on. */
+async function runInto(bench: Bench, sink: Sink, connector: ConnectorName): Promise<void> {
+  const run = `r-${connector}` as RunId;
+  const begin = async (): Promise<Started & AsyncDisposable> => {
+    const lease = await sink.acquire(identity({ connector }));
+    return { lease, run, [Symbol.asyncDispose]: async () => await lease[Symbol.asyncDispose]() };
+  };
+  const store = async (started: Started, id: number, number: number): Promise<void> => {
+    const fresh = Array.from({ length: 5 }, (_, row) => member(`${connector}-${5 * number + row}`));
+    const changed = number === 0 ? [] : [member(`${connector}-${5 * number - 1}`, `changed by ${number}`)];
+    const [committed] = await sink.commit(started.lease, [
+      page(started, id, [...fresh, ...changed], {
+        position: { kind: 'offset', offset: number + 1 },
+        seal: number === pages - 1 ? sealed : null,
+      }),
+    ]);
+    expect(committed?.counts[0]?.counts).toMatchObject({ inserted: 5, updated: changed.length });
+  };
+  {
+    await using started = await begin();
+    await sink.startRun(started.lease, bench.plan(run));
+    const { id } = await onlyPartition(sink, started.lease);
+    for (let number = 0; number < pages / 2; number += 1) await store(started, id, number);
+  }
+  await using started = await begin();
+  const again = { ...started, run: `${run}-2` as RunId };
+  await sink.startRun(again.lease, bench.plan(again.run));
+  const { id, position } = await onlyPartition(sink, again.lease);
+  expect(position).toMatchObject({ offset: pages / 2 });
+  for (let number = pages / 2; number < pages; number += 1) await store(again, id, number);
+  const entities = [entityReport(members, { fetched: 18, inserted: 15, updated: 3 })];
+  await sink.finish(again.lease, again.run, report(again, { connector, entities }));
+}
+
+function expected(connector: ConnectorName): ReadonlyMap<unknown, unknown> {
+  return new Map(
+    Array.from({ length: 5 * pages }, (_, number) => {
+      const isChanged = number % 5 === 4 && number < 5 * pages - 1;
+      return [`${connector}-${number}`, isChanged ? `changed by ${(number + 1) / 5}` : 'Ada'];
+    }),
+  );
+}
+
+const kinds: readonly { readonly name: string; readonly kind: () => Promise<SinkKind> }[] = [
+  { name: 'SQLite', kind: async () => sqliteKind },
+  { name: 'PostgreSQL', kind: postgresSinkKind },
+];
+
+describe.each(kinds)('four runs that share one sink of $name', ({ kind: kindOf }) => {
+  it('each store what they store alone, whatever their statements wait for', async () => {
+    const kind = await kindOf();
+    for (let trial = 0; trial < trials; trial += 1) {
+      const bench = new Bench(kind);
+      onTestFinished(async () => await bench.close());
+      let turns = 0;
+      const random = randomTurns(seed + trial);
+      const delay = async (): Promise<void> => {
+        turns += 1;
+        await random();
+      };
+      const sink = await openSink(kind.options(bench.folder), { clock: bench.clock, delay });
+      const runs = connectors.map(async (connector) => await runInto(bench, sink, connector));
+      const overviews = await Promise.all([sink.history.overview(), ...runs]).finally(
+        async () => await Promise.allSettled(runs),
+      );
+      expect(overviews[0].length).toBeLessThanOrEqual(connectors.length);
+      await sink[Symbol.asyncDispose]();
+      expect(turns, 'statements were delayed').toBeGreaterThan(100);
+      for (const connector of connectors) {
+        const rows: readonly JsonObject[] = await kind.readRows(bench.folder, connector, membersTable);
+        const found = new Map(rows.map(({ id, name }) => [id, name]));
+        expect(found, `trial ${trial} of seed ${seed}`).toEqual(expected(connector));
+        expect(new Set(rows.map(({ _seq }) => _seq)).size, 'no change number twice').toBe(rows.length);
+      }
+      expect(await bench.count('_sync_runs', 'finished_at IS NULL')).toBe(connectors.length);
+    }
+  });
+});
