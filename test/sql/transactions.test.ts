@@ -49,6 +49,10 @@ describe.each(databaseKinds)('a transaction of $name', ({ name, open }) => {
       async (tx) => [await insert(tx, 2), tx.put('INSERT INTO t (id) VALUES (1)')],
       async (tx) => [tx.put('INSERT INTO t (id) VALUES (1)'), await insert(tx, 2).catch(() => 0)],
       async (tx) => await Promise.allSettled([insert(tx, 2), insert(tx, 1), insert(tx, 3)]),
+      async (tx) => {
+        const first = await insert(tx, 1).catch((error: unknown) => error);
+        await expect(insert(tx, 3), 'what follows is refused with the same error').rejects.toBe(first);
+      },
     ];
     for (const [index, work] of works.entries()) {
       await expect(db.transact(work), `work ${index}`).rejects.toThrow(/unique/i);
