@@ -20,8 +20,8 @@ it('is refused where it is of an older version than the oldest that is read, and
     ) as string,
   };
   await expect(bench().open()).rejects.toMatchObject(refused);
-  const { openHistory, openRecords } = accessSink(kind.options(bench().folder));
-  await expect(openHistory()).rejects.toMatchObject(refused);
-  await expect(openRecords()).rejects.toMatchObject(refused);
+  const access = accessSink(kind.options(bench().folder));
+  await expect(access.openHistory()).rejects.toMatchObject(refused);
+  await expect(access.openRecords()).rejects.toMatchObject(refused);
   expect(await bench().ledger('SELECT version FROM _sync_meta')).toEqual([{ version: 1 }]);
 });
