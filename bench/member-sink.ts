@@ -5,7 +5,7 @@ import type { Definition } from '../src/definitions/definition.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
 import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../src/sample/sample-account.ts';
-import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
+import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
 import type { Source } from '../src/source/source.ts';
 
 export const benchConnector = 'bench' as ConnectorName;

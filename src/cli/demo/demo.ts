@@ -9,7 +9,7 @@ import { targetNamed } from '../../settings/chosen-targets.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
+import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';

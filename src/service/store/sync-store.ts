@@ -11,7 +11,7 @@ import { searchTarget } from '../../search/search-target.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
+import { openSqliteSink } from '../../sinks/sqlite/open-ledger.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';

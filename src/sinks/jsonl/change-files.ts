@@ -1,11 +1,18 @@
-import { existsSync, rmSync, rmdirSync } from 'node:fs';
+import { existsSync, rmSync, rmdirSync, readdirSync, renameSync, statSync, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { syncDirectory, syncFile } from '../../files/private-file.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { ChangeFile } from './change-file.ts';
-import { closedName, entityDirectory, growingName, prepareFileList, type FileList } from './file-list.ts';
-import { tidyDirectory } from './tidy-directory.ts';
+import {
+  closedName,
+  entityDirectory,
+  growingName,
+  prepareFileList,
+  type FileList,
+  readFileName,
+  type ListedFile,
+} from './file-list.ts';
 
 interface ChangeFilesOptions {
   readonly directory: string;
@@ -117,4 +124,35 @@ function removeDoomedFiles(files: FileList, directory: string, connector: Connec
       // A folder that holds other files stays; a file that could not be removed is tried again at the next acquire.
     }
   }
+}
+
+/** After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay. What fails is done at the next acquire. */
+function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
+  const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
+  try {
+    for (const entity of readNames(join(directory, connector))) {
+      tidyEntity(join(directory, connector, entity), (name) => listed.get(`${entity}/${name}`));
+    }
+  } catch {
+    // Untidy files change nothing: readers are told to take closed names only, and the ledger says what counts.
+  }
+}
+
+function tidyEntity(directory: string, find: (name: string) => ListedFile | undefined): void {
+  const names = readNames(directory);
+  for (const name of names) {
+    const file = readFileName(name);
+    if (file === null) continue;
+    if (find(closedName(file)) === undefined) {
+      // Only a growing file can be of a transaction that never ended; a closed one was committed.
+      if (file.isGrowing) unlinkSync(join(directory, name));
+    } else if (file.isGrowing) {
+      renameSync(join(directory, name), join(directory, closedName(file)));
+    }
+  }
+  if (names.length > 0) syncDirectory(directory);
+}
+
+function readNames(directory: string): readonly string[] {
+  return existsSync(directory) && statSync(directory).isDirectory() ? readdirSync(directory) : [];
 }

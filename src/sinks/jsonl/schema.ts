@@ -1,7 +1,7 @@
 import { fromVersion7 } from '../sqlite/from-version-7.ts';
 import type { LedgerFormat } from '../sqlite/open-database.ts';
-import { commonFormat, tablesSql } from '../sqlite/schema.ts';
-import { filesSql } from './file-list.ts';
+import { commonFormat, sqliteLedgerSql, tablesSql } from '../sqlite/schema.ts';
+import { addPartialFiles, filesSql } from './file-list.ts';
 import { importRecords, lastRowOf, readAgainWhatIsLost } from './from-key-tables.ts';
 
 /** The ledger of a JSONL sink. */
@@ -10,8 +10,8 @@ export const jsonlFormat: LedgerFormat = {
   kind: 'jsonl',
   sql: `${tablesSql}${filesSql}`,
   migrate: (db) => {
-    fromVersion7(db, (connector, entity) => lastRowOf(db, connector, entity));
-    db.exec('ALTER TABLE _sync_files ADD COLUMN is_partial INTEGER NOT NULL DEFAULT 0');
+    fromVersion7(db, sqliteLedgerSql, (connector, entity) => lastRowOf(db, connector, entity));
+    addPartialFiles(db);
     readAgainWhatIsLost(db, importRecords(db));
   },
 };

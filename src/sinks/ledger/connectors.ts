@@ -2,6 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { Tx } from '../../sql/database.ts';
+import { parseHolder } from '../stored-json.ts';
 
 export interface StoredIdentity {
   readonly baseUrl: string;
@@ -62,4 +63,23 @@ export async function noteCopiedTo(
     { connector, copiedTo },
   );
   return changed > 0;
+}
+
+/** Of the connector's last holder; 0 for an unknown connector. */
+export async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<number> {
+  const found = await tx.first<{ epoch: number }>(
+    'SELECT epoch FROM _sync_connectors WHERE connector = :connector',
+    { connector },
+  );
+  return found?.epoch ?? 0;
+}
+
+/** Whose the connector is, or was last. Of a copy that goes on there is nothing else yet. */
+export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder | null> {
+  const found = await tx.first<{ holder: string }>(
+    `SELECT holder FROM _sync_connectors WHERE connector = :connector
+     UNION ALL SELECT holder FROM _sync_copies WHERE connector = :connector AND finished_at IS NULL`,
+    { connector },
+  );
+  return found === undefined ? null : parseHolder(found.holder);
 }

@@ -7,6 +7,12 @@ import type { Holder } from '../lease.ts';
 import type { LostRows } from '../sink.ts';
 import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
 
+/** Tables whose rows get numbers that are never given twice, each in its column. */
+export const numbered = {
+  runs: { table: '_sync_runs', column: 'number' },
+  partitions: { table: '_sync_partitions', column: 'id' },
+} as const;
+
 /** What a database answers besides SQL. The rules of the ledger see nothing else of it. */
 export interface LedgerDriver extends AsyncDisposable {
   readonly db: Database;
@@ -32,7 +38,7 @@ export interface LedgerDriver extends AsyncDisposable {
    * Takes `count` numbers in a row of those that rows of `_sync_runs` or `_sync_partitions` get, and gives what is to be added to 1, 2, 3 to be the first of
    * them. No other process takes one in between.
    */
-  reserveNumbers(tx: Tx, of: 'runs' | 'partitions', count: number): Promise<number>;
+  reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number>;
   /** The highest number that a partition of this sink was ever given. */
   highestPartition(tx: Tx): Promise<number>;
   /** The newest change number of the connector, and the least that its next one may have. */

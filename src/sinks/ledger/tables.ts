@@ -21,6 +21,36 @@ interface TableRow {
   readonly asOf: string | null;
 }
 
+/** A table as its view shows it; `at`: in front of the names of the ledger's tables, where the transaction does not find them without. */
+export interface ViewedTable {
+  readonly entity: EntityName;
+  readonly stored: string;
+  readonly described: string;
+  readonly currentView: string | null;
+}
+
+export async function viewedTables(
+  tx: Tx,
+  connector: ConnectorName,
+  at = '',
+): Promise<readonly ViewedTable[]> {
+  return await tx.rows<ViewedTable>(
+    `SELECT entity, stored, described, current_view FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
+    { connector },
+  );
+}
+
+export async function noteView(
+  tx: Tx,
+  { connector, entity, view }: { connector: ConnectorName; entity: EntityName; view: string | null },
+  at = '',
+): Promise<void> {
+  await tx.run(
+    `UPDATE ${at}_sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
+    { connector, entity, view },
+  );
+}
+
 /* `_sync_tables`: the columns each entity's table has had. `stored-rows.ts` has its rows. */
 
 /** Without those that were never declared. */

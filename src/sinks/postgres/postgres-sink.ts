@@ -1,11 +1,12 @@
 import type { OpenHow } from '../sink-access.ts';
+import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { Sink } from '../sink.ts';
+import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
-import { newestSeq } from './readers.ts';
 import { postgresTables } from './records/record-tables.ts';
 
 /** A sink in a schema of a PostgreSQL server. */
@@ -34,9 +35,10 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
     // The table's lock keeps others from taking a number in between.
     reserveNumbers: async (tx, of, count) => {
       if (count === 0) return 0;
-      const table = `${at}_sync_${of}`;
+      const { table: name, column } = numbered[of];
+      const table = `${at}${name}`;
       await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
-      const sequence = `pg_get_serial_sequence('${table}', '${of === 'runs' ? 'number' : 'id'}')`;
+      const sequence = `pg_get_serial_sequence('${table}', '${column}')`;
       const reserved = await tx.first<{ last: number }>(
         `SELECT setval(${sequence}, nextval(${sequence}) + :count) AS last`,
         { count },
@@ -44,17 +46,14 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
       return (reserved?.last ?? 0) - count;
     },
     highestPartition: async (tx) => {
+      const { table, column } = numbered.partitions;
       const found = await tx.first<{ last: number }>(
-        `SELECT last_value AS last FROM ${at}_sync_partitions_id_seq`,
+        `SELECT last_value AS last FROM ${at}${table}_${column}_seq`,
       );
       return found?.last ?? 0;
     },
     newestSeq,
-    raiseSeq: async (tx, connector, least) =>
-      void (await tx.run(
-        `UPDATE ${at}_sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`,
-        { connector, least },
-      )),
+    raiseSeq: async (tx, connector, least) => await raiseSeq(tx, at, connector, least),
     [Symbol.asyncDispose]: async () => {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();

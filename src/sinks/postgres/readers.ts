@@ -1,11 +1,11 @@
-import type { ConnectorName } from '../../core/names.ts';
-import type { Snapshot, Tx } from '../../sql/database.ts';
+import type { Snapshot } from '../../sql/database.ts';
 import { ledgerReader } from '../ledger/history/history.ts';
 import { keyReader, openRecordReader } from '../ledger/read-records.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { KeyReader, RecordReader } from '../record-reader.ts';
 import type { OpenHistory, OpenHow, ServedLedger } from '../sink-access.ts';
 import { openLedger, openLedgerToRead, type PostgresPlace } from './open-ledger.ts';
+import { newestSeq } from './lease/lease-rows.ts';
 import { findSink } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
 
@@ -45,15 +45,6 @@ export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Pr
     mark: async () => null,
     [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   });
-}
-
-/** The newest change number of a connector. */
-export async function newestSeq(tx: Tx, connector: ConnectorName): Promise<number> {
-  const found = await tx.first<{ readonly seq: number }>(
-    `SELECT seq FROM _sync_counters WHERE connector = :connector`,
-    { connector },
-  );
-  return found?.seq ?? 0;
 }
 
 async function openSnapshot(place: PostgresPlace): Promise<{

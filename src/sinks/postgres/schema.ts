@@ -1,5 +1,5 @@
 import { ledgerSql } from '../ledger/schema.ts';
-import { catalogSql } from './catalog-sql.ts';
+import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
 export const schemaVersion = 2;
@@ -35,4 +35,4 @@ CREATE TABLE _sync_leases (
 ) WITH (fillfactor = 50);
 `;
 
-export const schemaSql = `${driverSql}${ledgerSql}${catalogSql}`;
+export const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;

@@ -1,7 +1,5 @@
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { textHash } from '../../sql/text-hash.ts';
-import { sqliteLedgerSql } from './ledger-sql.ts';
-import { splitChunks } from './split-chunks.ts';
 
 /** Columns of version 8 that version 7 had none of, as its tables tell them. The table is named `old`. */
 const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -39,17 +37,18 @@ export function readVersion7(db: Connection): void {
 }
 
 /**
- * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made anew. `lastRow` tells the newest row number of an
+ * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made anew, as `ledgerSql` has them. `lastRow` tells the newest row number of an
  * entity's table.
  */
 export function fromVersion7(
   db: Connection,
+  ledgerSql: string,
   lastRow: (connector: string, entity: string) => number | undefined,
 ): void {
   addTextHash(db);
   // Views that a user has made of these tables stay as they are, whatever else they need.
   db.pragma('legacy_alter_table = ON');
-  const all = statements();
+  const all = statementsOf(ledgerSql);
   const tables = Object.keys(newColumns);
   for (const table of tables) {
     dropIndexes(db, table);
@@ -76,9 +75,9 @@ function addTextHash(db: Connection): void {
 }
 
 /** What makes each table of the ledger, by its name. */
-function statements(): ReadonlyMap<string, readonly string[]> {
+function statementsOf(ledgerSql: string): ReadonlyMap<string, readonly string[]> {
   const byTable = new Map<string, string[]>();
-  for (const sql of sqliteLedgerSql.split(';')) {
+  for (const sql of ledgerSql.split(';')) {
     const table = /(?:CREATE TABLE|ON) (_sync_\w+)/.exec(sql)?.[1];
     if (table !== undefined) byTable.set(table, [...(byTable.get(table) ?? []), sql.trim()]);
   }
@@ -122,5 +121,36 @@ function noteLastRows(
   for (const { connector, entity } of tables) {
     const row = lastRow(connector, entity);
     if (row !== undefined) note.run(row, connector, entity);
+  }
+}
+
+/** Of version 7: 4 KiB, the first half of them says which rows were met, the second which of them in their home. */
+const oldHalf = 2_048;
+const half = 512;
+const parts = oldHalf / half;
+
+interface SeenChunk {
+  readonly connector: string;
+  readonly entity: string;
+  readonly origin: number;
+  readonly chunk: number;
+  readonly bits: Buffer;
+}
+
+/** Cuts each chunk of `_sync_seen_7` into chunks of 1 KiB, both halves of each. What is not stored is empty. */
+function splitChunks(db: Connection): void {
+  const write = db.prepare<[string, string, number, number, Buffer]>(
+    'INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)',
+  );
+  const chunks = db
+    .prepare<[], SeenChunk>('SELECT connector, entity, origin, chunk, bits FROM _sync_seen_7')
+    .all();
+  for (const { connector, entity, origin, chunk, bits } of chunks) {
+    for (let part = 0; part < parts; part += 1) {
+      const met = bits.subarray(part * half, (part + 1) * half);
+      const atHome = bits.subarray(oldHalf + part * half, oldHalf + (part + 1) * half);
+      const both = Buffer.concat([met, atHome]);
+      if (both.some((byte) => byte !== 0)) write.run(connector, entity, origin, parts * chunk + part, both);
+    }
   }
 }

@@ -6,17 +6,26 @@ import { isBusy, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { blockingMs, whenUnlocked } from '../../sql/sqlite/when-unlocked.ts';
 import { rememberPlace } from './file-place.ts';
 import { defaultLockTimeoutMs, toSinkError } from './sink-error.ts';
-import type { RecordTables } from '../ledger/driver.ts';
+import { numbered, type RecordTables } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow } from '../sink-access.ts';
-import { mostCacheKiB, openDatabase, openReadonlyDatabase, storedId } from './open-database.ts';
-import type { LedgerFormat } from './open-database.ts';
-import { newestSeq } from './readers.ts';
-import { highestNumber, reserveNumbers } from './numbers.ts';
+import {
+  mostCacheKiB,
+  openDatabase,
+  openReadonlyDatabase,
+  storedId,
+  type LedgerFormat,
+} from './open-database.ts';
+import { newestSeq, raiseSeq } from './change-counter.ts';
 import type { Beside } from './beside.ts';
 import { openLocks } from './take.ts';
+import type { Tx } from '../../sql/database.ts';
+import { ledgerSink } from '../ledger/ledger-sink.ts';
+import type { Sink } from '../sink.ts';
+import { sqliteTables } from './records/record-tables.ts';
+import { sqliteFormat } from './schema.ts';
 
-export interface LedgerFileOptions extends OpenHow {
+interface LedgerFileOptions extends OpenHow {
   readonly file: string;
   readonly format: LedgerFormat;
   readonly records: RecordTables;
@@ -78,8 +87,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
     reserveNumbers,
     highestPartition: async (tx) => await highestNumber(tx, 'partitions'),
     newestSeq,
-    raiseSeq: async (tx, _connector, least) =>
-      void (await tx.run('UPDATE _sync_meta SET seq = :least WHERE seq < :least', { least })),
+    raiseSeq,
     [Symbol.asyncDispose]: async () => {
       await locks.releaseAll();
       await db[Symbol.asyncDispose]();
@@ -107,4 +115,28 @@ function foldLog(writer: Connection, file: string): void {
   } catch (error) {
     if (storageFailure(error)?.isFull !== true) throw toSinkError(error, file);
   }
+}
+
+/** No row of the table has, or ever had, a higher number: SQLite keeps the highest of each. */
+async function highestNumber(tx: Tx, of: keyof typeof numbered): Promise<number> {
+  const found = await tx.first<{ seq: number }>('SELECT seq FROM sqlite_sequence WHERE name = :table', {
+    table: numbered[of].table,
+  });
+  return found?.seq ?? 0;
+}
+
+/** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so nobody takes one in between. */
+export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number> {
+  const last = await highestNumber(tx, of);
+  if (count === 0) return last;
+  const { table } = numbered[of];
+  // SQLite makes the row with the table's first row.
+  await tx.run('DELETE FROM sqlite_sequence WHERE name = :table', { table });
+  await tx.run('INSERT INTO sqlite_sequence (name, seq) VALUES (:table, :seq)', { table, seq: last + count });
+  return last;
+}
+
+/** Records as tables of one SQLite file, which holds the ledger too. */
+export async function openSqliteSink(options: OpenHow & { readonly file: string }): Promise<Sink> {
+  return ledgerSink(await openLedgerFile({ ...options, format: sqliteFormat, records: sqliteTables() }));
 }

@@ -1,4 +1,3 @@
-import type { Tx } from '../../sql/database.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
 import { toSinkError } from './sink-error.ts';
@@ -6,8 +5,11 @@ import { ledgerReader } from '../ledger/history/history.ts';
 import { keyReader, openRecordReader, type SinkSnapshot } from '../ledger/read-records.ts';
 import type { KeyReader, RecordReader } from '../record-reader.ts';
 import type { OpenHistory } from '../sink-access.ts';
+import { newestSeq } from './change-counter.ts';
 import { openReadonlyDatabase, storedId, type LedgerFormat } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
+import type { ColumnValue } from '../../core/records.ts';
+import { sqliteFormat } from './schema.ts';
 
 /* What reads a sink alone. Each throws `SyncError` SINK_FAILED where there is none. */
 
@@ -42,11 +44,6 @@ export async function openFileKeys(of: ReadFile): Promise<KeyReader> {
   return keyReader(await openSnapshot(of));
 }
 
-/** The newest change number of the file, whatever the connector. */
-export async function newestSeq(tx: Tx): Promise<number> {
-  return (await tx.first<{ readonly seq: number }>('SELECT seq FROM _sync_meta'))?.seq ?? 0;
-}
-
 /** A file that is there, and is only read. */
 export function readFile({
   file,
@@ -63,4 +60,14 @@ export function readFile({
 async function openSnapshot({ file, format }: ReadFile): Promise<Pick<SinkSnapshot, 'snapshot' | 'records'>> {
   await using db = readFile({ file, openReader: () => openReadonlyDatabase({ file, format }) });
   return { snapshot: await db.openSnapshot(), records: sqliteTables() };
+}
+
+/** The rows of one reading statement over a SQLite sink's tables. Throws SINK_FAILED when there is no sink, SQLite's own error for a refused statement. */
+export function querySqliteSink(file: string, sql: string): readonly Readonly<Record<string, ColumnValue>>[] {
+  const db = openReadonlyDatabase({ file, format: sqliteFormat });
+  try {
+    return db.prepare<[], Record<string, ColumnValue>>(sql).all();
+  } finally {
+    db.close();
+  }
 }

@@ -2,9 +2,10 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { sqliteLedgerSql } from './ledger-sql.ts';
-import { catalogSql } from './catalog-sql.ts';
 import { fromVersion7, readVersion7 } from './from-version-7.ts';
+import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
+import { ledgerSql } from '../ledger/schema.ts';
+import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
 import type { LedgerFormat } from './open-database.ts';
 
 /** Raised with every change of the ledger's tables, which needs a migration. */
@@ -21,6 +22,15 @@ CREATE TABLE _sync_meta (
 ) STRICT;
 `;
 
+/**
+ * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier versions of the file: each of them that is
+ * sealed asks for one that is not yet, and a tree may have many thousands.
+ */
+export const sqliteLedgerSql = sqliteDdl(ledgerSql).replace(
+  'ON _sync_partitions (tree) WHERE',
+  'ON _sync_partitions (tree, due_since) WHERE',
+);
+
 /** The tables of every ledger in a SQLite file. */
 export const tablesSql = `${metaSql}${sqliteLedgerSql}`;
 
@@ -31,15 +41,15 @@ export const commonFormat = { version: schemaVersion, oldest: 7, readOlder: read
 export const sqliteFormat: LedgerFormat = {
   ...commonFormat,
   kind: 'sqlite',
-  sql: `${tablesSql}${catalogSql}`,
+  sql: `${tablesSql}${sqliteCatalogSql}`,
   migrate: (db) => {
     // They name tables that are made anew.
     for (const view of ['_catalog_tables', '_catalog_columns', '_catalog_joins']) {
       db.exec(`DROP VIEW IF EXISTS ${view}`);
     }
-    fromVersion7(db, (connector, entity) => newestRow(db, connector, entity));
+    fromVersion7(db, sqliteLedgerSql, (connector, entity) => newestRow(db, connector, entity));
     // Of tables that only JSONL sinks fill.
-    db.exec(`DROP TABLE IF EXISTS _sync_files; ${catalogSql}`);
+    db.exec(`DROP TABLE IF EXISTS _sync_files; ${sqliteCatalogSql}`);
   },
 };
 

@@ -7,7 +7,7 @@ export function sqliteAccess(file: string): SinkAccess {
     place: file,
     loadFormat: async () => (await import('./schema.ts')).sqliteFormat,
     open: async (how) => {
-      const { openSqliteSink } = await import('./sqlite-sink.ts');
+      const { openSqliteSink } = await import('./open-ledger.ts');
       return await openSqliteSink({ ...how, file });
     },
     openClosedFiles: async () => null,

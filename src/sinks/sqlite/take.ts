@@ -5,10 +5,9 @@ import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import type { SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
 import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
 import { toSinkError } from './sink-error.ts';
-import type { Holder } from '../lease.ts';
 import type { LedgerDriver, Taken } from '../ledger/driver.ts';
 import type { Beside } from './beside.ts';
-import { parseHolder } from '../stored-json.ts';
+import { holderOf, storedEpoch } from '../ledger/connectors.ts';
 import { takeSeqsOf } from './change-counter.ts';
 
 interface LocksOptions {
@@ -100,25 +99,6 @@ export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
     },
     releaseAll: async () => void (await Promise.all([...releases].map(async (release) => await release()))),
   };
-}
-
-/** Of the connector's last holder; 0 for an unknown connector. */
-async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<number> {
-  const found = await tx.first<{ epoch: number }>(
-    'SELECT epoch FROM _sync_connectors WHERE connector = :connector',
-    { connector },
-  );
-  return found?.epoch ?? 0;
-}
-
-/** Of a copy that goes on there is nothing else yet. */
-async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder | null> {
-  const found = await tx.first<{ holder: string }>(
-    `SELECT holder FROM _sync_connectors WHERE connector = :connector
-     UNION ALL SELECT holder FROM _sync_copies WHERE connector = :connector AND finished_at IS NULL`,
-    { connector },
-  );
-  return found === undefined ? null : parseHolder(found.holder);
 }
 
 /** Each `work` begins when the one before it is through, however that ended. */

@@ -96,14 +96,14 @@ export function openServer(options: ServerOptions): Server {
       if (!isLooking && looks.length > 0 && (isLost || looking !== null)) {
         throw lostConnection('the connection was lost');
       }
-      let proof: Proof | null = null;
+      let evidence: Evidence | null = null;
       const session = txOn(client, heard, delay);
       const rollBack = async (error: unknown): Promise<void> => {
         session.close();
         if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
       };
       const inTx = async (): Promise<Result> =>
-        await work({ ...session, proveBy: (given) => void (proof = given) });
+        await work({ ...session, proveBy: (given) => void (evidence = given) });
       let result: Result;
       try {
         session.put('BEGIN ISOLATION LEVEL READ COMMITTED');
@@ -124,7 +124,7 @@ export function openServer(options: ServerOptions): Server {
         await rollBack(error);
         if (failingOf(error) !== 'connection') throw error;
         onLoss();
-        return { kind: 'unknown', result, proof, error };
+        return { kind: 'unknown', result, evidence, error };
       }
     });
 
@@ -132,10 +132,10 @@ export function openServer(options: ServerOptions): Server {
    * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has been stored must not be
    * stored again, nor what has not be taken for stored.
    */
-  const wasStored = async (proof: Proof | null, error: unknown): Promise<boolean> => {
-    if (proof === null) throw explain(error);
+  const wasStored = async (evidence: Evidence | null, error: unknown): Promise<boolean> => {
+    if (evidence === null) throw explain(error);
     try {
-      return (await whileUnanswered(async () => await attempt(proof, true))).result;
+      return (await whileUnanswered(async () => await attempt(evidence, true))).result;
     } catch (unanswered) {
       throw explain(unanswered);
     }
@@ -151,7 +151,7 @@ export function openServer(options: ServerOptions): Server {
       try {
         if (!isLooking) await lookFirst();
         const outcome = await attempt(work, isLooking, how);
-        if (outcome.kind === 'committed' || (await wasStored(outcome.proof, outcome.error))) {
+        if (outcome.kind === 'committed' || (await wasStored(outcome.evidence, outcome.error))) {
           outage.answered('committed');
           return outcome.result;
         }
@@ -227,8 +227,8 @@ type Outcome<Result> =
   | {
       readonly kind: 'unknown';
       readonly result: Result;
-      readonly proof: Proof | null;
+      readonly evidence: Evidence | null;
       readonly error: unknown;
     };
 
-type Proof = Parameters<WriteTx['proveBy']>[0];
+type Evidence = Parameters<WriteTx['proveBy']>[0];

@@ -38,7 +38,7 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
     return db;
   };
   const readers = openReaders(open, closedError);
-  let marker: Connection | null = null;
+  let watcher: Connection | null = null;
   let isClosed = false;
 
   const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
@@ -61,13 +61,13 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
     mark: async () =>
       await explained(async () => {
         if (isClosed) throw closedError();
-        marker ??= openReader();
-        return Number(marker.pragma('data_version', { simple: true }));
+        watcher ??= openReader();
+        return Number(watcher.pragma('data_version', { simple: true }));
       }),
     [Symbol.asyncDispose]: async () => {
       isClosed = true;
-      marker?.close();
-      marker = null;
+      watcher?.close();
+      watcher = null;
       await readers.close();
     },
   };

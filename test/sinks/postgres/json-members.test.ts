@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { jsonMembers, jsonObject } from '../../../src/sinks/postgres/records/json-members.ts';
+import { jsonMembers, jsonObject } from '../../../src/sinks/postgres/records/fill-from-extra.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 import { hostileText } from '../../support/sinks/hostile-texts.ts';

@@ -15,7 +15,7 @@ import type { Piece } from '../../../src/search/sql-piece.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
-import { openSqliteSink } from '../../../src/sinks/sqlite/sqlite-sink.ts';
+import { openSqliteSink } from '../../../src/sinks/sqlite/open-ledger.ts';
 
 const fileIn = (folder: string): string => join(folder, 'main.db');
 

@@ -90,7 +90,7 @@ export const keeping = {
       what: 'nothing leads to it any more',
       from: ['waiting', 'set-aside'],
       to: ['idle', 'unswept'],
-      by: ['partitions/leftovers'],
+      by: ['partitions/next-partitions'],
     },
     write<Ids>(
       `UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
@@ -172,7 +172,7 @@ export const keeping = {
       what: 'a copy from another sink: as it is there',
       from: ['unknown'],
       to: anyKnown,
-      by: ['copies/write-copied'],
+      by: ['copies/copy-in'],
     },
     insertFacts('partitions', [
       { name: 'params_hash', of: ({ params }) => textHash(String(params)) },

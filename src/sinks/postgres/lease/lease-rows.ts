@@ -1,6 +1,8 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
+import type { Tx as AnyTx } from '../../../sql/database.ts';
+import type { LeaseSession } from './lease-session.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { newToken, type LastTokens } from '../stored-token.ts';
@@ -107,4 +109,38 @@ export async function renewLeases(
     },
   );
   return new Set(renewed.map(({ connector }) => connector));
+}
+
+/** The newest change number of a connector. */
+export async function newestSeq(tx: AnyTx, connector: ConnectorName): Promise<number> {
+  const found = await tx.first<{ readonly seq: number }>(
+    `SELECT seq FROM _sync_counters WHERE connector = :connector`,
+    { connector },
+  );
+  return found?.seq ?? 0;
+}
+
+/** Its next one is above `least`. */
+export async function raiseSeq(
+  tx: AnyTx,
+  at: string,
+  connector: ConnectorName,
+  least: number,
+): Promise<void> {
+  await tx.run(
+    `UPDATE ${at}_sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`,
+    { connector, least },
+  );
+}
+
+/** Ends a lease at once. */
+export async function endLease(
+  session: Pick<LeaseSession, 'rows'>,
+  at: string,
+  lease: { readonly connector: ConnectorName; readonly epoch: number },
+): Promise<void> {
+  await session.rows(
+    `UPDATE ${at}_sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
+    lease,
+  );
 }

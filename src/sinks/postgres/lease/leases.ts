@@ -12,7 +12,7 @@ import { keepNewest, overtakeIfLost } from '../stored-token.ts';
 import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
 import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
 import { overtakenOf, refusalOf, type OwnLease } from './own-lease.ts';
-import { renewLeases, takeLease } from './lease-rows.ts';
+import { endLease, renewLeases, takeLease } from './lease-rows.ts';
 
 /**
  * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock of the session. The
@@ -132,12 +132,7 @@ export function openLeases({
     // First the lock: who takes the connector in between should get both.
     await unlock(lease);
     try {
-      await (
-        await currentSession()
-      ).rows(
-        `UPDATE ${at}_sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
-        { connector: lease.connector, epoch },
-      );
+      await endLease(await currentSession(), at, { connector: lease.connector, epoch });
     } catch {
       // Out of reach: it runs out by itself.
     }

@@ -2,18 +2,12 @@ import { createHash } from 'node:crypto';
 import type { DerivedColumn } from '../../../core/described-table.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { shownDerived, viewNames } from '../../decisions/current-view.ts';
+import { noteView, viewedTables, type ViewedTable } from '../../ledger/tables.ts';
 import { parseColumns, parseDescribed } from '../../stored-json.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import { tableAt, tableName } from './names.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqlType } from '../column-types.ts';
-
-interface TableRow {
-  readonly entity: EntityName;
-  readonly stored: string;
-  readonly described: string;
-  readonly currentView: string | null;
-}
 
 /** What has the name of a view, whoever made it. */
 interface FoundView {
@@ -38,10 +32,7 @@ const made = 'Made by connector-sync: ';
  * that others are made of.
  */
 export async function renewCurrentViews(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
-  const tables = await tx.rows<TableRow>(
-    `SELECT entity, stored, described, current_view FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
-    { connector },
-  );
+  const tables = await viewedTables(tx, connector, at);
   const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
   const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
   const found = await findViews(
@@ -59,12 +50,7 @@ export async function renewCurrentViews(tx: Tx, at: string, connector: Connector
       there.find(({ comment }) => isOwn(comment));
     if (view !== undefined) putView(tx, { at, connector, entity }, view, columnsOf(table));
     const name = view?.name ?? null;
-    if (name !== currentView) {
-      await tx.run(
-        `UPDATE ${at}_sync_tables SET current_view = :name WHERE connector = :connector AND entity = :entity`,
-        { name, connector, entity },
-      );
-    }
+    if (name !== currentView) await noteView(tx, { connector, entity, view: name }, at);
   }
 }
 
@@ -72,7 +58,7 @@ interface ShownColumn extends TypedColumn {
   readonly sql: string;
 }
 
-function columnsOf(table: Pick<TableRow, 'stored' | 'described'>): readonly ShownColumn[] {
+function columnsOf(table: Pick<ViewedTable, 'stored' | 'described'>): readonly ShownColumn[] {
   const stored = parseColumns(table.stored);
   return [
     ...stored.map(({ name, type }) => ({
@@ -171,9 +157,9 @@ async function findViews(
        EXISTS (SELECT 1 FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
         WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = c.oid AND r.ev_class <> c.oid) AS is_used
      FROM pg_catalog.pg_class AS c
-     WHERE c.relnamespace = (SELECT relnamespace FROM pg_catalog.pg_class WHERE oid = to_regclass(:ledger))
+     WHERE c.relnamespace = to_regnamespace(:schema)
        AND c.relname = ANY(:names::text[])`,
-    { ledger: `${at}_sync_tables`, names },
+    { schema: at.slice(0, -1), names },
   );
   return new Map(
     rows.map((row) => [row.name, { ...row, columns: JSON.parse(row.columns) as readonly TypedColumn[] }]),
