@@ -1,0 +1,110 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+
+/** What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself, and older versions. */
+const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'any'; why: string }>> = {
+  'src/sinks/postgres/schema.ts': {
+    tables: ['_sync_counters', '_sync_leases', '_sync_meta'],
+    why: 'makes what the driver keeps for itself',
+  },
+  'src/sinks/postgres/open-schema.ts': {
+    tables: ['_sync_counters', '_sync_meta', '_sync_tables'],
+    why: 'which server and version it is; a migration renews the views of each connector',
+  },
+  'src/sinks/postgres/lease/lease-rows.ts': {
+    tables: ['_sync_counters', '_sync_leases'],
+    why: 'rows of leases and counters',
+  },
+  'src/sinks/postgres/lease/fenced.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
+  'src/sinks/postgres/stored-token.ts': {
+    tables: ['_sync_counters'],
+    why: 'whether the last commit is stored',
+  },
+  'src/sinks/postgres/migrations.ts': { tables: ['_sync_meta', '_sync_tables'], why: 'version 1' },
+  'src/sinks/postgres/readers.ts': {
+    tables: ['_sync_meta', '_sync_tables'],
+    why: 'reads a sink of version 1, whose tables have no ids',
+  },
+  'src/sinks/sqlite/schema.ts': {
+    tables: ['_sync_files', '_sync_meta', '_sync_partitions'],
+    why: 'makes what the driver keeps for itself; one index is wider here; version 7',
+  },
+  'src/sinks/sqlite/open-database.ts': { tables: ['_sync_meta'], why: 'whose file it is' },
+  'src/sinks/sqlite/change-counter.ts': { tables: ['_sync_meta'], why: 'the change counter' },
+  'src/sinks/sqlite/from-version-7.ts': { tables: 'any', why: 'version 7' },
+  'src/sinks/jsonl/file-list.ts': { tables: ['_sync_files'], why: 'the files of lines' },
+  'src/sinks/jsonl/from-key-tables.ts': { tables: 'any', why: 'version 7' },
+  'src/publish/postgres/target-schema.ts': {
+    tables: ['_sync_meta'],
+    why: 'tells the schema of a sink from one of a target',
+  },
+  'src/cli/output/status-text.ts': {
+    tables: ['_sync_quarantine'],
+    why: 'tells a person where quarantined records are',
+  },
+};
+
+const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts'))
+  .map((name) => `src/${name}`)
+  .map((path) => ({ path, text: readFileSync(path, 'utf8') }));
+
+describe('the boundary between databases and the ledger', () => {
+  it('keeps databases below every rule: src/sql has no word of the glossary', () => {
+    // But for those that SQL or its servers have themselves: row, key, page, window, identity, place, target, retry.
+    const words = new RegExp(
+      'connector|entit(?:y|ies)|record|sink|ledger|partition|lease|\\b(?:backfill|chain|checkpoint|drift|epoch|' +
+        'guest|listing|marker|orphan|origin|proof|publication|quarantine|run ?id|seal|sealed|sweep|swept|sync|tombstone|' +
+        'tombstoned|undelete|walk|watermark|withheld)s?\\b|_sync_',
+      'gi',
+    );
+    // The program's name, and what other things are called: types, the release of locks and clients, clauses, a message of the wire.
+    const others =
+      /connector-sync|\bRecord<|\brelease|identity|wire\.sync\(\)|sync\(\): void|autocheckpoint|passwords and records/gi;
+    const found = sources
+      .filter(({ path }) => isSql(path))
+      .flatMap(({ path, text }) =>
+        [...text.replaceAll(others, '').matchAll(words)].map(([word]) => `${path}: ${word}`),
+      );
+    expect(found).toEqual([]);
+  });
+
+  it('names the libraries of databases in src/sql alone', () => {
+    const named = sources.filter(
+      ({ path, text }) => !isSql(path) && /better-sqlite3|'pg'/.test(codeOf(text)),
+    );
+    // It tells a person what is to be installed again.
+    expect(named.map(({ path }) => path)).toEqual(['src/sinks/sqlite/open-database.ts']);
+  });
+
+  it('names tables of the ledger in src/sinks/ledger alone', () => {
+    const found = sources
+      .filter(({ path }) => !path.startsWith('src/sinks/ledger/'))
+      .flatMap(({ path, text }) => {
+        const names = new Set([...codeOf(text).matchAll(/(?<![a-z])_sync_\w*/g)].map(([name]) => name));
+        return names.size === 0 ? [] : [[path, [...names].sort()] as const];
+      });
+    const except = Object.entries(besideTheLedger).map(([path, { tables }]) => [path, tables] as const);
+    const wrong = found.filter(([path, names]) => {
+      const tables = besideTheLedger[path]?.tables ?? [];
+      return tables !== 'any' && names.some((name) => !tables.includes(name));
+    });
+    expect(wrong).toEqual([]);
+    const unused = except.filter(
+      ([path, tables]) =>
+        !found.some(
+          ([of, names]) => of === path && (tables === 'any' || tables.every((one) => names.includes(one))),
+        ),
+    );
+    expect(unused).toEqual([]);
+  });
+});
+
+function isSql(path: string): boolean {
+  return path.startsWith('src/sql/');
+}
+
+/** Without lines of comments. */
+function codeOf(text: string): string {
+  return text.replaceAll(/^\s*(?:\/\*|\*|\/\/).*$/gm, '');
+}
