@@ -8,8 +8,8 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     why: 'makes what the driver keeps for itself',
   },
   'src/sinks/postgres/open-schema.ts': {
-    tables: ['_sync_counters', '_sync_meta', '_sync_tables'],
-    why: 'which server and version it is; a migration renews the views of each connector',
+    tables: ['_sync_counters', '_sync_meta'],
+    why: 'which server and version it is',
   },
   'src/sinks/postgres/lease/lease-rows.ts': {
     tables: ['_sync_counters', '_sync_leases'],
@@ -19,11 +19,6 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
   'src/sinks/postgres/stored-token.ts': {
     tables: ['_sync_counters'],
     why: 'whether the last commit is stored',
-  },
-  'src/sinks/postgres/migrations.ts': { tables: ['_sync_meta', '_sync_tables'], why: 'version 1' },
-  'src/sinks/postgres/readers.ts': {
-    tables: ['_sync_meta', '_sync_tables'],
-    why: 'reads a sink of version 1, whose tables have no ids',
   },
   'src/sinks/sqlite/schema.ts': {
     tables: ['_sync_files', '_sync_meta', '_sync_partitions'],
