@@ -8,7 +8,7 @@ import { dayChanges } from '../day-account.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
 import { tableAccounts } from '../stored-rows.ts';
-import type { EndedPartitionRow } from './decide-orphans.ts';
+import type { EndedPartitionRow } from './delete-orphans.ts';
 import { alikeRows, countBelowDeleted, countedRows, openMissing } from './read-missing.ts';
 import { entitiesLeadingOn, readRowsBelow, tableOf } from './rows-below.ts';
 
