@@ -1,22 +1,48 @@
 import { join } from 'node:path';
-import type { SinkAccess } from '../sink-access.ts';
+import { systemClock } from '../../core/clock.ts';
+import type { OpenHow, SinkAccess } from '../sink-access.ts';
+import type { Sink } from '../sink.ts';
 import { ledgerFileAccess } from '../sqlite/ledger-file-access.ts';
-import { isSinkThere } from '../sqlite/open-database.ts';
+import { isSinkThere, storedVersion } from '../sqlite/open-database.ts';
 
 export function jsonlAccess(directory: string): SinkAccess {
   const file = join(directory, '_ledger.db');
-  return ledgerFileAccess({
+  const open = async (how: OpenHow): Promise<Sink> => {
+    const { openJsonlSink } = await import('./jsonl-sink.ts');
+    return await openJsonlSink({ ...how, directory, file });
+  };
+  /** A ledger of version 7 has no tables of records to read: opened for writing, it gets them from its lines. */
+  const bringUpToDate = async (): Promise<void> => {
+    if (!isSinkThere(file)) return;
+    const { jsonlFormat } = await import('./schema.ts');
+    const version = storedVersion({ file, format: jsonlFormat });
+    if (version === 0 || version === jsonlFormat.version) return;
+    await using _opened = await open({ durability: 'full', clock: systemClock });
+  };
+  const access = ledgerFileAccess({
     file,
     place: directory,
     loadFormat: async () => (await import('./schema.ts')).jsonlFormat,
-    open: async (how) => {
-      const { openJsonlSink } = await import('./jsonl-sink.ts');
-      return await openJsonlSink({ ...how, directory, file });
-    },
+    open,
     openClosedFiles: async () => {
       if (!isSinkThere(file)) return null;
       const { openJsonlClosedFiles } = await import('./closed-files.ts');
       return openJsonlClosedFiles(directory, file);
     },
   });
+  return {
+    ...access,
+    openHistory: async () => {
+      await bringUpToDate();
+      return await access.openHistory();
+    },
+    openRecords: async () => {
+      await bringUpToDate();
+      return await access.openRecords();
+    },
+    openKeys: async () => {
+      await bringUpToDate();
+      return await access.openKeys();
+    },
+  };
 }

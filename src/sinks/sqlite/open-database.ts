@@ -83,6 +83,15 @@ export function openReadonlyDatabase(options: Omit<DatabaseOptions, 'durability'
   });
 }
 
+/** The version of the ledger in a file that is there, 0 where the file is empty. Throws as `openReadonlyDatabase`. */
+export function storedVersion(options: Pick<DatabaseOptions, 'file' | 'format'>): number {
+  let version = 0;
+  connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
+    version = inspect(db, options);
+  }).close();
+  return version;
+}
+
 function connect(
   file: string,
   access: { readonly readonly?: true; readonly timeout: number; readonly makes: boolean },

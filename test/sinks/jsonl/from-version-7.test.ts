@@ -14,7 +14,7 @@ import { afterEach, expect, onTestFinished } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openSink } from '../../../src/sinks/registry.ts';
 import type { CommittedPage, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
@@ -23,6 +23,7 @@ import {
   manualClock,
   member,
   members,
+  news,
   onlyPartition,
   opens,
   opensTable,
@@ -104,6 +105,22 @@ it('becomes what a new ledger is, and keeps no table of keys', async () => {
     { id: '3', _row: 3, live: 1 },
     { id: '4', _row: 4, live: 0 },
   ]);
+});
+
+it('is brought up to date by what only reads it, because its records were in its lines alone', async () => {
+  const access = accessSink({ type: 'jsonl', directory: folder });
+  await using reader = await access.openRecords();
+  const table = await reader.table(news, members);
+  if (table === null) throw new TypeError('The fixture has members');
+  const ids: unknown[] = [];
+  for await (const records of reader.changes(news, table, 0)) {
+    ids.push(...records.map(({ values }) => values[table.columns.findIndex(({ name }) => name === 'id')]));
+  }
+  expect(new Set(ids)).toEqual(new Set(['1', '2', '3', '4']));
+  await using keys = await access.openKeys();
+  const live: string[] = [];
+  for await (const batch of keys.keys(news, table)) live.push(...batch.map(({ keyText }) => keyText));
+  expect(live).toHaveLength(3);
 });
 
 it('is refused where it is of an older version still, and stays as it was', async () => {
