@@ -25,9 +25,12 @@ export async function openRecordReader({
   records,
   newestSeq,
 }: SinkSnapshot): Promise<RecordReader> {
-  const meta = await snapshot.read((tx) =>
-    tx.first<{ readonly sinkId: string }>('SELECT sink_id FROM _sync_meta'),
-  );
+  const meta = await snapshot
+    .read((tx) => tx.first<{ readonly sinkId: string }>('SELECT sink_id FROM _sync_meta'))
+    .catch(async (error: unknown) => {
+      await snapshot[Symbol.asyncDispose]();
+      throw error;
+    });
   return {
     sinkId: meta?.sinkId ?? '',
     history: ledgerReader(records, (work) => snapshot.read(work)),
