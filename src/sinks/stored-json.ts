@@ -78,10 +78,6 @@ export function parseUnproven(text: string): { readonly doubt: Doubt; readonly r
   return { doubt: found, runs: inRow };
 }
 
-export function parseDifferences(text: string): readonly number[] {
-  return check(z.array(z.number()), text, 'how far a clock is behind');
-}
-
 export function writeColumns(columns: readonly Column[]): string {
   return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
 }

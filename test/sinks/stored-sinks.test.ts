@@ -27,7 +27,7 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
     expect(await seenState(bench.kind.options(bench.folder))).toEqual(expected.before);
   });
 
-  it('goes on as that version would have, and writes no row that the source still has', async () => {
+  it('resumes as that version would have, and rewrites no row that is unchanged at the source', async () => {
     const { bench, expected } = await stored();
     const after = await goOn(bench, expected.saved);
     const {

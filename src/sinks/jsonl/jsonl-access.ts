@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../core/clock.ts';
 import type { OpenHow, SinkAccess } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
-import { ledgerFileAccess } from '../sqlite/ledger-file-access.ts';
+import { ledgerFileAccess } from '../sqlite/sqlite-access.ts';
 import { isSinkThere, storedVersion } from '../sqlite/open-database.ts';
 
 export function jsonlAccess(directory: string): SinkAccess {

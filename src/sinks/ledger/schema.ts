@@ -228,7 +228,7 @@ CREATE TABLE _sync_quarantine (
 `;
 
 /**
- * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its driver's. The text is that of PostgreSQL; `src/sql/sqlite/sqlite-ddl.ts`
+ * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its driver's. The text is that of PostgreSQL; `src/sinks/sqlite/schema.ts`
  * says it for SQLite. Texts are compared byte by byte, whatever the server's locale. Flags are 0 and 1.
  */
 export const ledgerSql = [

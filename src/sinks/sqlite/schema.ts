@@ -3,7 +3,6 @@ import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import { fromVersion7, readVersion7 } from './from-version-7.ts';
-import { sqliteDdl } from '../../sql/sqlite/sqlite-ddl.ts';
 import { ledgerSql } from '../ledger/schema.ts';
 import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
 import type { LedgerFormat } from './open-database.ts';
@@ -62,4 +61,25 @@ function newestRow(db: Connection, connector: string, entity: string): number | 
     .prepare<[], number>(`SELECT coalesce(max(_row), 0) FROM ${quoted(table)}`)
     .pluck()
     .get();
+}
+
+/**
+ * Definitions of tables and indexes that are written for PostgreSQL, in the words of SQLite. Tables are STRICT; those with a primary key of their own lie in its order.
+ * What says how PostgreSQL is to store something is left out. Nulls come first by themselves.
+ */
+function sqliteDdl(sql: string): string {
+  return sql
+    .replace(/^ALTER TABLE .* SET STORAGE .*\n/gm, '')
+    .replace(/ NULLS FIRST/g, '')
+    .replace(/^CREATE TABLE [^;]*;/gm, tableOf);
+}
+
+function tableOf(sql: string): string {
+  const isInOrder = sql.includes('PRIMARY KEY') && !sql.includes(' IDENTITY ');
+  return sql
+    .replace('BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY', 'INTEGER PRIMARY KEY AUTOINCREMENT')
+    .replace('gen_random_uuid()::text', '(lower(hex(randomblob(16))))')
+    .replace(/\bBIGINT\b/g, 'INTEGER')
+    .replace(/\bBYTEA\b/g, 'BLOB')
+    .replace(/\)(?: WITH \([^)]*\))?;$/, `) STRICT${isInOrder ? ', WITHOUT ROWID' : ''};`);
 }

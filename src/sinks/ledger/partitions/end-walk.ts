@@ -1,11 +1,10 @@
-import { SyncError } from '../../../core/errors.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { learnPageLength } from '../../decisions/becoming-due.ts';
 import { concludeWalk, weakestAbsence, type EndedWalk } from '../../decisions/conclude-walk.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { endProof, sealProof } from '../../decisions/seal-proof.ts';
 import { standing } from '../../decisions/standing.ts';
-import { parseDoubt, parseProof } from '../../stored-json.ts';
+import { parseDoubt, parseProof, writePosition } from '../../stored-json.ts';
 import type { Absence, PageLength, Position, Seal, WalkFailure, WalkMode } from '../../partition.ts';
 import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
@@ -72,23 +71,8 @@ function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>):
   if (positions.size === 0) return;
   const inOrder = [...positions].toSorted(([left], [right]) => left - right);
   transitions.advance(tx, {
-    walked: inOrder.map(([id, position]) => ({ id, position: positionText(position) })),
+    walked: inOrder.map(([id, position]) => ({ id, position: writePosition(position) })),
   });
-}
-
-const maxPositionBytes = 64 * 1024;
-
-/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
-function positionText(position: Position): string {
-  const text = writeJson(position);
-  const bytes = Buffer.byteLength(text);
-  if (bytes > maxPositionBytes) {
-    throw new SyncError(
-      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
-      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
-    );
-  }
-  return text;
 }
 
 interface EndedListing {

@@ -1,5 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
-import { SyncError } from '../../../core/errors.ts';
+import { noPartitionError } from '../../acquire-errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import { standing } from '../../decisions/standing.ts';
@@ -70,10 +70,7 @@ export async function partitionsById(
   const byId = new Map(found.filter((row) => row.connector === connector).map((row) => [row.id, row]));
   const lost = ids.find((id) => !byId.has(id));
   if (lost === undefined) return byId;
-  throw new SyncError(
-    `Partition ${lost} of connector "${connector}" is not in the ledger (any more). End this run; a newer one continues.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector, partition: lost } },
-  );
+  throw noPartitionError(connector, lost);
 }
 
 /** What is known under these parameters, by `knownName`. CROSS JOIN has SQLite look each of them up, where it would go through all partitions. */

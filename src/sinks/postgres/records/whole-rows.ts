@@ -1,5 +1,4 @@
-import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, RunId } from '../../../core/names.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import { keyTextOf } from '../../../core/records.ts';
 import type { BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
@@ -9,6 +8,7 @@ import { textHash } from '../../../sql/text-hash.ts';
 import type { CopiedRecord, CopiedTable } from '../../copies.ts';
 import { movedNumber } from '../../copies/facts.ts';
 import { onePageOf } from '../../ledger/copies/one-page.ts';
+import { copiedRecord, wholeColumns, type WholeRow } from '../../ledger/copies/whole-columns.ts';
 import { tableAt } from './names.ts';
 import { rowsInto } from './open-record-table.ts';
 
@@ -21,7 +21,7 @@ export async function readWhole(
   { after, limit }: { readonly after: number; readonly limit: number },
 ): Promise<readonly CopiedRecord[]> {
   const rows = await tx.arrays(selectRows(at, connector, table), { after, limit });
-  return (rows as RawRow[]).map(copiedRecord);
+  return (rows as WholeRow[]).map((cells) => copiedRecord(cells, columnValue));
 }
 
 /** `RecordTables.writeWhole`. */
@@ -58,13 +58,8 @@ function cellsOf(record: CopiedRecord, key: readonly number[], shift: number): r
   ];
 }
 
-const own =
-  '_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition'.split(
-    ', ',
-  );
-
 function selectRows(at: string, connector: ConnectorName, { entity, stored }: CopiedTable): string {
-  const names = [...own, ...stored.map(({ name }) => quoted(name))];
+  const names = wholeColumns({ stored });
   const sql = `SELECT ${names.join(', ')} FROM ${tableAt(at, connector, entity)}
     WHERE _row > :after ORDER BY _row LIMIT :limit`;
   const long = stored.flatMap(({ name, type }) => {
@@ -73,35 +68,4 @@ function selectRows(at: string, connector: ConnectorName, { entity, stored }: Co
     return binaryType[type] === 'text' ? [column] : [];
   });
   return onePageOf(sql, { names, long: ['_extra::text', ...long], order: '_row' });
-}
-
-type RawRow = [
-  row: number,
-  extra: string | null,
-  firstSeenAt: Instant,
-  changedAt: Instant,
-  run: RunId,
-  seq: number,
-  hash: string,
-  volatileHash: string | null,
-  deletedAt: Instant | null,
-  home: number | null,
-  ...values: unknown[],
-];
-
-function copiedRecord(raw: RawRow): CopiedRecord {
-  const [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, ...values] = raw;
-  return {
-    row,
-    firstSeenAt,
-    changedAt,
-    run,
-    seq,
-    hash,
-    volatileHash,
-    deletedAt,
-    home,
-    extra,
-    values: values.map(columnValue),
-  };
 }

@@ -1,5 +1,4 @@
-import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, RunId } from '../../../core/names.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import type { ColumnValue } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
@@ -8,6 +7,7 @@ import type { CopiedRecord, CopiedTable } from '../../copies.ts';
 import { movedNumber } from '../../copies/facts.ts';
 import { onePage } from '../../copies/in-pages.ts';
 import { tableName } from '../../decisions/stored-table.ts';
+import { copiedRecord, wholeColumns, type WholeRow } from '../../ledger/copies/whole-columns.ts';
 
 /** `RecordTables.readWhole`. */
 export async function readWhole(
@@ -17,11 +17,11 @@ export async function readWhole(
   { after, limit }: { readonly after: number; readonly limit: number },
 ): Promise<readonly CopiedRecord[]> {
   const statement = await sqliteTx(tx).prepared(
-    `SELECT ${columnsOf(table).join(', ')} FROM ${quoted(tableName(connector, table.entity))}
+    `SELECT ${wholeColumns(table).join(', ')} FROM ${quoted(tableName(connector, table.entity))}
      WHERE _row > ? ORDER BY _row LIMIT ?`,
     { isRaw: true, isWide: true },
   );
-  return onePage(copiedRecords(statement.iterate(after, limit) as Iterable<RawRow>));
+  return onePage(copiedRecords(statement.iterate(after, limit) as Iterable<WholeRow>));
 }
 
 /** `RecordTables.writeWhole`. */
@@ -32,7 +32,7 @@ export async function writeWhole(
   { rows, shift }: { readonly rows: readonly CopiedRecord[]; readonly shift: number },
 ): Promise<void> {
   if (rows.length === 0) return;
-  const columns = columnsOf(table);
+  const columns = wholeColumns(table);
   const statement = await sqliteTx(tx).prepared(
     `INSERT INTO ${quoted(tableName(connector, table.entity))} (${columns.join(', ')})
      VALUES (${columns.map(() => '?').join(', ')})`,
@@ -40,48 +40,8 @@ export async function writeWhole(
   for (const row of rows) statement.run(ownValues(row, shift), row.values);
 }
 
-const own =
-  '_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition'.split(
-    ', ',
-  );
-
-function columnsOf({ stored }: CopiedTable): readonly string[] {
-  return [...own, ...stored.map(({ name }) => quoted(name))];
-}
-
-type RawRow = [
-  row: bigint,
-  extra: string | null,
-  firstSeenAt: Instant,
-  changedAt: Instant,
-  run: RunId,
-  seq: bigint,
-  hash: string,
-  volatileHash: string | null,
-  deletedAt: Instant | null,
-  home: bigint | null,
-  ...values: ColumnValue[],
-];
-
-function* copiedRecords(rows: Iterable<RawRow>): Generator<CopiedRecord> {
-  for (const row of rows) yield copiedRecord(row);
-}
-
-function copiedRecord(raw: RawRow): CopiedRecord {
-  const [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, ...values] = raw;
-  return {
-    row: Number(row),
-    firstSeenAt,
-    changedAt,
-    run,
-    seq: Number(seq),
-    hash,
-    volatileHash,
-    deletedAt,
-    home: home === null ? null : Number(home),
-    extra,
-    values,
-  };
+function* copiedRecords(rows: Iterable<WholeRow>): Generator<CopiedRecord> {
+  for (const row of rows) yield copiedRecord(row, (cell) => cell as ColumnValue);
 }
 
 function ownValues(record: CopiedRecord, shift: number): readonly ColumnValue[] {
