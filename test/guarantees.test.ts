@@ -9,12 +9,13 @@ const quote = /^(?:- |\|.*\| )`(?<file>test\/[^`]+)`: (?<title>.+?)(?: *\|)?$/;
 it('each test that a document names exists, by its whole title', () => {
   const quotes = documents.flatMap((document) =>
     readFileSync(document, 'utf8')
+      .replaceAll(/\n  (?=\S)/g, ' ')
       .split('\n')
       .flatMap((line, index) => {
         const { file, title } = quote.exec(line)?.groups ?? {};
         if (file === undefined || title === undefined) return [];
         const problem = quoteProblem(file, title.replaceAll('\\|', '|'));
-        return [problem === null ? null : `${document}:${index + 1}: ${problem}`];
+        return [problem === null ? null : `${document}, paragraph ${index + 1}: ${problem}`];
       }),
   );
   expect(quotes.length).toBeGreaterThan(450);

@@ -105,7 +105,7 @@ describe('docs/operations.md', () => {
   });
 
   it('promises no faster take-over of a killed worker than its locks allow', () => {
-    const [, seconds = ''] = /after at most (\d+) s when it is killed/.exec(document) ?? [];
+    const [, seconds = ''] = /after\s+at\s+most\s+(\d+)\s+s\s+when\s+it\s+is\s+killed/.exec(document) ?? [];
     expect(Number(seconds) * 1000).toBe(defaultTimings.lockMs + 2 * defaultTimings.stalledMs);
   });
 });
