@@ -1,5 +1,6 @@
-// The package's name and its repository stand in project.json. `node .ci/names.mjs write` puts them into every text that has them,
-// `check` ends with 1 where one differs, `release <tag>` also where they are not confirmed or the tag is not the version.
+// The package's name and its repository stand in project.json. `node .ci/names.mjs write` puts them into every text
+// that has them, `check` ends with 1 where one differs, `release <tag>` also where they are not confirmed or the tag is
+// not the version.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const [action = '', tag = ''] = process.argv.slice(2);

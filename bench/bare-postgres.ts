@@ -2,8 +2,9 @@ import pg from 'pg';
 import { memberColumns, memberPages, printResult } from './read-members.ts';
 
 /**
- * The baseline for PostgreSQL, as written in an hour: fetch, parse, upsert a page with `unnest` in one transaction; no retries, no checkpoints, no
- * reports. `node bare-postgres.js <base url> <url of the server> <schema> <synchronous_commit>`; prints its result as JSON.
+ * The baseline for PostgreSQL, as written in an hour: fetch, parse, upsert a page with `unnest` in one transaction; no
+ * retries, no checkpoints, no reports. `node bare-postgres.js <base url> <url of the server> <schema>
+ * <synchronous_commit>`; prints its result as JSON.
  */
 const [baseUrl = '', url = '', schema = 'bare', synchronous = 'on'] = process.argv.slice(2);
 const columns = memberColumns().map(({ name, type }) => ({ name: `"${name}"`, type: sqlType(type) }));

@@ -2,8 +2,8 @@ import Database from 'better-sqlite3';
 import { memberColumns, memberPages, printResult } from './read-members.ts';
 
 /**
- * The baseline, as written in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints, no
- * reports. `node bare-script.js <base url> <database> <synchronous>`; prints its result as JSON.
+ * The baseline, as written in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints,
+ * no reports. `node bare-script.js <base url> <database> <synchronous>`; prints its result as JSON.
  */
 const [baseUrl = '', path = '', synchronous = 'NORMAL'] = process.argv.slice(2);
 const columns = memberColumns();

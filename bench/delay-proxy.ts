@@ -1,6 +1,9 @@
 import { connect, createServer, type AddressInfo } from 'node:net';
 
-/** Passes bytes on, each answer so many milliseconds later. `node delay-proxy.js <port> <milliseconds>`; prints its own port. */
+/**
+ * Passes bytes on, each answer so many milliseconds later. `node delay-proxy.js <port> <milliseconds>`; prints its own
+ * port.
+ */
 const port = Number(process.argv[2]);
 const delayMs = Number(process.argv[3]);
 const server = createServer((client) => {

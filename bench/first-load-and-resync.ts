@@ -10,10 +10,11 @@ import { findPostgres } from '../test/support/ensure-postgres.ts';
 import { startPostgres, type PrivatePostgres } from '../test/support/postgres.ts';
 
 /**
- * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them in
- * turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds] [sqlite|postgres|all]`; PostgreSQL is a server of the
- * bench's own, on this machine, which waits for its disk. It cleans up (VACUUM ANALYZE) after each measurement instead of at any moment of one, where its
- * own write-ahead log would count as that of the one that runs.
+ * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them
+ * in turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds] [sqlite|postgres|all]`;
+ * PostgreSQL is a server of the bench's own, on this machine, which waits for its disk. It cleans up (VACUUM ANALYZE)
+ * after each measurement instead of at any moment of one, where its own write-ahead log would count as that of the one
+ * that runs.
  */
 const members = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 3);
@@ -89,7 +90,8 @@ async function measurePostgres(
   round: number,
   { url, port, connection }: PrivatePostgres,
 ): Promise<void> {
-  // Both ways lead through a proxy, so that they differ in the delay alone: a proxy on this machine costs processor time.
+  // Both ways lead through a proxy, so that they differ in the delay alone: a proxy on this machine costs processor
+  // time.
   const proxies = ['0', '1'].map((ms) =>
     spawn(process.execPath, [programme('delay-proxy'), String(port), ms], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -184,7 +186,10 @@ function print(): void {
   }
 }
 
-/** How a line compares with the script that stores the same page by page, in the same store, waiting for its disk as often. */
+/**
+ * How a line compares with the script that stores the same page by page, in the same store, waiting for its disk as
+ * often.
+ */
 function toBare(name: string, outcomes: readonly Outcome[]): number {
   const isLoose = /NORMAL|normal|, off/.test(name);
   const step = /re-sync|again/.test(name) ? 'again' : 'first load';

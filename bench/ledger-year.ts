@@ -12,10 +12,10 @@ import type { Source } from '../src/source/source.ts';
 import { instantClock } from '../test/support/instant-clock.ts';
 
 /**
- * The size of the ledger after a year of runs, in a SQLite sink with a simulated clock and without the network:
- * `npm run bench:ledger -- <runs of each connector> <minutes between them>`. Each run reads a changed record, twenty records that cannot
- * be stored, an undeclared field with a new name, and a list with members that exists every other day. The number of records stays
- * constant, so only the ledger grows.
+ * The size of the ledger after a year of runs, in a SQLite sink with a simulated clock and without the network: `npm
+ * run bench:ledger -- <runs of each connector> <minutes between them>`. Each run reads a changed record, twenty records
+ * that cannot be stored, an undeclared field with a new name, and a list with members that exists every other day. The
+ * number of records stays constant, so only the ledger grows.
  */
 const runs = Number(process.argv[2] ?? 1_460);
 const stepMs = Number(process.argv[3] ?? (365 * 24 * 60) / runs) * 60_000;

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 
 /**
- * A server with minimal overhead, so that the benchmark measures the clients: every member is serialized once, and a page
- * joins these texts. `node member-server.js <members>`; prints its port.
+ * A server with minimal overhead, so that the benchmark measures the clients: every member is serialized once, and a
+ * page joins these texts. `node member-server.js <members>`; prints its port.
  */
 const members = Number(process.argv[2]);
 const account = createSampleAccount({ definitionName: 'email-marketing', seed: 7, size: { members } });

@@ -7,8 +7,9 @@ import { fillMemberSink } from './member-sink.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 
 /**
- * Publishes list members from a SQLite sink as Parquet, and writes the same with a script that has none of the promises (`publish/bare.ts`), one after the
- * other. `npm run bench:publish -- [rows] [rounds]`. Processor time and memory come from /proc, so it runs on Linux.
+ * Publishes list members from a SQLite sink as Parquet, and writes the same with a script that has none of the promises
+ * (`publish/bare.ts`), one after the other. `npm run bench:publish -- [rows] [rounds]`. Processor time and memory come
+ * from /proc, so it runs on Linux.
  */
 const rows = Number(process.argv[2] ?? 300_000);
 const rounds = Number(process.argv[3] ?? 1);

@@ -9,9 +9,10 @@ import { whyNoNetwork } from '../test/support/hosts/network.ts';
 import { differences, syncAll } from '../test/support/hosts/sync-all.ts';
 
 /**
- * The first syncs of many connectors with one, two and four hosts, each a network namespace with a worker of two runs at a time. The service takes
- * 50 ms for a call, so what is measured is whether hosts work beside each other; that needs processor time to spare, so the share of it that all
- * processes used together is printed too. `npm run bench:hosts -- <connectors> <pages of each> <rounds>`. Linux and root only.
+ * The first syncs of many connectors with one, two and four hosts, each a network namespace with a worker of two runs
+ * at a time. The service takes 50 ms for a call, so what is measured is whether hosts work beside each other; that
+ * needs processor time to spare, so the share of it that all processes used together is printed too. `npm run
+ * bench:hosts -- <connectors> <pages of each> <rounds>`. Linux and root only.
  */
 const connectors = Number(process.argv[2] ?? 200);
 const pagesEach = Number(process.argv[3] ?? 20);

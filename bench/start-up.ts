@@ -4,8 +4,9 @@ import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 
 /**
- * The start-up cost of each command as a process, compared with `node -e 0`. `npm run bench:start-up -- [rounds] [checkout...]`
- * also measures other built checkouts, alternating with this one. CPU time is user plus system of the bash builtin `time`.
+ * The start-up cost of each command as a process, compared with `node -e 0`. `npm run bench:start-up -- [rounds]
+ * [checkout...]` also measures other built checkouts, alternating with this one. CPU time is user plus system of the
+ * bash builtin `time`.
  */
 interface Measured {
   readonly name: string;
@@ -83,7 +84,10 @@ function measure({ args, code, wallMs, cpuMs }: Measured): void {
   cpuMs.push((user + system) * 1000);
 }
 
-/** Returns the times printed by bash. Throws on an unexpected exit code, so that an early failure does not count as fast. */
+/**
+ * Returns the times printed by bash. Throws on an unexpected exit code, so that an early failure does not count as
+ * fast.
+ */
 function run(args: readonly string[], code: number): string {
   const script = 'TIMEFORMAT="%3R %3U %3S"; time "$@" > /dev/null 2> /dev/null';
   const ended = spawnSync('bash', ['-c', script, 'bash', process.execPath, ...args], {

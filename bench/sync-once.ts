@@ -9,7 +9,10 @@ import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
 
-/** One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints its result as JSON. */
+/**
+ * One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints
+ * its result as JSON.
+ */
 const [baseUrl = '', sinkOptions = '{}'] = process.argv.slice(2);
 const definition = loadDefinitions(['config/definitions']).get('email-marketing');
 if (definition === undefined) throw new Error('no definition email-marketing');

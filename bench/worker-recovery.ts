@@ -5,8 +5,8 @@ import { openScheduledWorld } from '../test/support/scheduled-world.ts';
 import { isRunStarted, startWorkerProcess, type WorkerProcess } from '../test/support/worker-process.ts';
 
 /**
- * How long it takes to resume a killed worker's run: two workers with default timings; the one with the run is killed with
- * SIGKILL, and the log of the other shows when it resumes. `npm run bench:recovery -- [trials]`.
+ * How long it takes to resume a killed worker's run: two workers with default timings; the one with the run is killed
+ * with SIGKILL, and the log of the other shows when it resumes. `npm run bench:recovery -- [trials]`.
  */
 const trials = Number(process.argv[2] ?? 12);
 const lockMs = 15_000;

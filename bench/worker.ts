@@ -11,9 +11,9 @@ import { measureCommand, startMeasuredWorker, type MeasuredWorker } from './work
 import { connectorName, sinkName, writeConfig, type BenchConfig } from './worker/write-config.ts';
 
 /**
- * A worker with many connectors and sinks: start, idle cost, a run of each connector, metrics, commands, recovery after Redis
- * loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`. Linux only. Uses a private
- * Redis, and a service in a separate process that answers after 20 ms.
+ * A worker with many connectors and sinks: start, idle cost, a run of each connector, metrics, commands, recovery after
+ * Redis loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`. Linux only.
+ * Uses a private Redis, and a service in a separate process that answers after 20 ms.
  */
 const connectors = Number(process.argv[2] ?? 1000);
 const sinks = Number(process.argv[3] ?? 10);

@@ -1,5 +1,5 @@
-// npm run build: the program as few files with what every start needs of zod and yaml inside, and its definitions already
-// checked. docs/decisions/0024-each-command-loads-what-it-needs.md says why.
+// npm run build: the program as few files with what every start needs of zod and yaml inside, and its definitions
+// already checked. docs/decisions/0024-each-command-loads-what-it-needs.md says why.
 import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -52,8 +52,9 @@ writeFileSync(path.join(dist, 'THIRD-PARTY-LICENSES.txt'), licensesOf(Object.key
 writeFileSync(path.join(dist, 'definitions.json'), JSON.stringify(await preparedDefinitions()));
 
 /**
- * esbuild makes a file of the modules that the same entry points reach, so the few that every command needs become dozens of
- * files, and finding a file takes longer than reading it. With all of them imported by each command they become a few.
+ * esbuild makes a file of the modules that the same entry points reach, so the few that every command needs become
+ * dozens of files, and finding a file takes longer than reading it. With all of them imported by each command they
+ * become a few.
  */
 function joinCommonModules({ inputs, outputs }) {
   const common = new Set();

@@ -50,8 +50,9 @@ export interface SyncResult {
   /** Null: no run could begin, and `error` says why. */
   readonly run: string | null;
   /**
-   * `ok`: everything was read. `partial`: the API asked to wait until `resumeAt`. `degraded`: parts could not be read. `failed`: see
-   * `error`. `interrupted`: `signal` was aborted, or the run was cancelled. What was stored is kept in every case.
+   * `ok`: everything was read. `partial`: the API asked to wait until `resumeAt`. `degraded`: parts could not be read.
+   * `failed`: see `error`. `interrupted`: `signal` was aborted, or the run was cancelled. What was stored is kept in
+   * every case.
    */
   readonly outcome: 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
   readonly calls: number;
@@ -79,8 +80,8 @@ export interface ChangesOptions {
 }
 
 /**
- * Iterate over it to get each changed record once, in the order of `seq`. Store `nextSeq` when all of them are stored, in the same
- * transaction where there is one.
+ * Iterate over it to get each changed record once, in the order of `seq`. Store `nextSeq` when all of them are stored,
+ * in the same transaction where there is one.
  */
 export interface Changes extends AsyncIterable<Change>, AsyncDisposable {
   /** Random id made with the sink; null: there is none yet. Another one than the last time: start again from 0. */
@@ -99,7 +100,10 @@ export interface Change {
   readonly seq: number;
   /** ISO 8601, UTC. */
   readonly changedAt: string;
-  /** As a line of `connector-sync export`, with `_seq`, `_op` and what has no column in `_extra`. Integers beyond 2^53 lose digits. */
+  /**
+   * As a line of `connector-sync export`, with `_seq`, `_op` and what has no column in `_extra`. Integers beyond 2^53
+   * lose digits.
+   */
   readonly record: Readonly<Record<string, unknown>>;
 }
 

@@ -41,8 +41,9 @@ export type {
 const settingsOf = new WeakMap<App, LocalSettings>();
 
 /**
- * Reads and checks the config. Nothing is connected to and nothing is written before `sync`; the API's credentials may be missing
- * until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or DEFINITION_INVALID.
+ * Reads and checks the config. Nothing is connected to and nothing is written before `sync`; the API's credentials may
+ * be missing until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or
+ * DEFINITION_INVALID.
  */
 export async function openApp({ config, env = process.env }: OpenOptions): Promise<App> {
   const settings = typeof config === 'string' ? readFile(config, env) : readObject(config, env);
@@ -52,10 +53,10 @@ export async function openApp({ config, env = process.env }: OpenOptions): Promi
 }
 
 /**
- * Syncs connectors, one after another, each as `connector-sync sync` does, and resolves with a result for each that was begun.
- * A failed connector does not keep the others from theirs: its result has an `error`. Rejects with `SyncError` USAGE for a name
- * that the config does not have, and CONFIG_INVALID where credentials are missing. Aborting `signal` ends the run after what was
- * fetched is stored, with the outcome `interrupted`; the next sync resumes it.
+ * Syncs connectors, one after another, each as `connector-sync sync` does, and resolves with a result for each that was
+ * begun. A failed connector does not keep the others from theirs: its result has an `error`. Rejects with `SyncError`
+ * USAGE for a name that the config does not have, and CONFIG_INVALID where credentials are missing. Aborting `signal`
+ * ends the run after what was fetched is stored, with the outcome `interrupted`; the next sync resumes it.
  */
 export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
   const settings = withParts(settingsIn(app), 'access', 'redis');
@@ -94,9 +95,9 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
 
 /**
  * What changed in an entity since a sequence number, in one state of the sink, whoever writes meanwhile. `target` is
- * `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and for a `since` that this
- * sink never gave (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where the sink cannot be read. Dispose the
- * result: until then the sink's file cannot shrink.
+ * `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and for a `since`
+ * that this sink never gave (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where the sink cannot
+ * be read. Dispose the result: until then the sink's file cannot shrink.
  */
 export async function readChanges(
   app: App,

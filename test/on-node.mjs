@@ -1,5 +1,6 @@
-// node test/on-node.mjs 24 26: installs this checkout with each of these Node.js majors, as a newcomer would, and runs the
-// demo and the tests of the sinks, of crashes and of Parquet there. The Node.js binaries come from the npm registry.
+// node test/on-node.mjs 24 26: installs this checkout with each of these Node.js majors, as a newcomer would, and runs
+// the demo and the tests of the sinks, of crashes and of Parquet there. The Node.js binaries come from the npm
+// registry.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

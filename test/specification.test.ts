@@ -10,7 +10,10 @@ interface Row {
   readonly where: readonly string[];
 }
 
-/** `| statement | where | test |`; a line without a statement names one more test of the row above. `test/guarantees.test.ts` looks for the tests. */
+/**
+ * `| statement | where | test |`; a line without a statement names one more test of the row above.
+ * `test/guarantees.test.ts` looks for the tests.
+ */
 const rows: Row[] = [];
 const unread: string[] = [];
 for (const line of lines) {

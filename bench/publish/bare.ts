@@ -5,7 +5,10 @@ import Database from 'better-sqlite3';
 import type { SchemaElement } from 'hyparquet';
 import { fileWriter, ParquetWriter } from 'hyparquet-writer';
 
-/** What a script would do: reads the same columns of the same table, and writes them with the same library in one process. No hash, no sync, no check. */
+/**
+ * What a script would do: reads the same columns of the same table, and writes them with the same library in one
+ * process. No hash, no sync, no check.
+ */
 const [, , file = '', directory = ''] = process.argv;
 const groupRows = 20_000;
 const partRows = 1_000_000;

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 
 /**
  * A Connector Execution API for load tests: one document library per connector, each with a folder, a document and an
- * attachment. It answers from memory after a fixed latency, so that the benchmark measures the worker. Runs as a process:
- * `node stub-api.js <connectors>`; prints its port.
+ * attachment. It answers from memory after a fixed latency, so that the benchmark measures the worker. Runs as a
+ * process: `node stub-api.js <connectors>`; prints its port.
  */
 const connectors = Number(process.argv[2] ?? 1000);
 const latencyMs = 20;

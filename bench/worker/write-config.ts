@@ -13,7 +13,10 @@ export interface BenchConfig {
 const yearly = '{ cron: "0 0 1 1 *" }';
 const often = '{ every: 30s, jitter: 30s }';
 
-/** Connector `index` reads `id-<index>` and stores in sink `index modulo sinks`. The first `frequent` run every 30 s, spread over that time. */
+/**
+ * Connector `index` reads `id-<index>` and stores in sink `index modulo sinks`. The first `frequent` run every 30 s,
+ * spread over that time.
+ */
 export function writeConfig(config: BenchConfig, frequent: number): string {
   const { folder, apiUrl, redisUrl, connectors, sinks } = config;
   const file = path.join(folder, `bench-${frequent}.yaml`);

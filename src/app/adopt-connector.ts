@@ -24,7 +24,10 @@ interface ChangedIdentity {
   readonly rows: number;
 }
 
-/** How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError for another type. */
+/**
+ * How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError
+ * for another type.
+ */
 export async function changedIdentity(
   app: App,
   connector: ConnectorSettings,
@@ -85,7 +88,9 @@ interface SampledEntity {
   readonly missing: number | null;
 }
 
-/** Reads a part of a connector and compares it with what the connector's sink holds. Throws what `compareAside` throws. */
+/**
+ * Reads a part of a connector and compares it with what the connector's sink holds. Throws what `compareAside` throws.
+ */
 export async function sampleConnector(
   app: App,
   connector: ConnectorSettings,

@@ -22,8 +22,9 @@ export interface AppOptions {
   /** Stands in the ledger for the API's address where that changes from run to run (a local service on a free port). */
   readonly identityBaseUrl?: string;
   /**
-   * The longest pause that a call waits for, in milliseconds, when the service asks for one; a run ends before a longer one, as
-   * `partial`, and says when to resume. Without it 30 s, because a person waits; less where other runs wait for the place.
+   * The longest pause that a call waits for, in milliseconds, when the service asks for one; a run ends before a longer
+   * one, as `partial`, and says when to resume. Without it 30 s, because a person waits; less where other runs wait for
+   * the place.
    */
   readonly maxThrottleWaitMs?: number;
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
@@ -36,15 +37,18 @@ export interface AppOptions {
   readonly onRunEnd?: OnRunEnd;
 }
 
-/** The end of a run. `failed`: none could begin, or a repair failed; `error` is what the caller's promise rejects with. */
+/**
+ * The end of a run. `failed`: none could begin, or a repair failed; `error` is what the caller's promise rejects with.
+ */
 export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: AskedRun } & (
   | { readonly kind: 'ended'; readonly report: RunReport }
   | { readonly kind: 'failed'; readonly error: unknown }
 );
 
 /**
- * Called after the report is stored and the connector is free again. Must neither throw nor reject. A promise that it returns is
- * waited for up to five seconds, so that a command does not exit before; a listener that takes longer continues while the process lives.
+ * Called after the report is stored and the connector is free again. Must neither throw nor reject. A promise that it
+ * returns is waited for up to five seconds, so that a command does not exit before; a listener that takes longer
+ * continues while the process lives.
  */
 export type OnRunEnd = (end: RunEnd) => void | Promise<void>;
 
@@ -60,12 +64,14 @@ export interface EntityGlobs {
 export interface SyncRequest {
   readonly globs: EntityGlobs;
   readonly onEvent: OnRunEvent;
-  /** What the ledger knew before the run (null for a connector that it has never held), and the calls that it may take. */
+  /**
+   * What the ledger knew before the run (null for a connector that it has never held), and the calls that it may take.
+   */
   readonly onStatus?: (status: ConnectorStatus | null, estimates: readonly CallEstimate[]) => void;
   readonly run?: AskedRun;
   /**
-   * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the ledger,
-   * within about a second.
+   * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the
+   * ledger, within about a second.
    */
   readonly signal: AbortSignal;
 }
@@ -94,6 +100,9 @@ export interface App extends AsyncDisposable {
     connector: ConnectorSettings,
     repair: () => Promise<Report>,
   ): Promise<Report>;
-  /** The same as `sync` into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd` does not hear of it. */
+  /**
+   * The same as `sync` into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd`
+   * does not hear of it.
+   */
   readAside(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
 }

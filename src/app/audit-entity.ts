@@ -35,7 +35,8 @@ export interface Audit {
 }
 
 /**
- * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what `compareAside` throws.
+ * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what
+ * `compareAside` throws.
  */
 export async function auditEntity(app: App, request: AuditRequest): Promise<Audit> {
   const { connector, entity, table, limit, onEvent, signal } = request;
@@ -63,8 +64,9 @@ function shapeOf(
 }
 
 /**
- * Reads a connector into a sink in a private folder, which is removed at the end; `work` may compare its tables with those of the
- * connector's own sink, naming at most `limit` keys of each difference; of rows with the same hash the values too, where `shape` is given. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ * Reads a connector into a sink in a private folder, which is removed at the end; `work` may compare its tables with
+ * those of the connector's own sink, naming at most `limit` keys of each difference; of rows with the same hash the
+ * values too, where `shape` is given. Writes nothing there. Throws what a sync and the reading of the sink throw.
  */
 export async function compareAside<T>(
   app: App,

@@ -25,8 +25,8 @@ export interface BackfillRequest {
 }
 
 /**
- * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob that matches
- * nothing, and for entities that no window bounds: each window would read all of them.
+ * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob
+ * that matches nothing, and for entities that no window bounds: each window would read all of them.
  */
 export function requestedEntities(
   connector: ConnectorSettings,
@@ -122,7 +122,9 @@ export const windowLengthExamples = '1mo, 3mo, 7d or 12h';
 
 const months = /^([1-9]\d{0,2})mo$/;
 
-/** `1mo` are calendar months; anything else is a duration. Null for a text that is neither, and for less than a second. */
+/**
+ * `1mo` are calendar months; anything else is a duration. Null for a text that is neither, and for less than a second.
+ */
 export function parseWindowLength(text: string): WindowLength | null {
   const match = months.exec(text);
   if (match !== null) return { kind: 'months', months: Number(match[1]) };
@@ -152,8 +154,9 @@ interface RunWindows {
 }
 
 /**
- * Runs the windows that are not done, newest first, one run each. A run that did not come to its end ends the work: the next call
- * goes on inside that window. One that had to leave something out (`degraded`) does not; its window is read again by the next call.
+ * Runs the windows that are not done, newest first, one run each. A run that did not come to its end ends the work: the
+ * next call goes on inside that window. One that had to leave something out (`degraded`) does not; its window is read
+ * again by the next call.
  */
 export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions): Promise<RunWindows> {
   let last: RunReport | null = null;
@@ -173,8 +176,8 @@ const pattern =
 export const instantExamples = '2025-01-31, 2025-01-31T18:00 or 2025-01-31T18:00:00+01:00';
 
 /**
- * Milliseconds since the epoch of an ISO 8601 date or date-time; UTC unless it carries an offset. Null for any other text and
- * for what the calendar does not have (30 February), which `Date.parse` would take for a day in March.
+ * Milliseconds since the epoch of an ISO 8601 date or date-time; UTC unless it carries an offset. Null for any other
+ * text and for what the calendar does not have (30 February), which `Date.parse` would take for a day in March.
  */
 export function parseInstant(text: string): number | null {
   const match = pattern.exec(text);

@@ -8,8 +8,8 @@ import type { FoundRun } from './find-run.ts';
 import { isGone } from './shared-work.ts';
 
 /**
- * Asks a run to end at its next page, in whatever process it is. Gives its process where that has ended already, else null. Throws
- * USAGE for a run that is not running.
+ * Asks a run to end at its next page, in whatever process it is. Gives its process where that has ended already, else
+ * null. Throws USAGE for a run that is not running.
  */
 export async function cancelRun(
   found: FoundRun,

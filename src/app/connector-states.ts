@@ -6,7 +6,10 @@ import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
-/** What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. The metrics have the same words. */
+/**
+ * What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. The metrics have
+ * the same words.
+ */
 export const troubleStates = [
   'failing',
   'stale',
@@ -17,8 +20,8 @@ export const troubleStates = [
 type TroubleState = (typeof troubleStates)[number];
 
 /**
- * `failing`: the newest run that ended was `failed` or `degraded`. `stale`: an entity is older than its `freshWithin`, or was never
- * read whole. `withheld`: a guard keeps rows that look deleted. `never-synced`: no run has ended yet.
+ * `failing`: the newest run that ended was `failed` or `degraded`. `stale`: an entity is older than its `freshWithin`,
+ * or was never read whole. `withheld`: a guard keeps rows that look deleted. `never-synced`: no run has ended yet.
  */
 export function statesOf(
   { entities }: Pick<ConnectorSettings, 'entities'>,
@@ -58,7 +61,10 @@ export interface SinkOverview {
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorOverview>;
 }
 
-/** Each sink of these connectors is opened once and read in one pass. By the sink's name. Throws where one cannot be read. */
+/**
+ * Each sink of these connectors is opened once and read in one pass. By the sink's name. Throws where one cannot be
+ * read.
+ */
 export async function readOverviews(
   connectors: readonly ConnectorSettings[],
 ): Promise<ReadonlyMap<string, SinkOverview>> {
@@ -74,7 +80,10 @@ export interface UnreadableSink {
   readonly error: SyncError;
 }
 
-/** As `readOverviews`, but a sink that cannot be read keeps nobody from seeing the others. Throws where none of them can be read. */
+/**
+ * As `readOverviews`, but a sink that cannot be read keeps nobody from seeing the others. Throws where none of them can
+ * be read.
+ */
 export async function readOverviewsOfReadable(connectors: readonly ConnectorSettings[]): Promise<{
   readonly overviews: ReadonlyMap<string, SinkOverview>;
   readonly readable: readonly ConnectorSettings[];

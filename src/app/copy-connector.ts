@@ -45,8 +45,9 @@ export interface CopyEnd {
 }
 
 /**
- * Copies a connector with all that its sink knows of it into another sink, or goes on with the copy that was begun. Reads nothing from the API. Holds the connector in
- * both sinks. Rejects with what `Copies` throws, and with the signal's reason once that is aborted.
+ * Copies a connector with all that its sink knows of it into another sink, or goes on with the copy that was begun.
+ * Reads nothing from the API. Holds the connector in both sinks. Rejects with what `Copies` throws, and with the
+ * signal's reason once that is aborted.
  */
 export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
   const { from, to, clock, signal } = request;
@@ -138,7 +139,10 @@ export async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<Co
   return new Set(held.flatMap(({ connector, identity }) => (identity === null ? [] : [connector])));
 }
 
-/** None where the sink cannot be read: one that no connector uses need not be there yet, and of the others that is said elsewhere. */
+/**
+ * None where the sink cannot be read: one that no connector uses need not be there yet, and of the others that is said
+ * elsewhere.
+ */
 export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
   const none: SinkCopies = { unfinished: new Map(), away: new Map() };
   try {

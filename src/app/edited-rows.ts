@@ -6,7 +6,10 @@ import { openExistingRecords } from '../sinks/registry.ts';
 import type { EntityRows } from '../sinks/sink.ts';
 import { compileDigest } from './content-digest.ts';
 
-/** The records whose stored values are others, whatever the hash beside them says. `evolved`: what they were prepared for. */
+/**
+ * The records whose stored values are others, whatever the hash beside them says. `evolved`: what they were prepared
+ * for.
+ */
 export async function editedRows(
   { connector, entity }: EntityTarget,
   evolved: Entity,

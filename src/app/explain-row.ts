@@ -18,9 +18,14 @@ type Reason =
   | { readonly kind: 'not-selected' }
   /** All of its listing was read; `isMet`: it was in it. */
   | { readonly kind: 'full'; readonly isMet: boolean }
-  /** Of its listing only what had changed was asked for. `isMet` null: that cannot be said, it carries no readable change value. */
+  /**
+   * Of its listing only what had changed was asked for. `isMet` null: that cannot be said, it carries no readable
+   * change value.
+   */
   | { readonly kind: 'incremental'; readonly isMet: boolean | null }
-  /** Its listing was not read, because the record that leads to it has the change value that it had at the last reading. */
+  /**
+   * Its listing was not read, because the record that leads to it has the change value that it had at the last reading.
+   */
   | { readonly kind: 'marker' }
   /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
   | { readonly kind: 'not-led-to' };

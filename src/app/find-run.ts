@@ -42,7 +42,9 @@ export async function fromEverySink<Result>(
 /** More than the ledger keeps. */
 const mostRuns = 1000;
 
-/** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
+/**
+ * The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`.
+ */
 export async function firstReports(
   settings: LocalSettings,
   reports: readonly RunReport[],

@@ -7,7 +7,10 @@ import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts'
 import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 
-/** Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows of. */
+/**
+ * Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows
+ * of.
+ */
 type LocatedSink =
   | { readonly kind: 'here'; readonly id: string }
   | { readonly kind: 'elsewhere'; readonly id: string; readonly host: string; readonly place: string }
@@ -23,7 +26,10 @@ export async function locateSink(sink: SinkSettings, queues: Queues | null): Pro
     : { kind: 'elsewhere', id: registered.id, host: registered.host, place: registered.place };
 }
 
-/** The sink of this machine, which is made where there is none: as a worker would have it. Throws what `openSink` throws. */
+/**
+ * The sink of this machine, which is made where there is none: as a worker would have it. Throws what `openSink`
+ * throws.
+ */
 export async function servedSink(settings: SinkSettings, clock: Clock): Promise<ServedSink> {
   await using sink = await openSink(settings, { clock });
   return { name: settings.name, id: sink.id, place: accessSink(settings).place };
@@ -40,7 +46,9 @@ export function sinkIsElsewhere(
   );
 }
 
-/** Opens a sink for writing, which makes it where there is none, and says where it is and how many connectors it holds. */
+/**
+ * Opens a sink for writing, which makes it where there is none, and says where it is and how many connectors it holds.
+ */
 export async function checkWritable(
   sink: SinkSettings,
   how: Pick<OpenHow, 'clock' | 'signal'>,

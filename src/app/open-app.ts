@@ -6,7 +6,10 @@ import { storedStatus } from '../sinks/registry.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
 
-/** Opens an app; the caller disposes it. Its modules are loaded here, so that what fails before this waits for none of them. */
+/**
+ * Opens an app; the caller disposes it. Its modules are loaded here, so that what fails before this waits for none of
+ * them.
+ */
 export async function openApp(options: AppOptions): Promise<App> {
   const { wireApp } = await import('./wire-app.ts');
   return wireApp(options);
@@ -19,7 +22,9 @@ interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> 
   readonly note: (line: string) => void;
 }
 
-/** An app whose calls share the rates of their accounts with workers and other commands, where the config names a Redis. */
+/**
+ * An app whose calls share the rates of their accounts with workers and other commands, where the config names a Redis.
+ */
 export async function openSharingApp({ note, ...options }: SharingAppOptions): Promise<App> {
   const budgets = await openConfiguredBudgets(options.settings, { clock: options.clock, note });
   if (budgets === null) return await openApp(options);

@@ -41,8 +41,8 @@ export async function openRunBudgets({
 }
 
 /**
- * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. One that is
- * away is told once, and this process keeps its own pace.
+ * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. One that
+ * is away is told once, and this process keeps its own pace.
  */
 export async function openConfiguredBudgets(
   settings: SettingsWith<'access' | 'redis'>,

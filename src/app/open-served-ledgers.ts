@@ -22,7 +22,10 @@ export interface ServedLedgers extends AsyncDisposable {
   problems(): Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
 }
 
-/** Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what `openSink` throws. */
+/**
+ * Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what
+ * `openSink` throws.
+ */
 export async function openServedLedgers(
   connectors: readonly ConnectorSettings[],
   clock: Clock,

@@ -11,7 +11,10 @@ export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGe
 /** What a publication is where nobody asked for more. */
 export const ordinaryPublication: AskedPublication = { isSnapshotAsked: false, isNewGenerationAsked: false };
 
-/** One publication of what a target's connectors have stored, whatever asked for it. Rejects as `openTarget` and `publishOnce` do. */
+/**
+ * One publication of what a target's connectors have stored, whatever asked for it. Rejects as `openTarget` and
+ * `publishOnce` do.
+ */
 export async function publishTarget(
   settings: PublishSettings,
   request: AskedPublication & Pick<PublishRequest, 'clock' | 'signal' | 'onProgress'>,

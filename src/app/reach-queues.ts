@@ -22,7 +22,10 @@ interface ReachedQueues extends AsyncDisposable {
   readonly problem: string | null;
 }
 
-/** For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds either way. */
+/**
+ * For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds
+ * either way.
+ */
 export async function reachQueues(settings: LocalSettings): Promise<ReachedQueues> {
   try {
     const queues = await openQueuesOf(withParts(settings, 'redis'));

@@ -10,7 +10,10 @@ export interface RecordKey {
   readonly fields: ReadonlyMap<string, JsonValue>;
 }
 
-/** From `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and unfitting ones. */
+/**
+ * From `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and
+ * unfitting ones.
+ */
 export function parseRecordKey(table: EntityTable, texts: readonly string[]): RecordKey {
   const given = new Map<string, string>();
   for (const text of texts) {

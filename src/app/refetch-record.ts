@@ -37,8 +37,9 @@ export type Refetched = { readonly run: RunId | null } & (
 );
 
 /**
- * Reads one record again and stores it as a walk would. One that the API no longer has is tombstoned where `allowDeletes` says so.
- * Throws what the source and `runRepair` throw, and BODY_INVALID for an answer that a walk would not store.
+ * Reads one record again and stores it as a walk would. One that the API no longer has is tombstoned where
+ * `allowDeletes` says so. Throws what the source and `runRepair` throw, and BODY_INVALID for an answer that a walk
+ * would not store.
  */
 export async function refetchRecord(
   app: App,
@@ -83,7 +84,9 @@ export async function refetchRecord(
   return { ...refetched, run: report?.run ?? null };
 }
 
-/** `texts`: the key's fields as `name=value`. Throws USAGE for everything that is known to be impossible before a call. */
+/**
+ * `texts`: the key's fields as `name=value`. Throws USAGE for everything that is known to be impossible before a call.
+ */
 export async function askedRecord(
   target: EntityTarget,
   texts: readonly string[],
@@ -121,8 +124,8 @@ export async function askedRecord(
 }
 
 /**
- * What a walk fills into the record from where it found it (field -> value): from the key, and from the stored row what is not
- * in the key. Null where it cannot be known: the record alone does not say where it belongs.
+ * What a walk fills into the record from where it found it (field -> value): from the key, and from the stored row what
+ * is not in the key. Null where it cannot be known: the record alone does not say where it belongs.
  */
 function placeRecord(
   entity: Entity,
@@ -149,8 +152,8 @@ function treeFields({ recursive }: Entity): readonly string[] {
 }
 
 /**
- * Prepares what `get` answered exactly as a walk would. Throws `SyncError` BODY_INVALID for a record that a walk would not store, or
- * that is not the one that was asked for; SCHEMA_CHANGED where the settings want it.
+ * Prepares what `get` answered exactly as a walk would. Throws `SyncError` BODY_INVALID for a record that a walk would
+ * not store, or that is not the one that was asked for; SCHEMA_CHANGED where the settings want it.
  */
 function readRefetched(
   entity: Entity,

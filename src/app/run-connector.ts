@@ -24,13 +24,16 @@ export interface RunParts extends AppOptions {
   readonly openSink: OpenSharedSink;
 }
 
-/** What a listener that answers with a promise may take: it must not keep a command or a worker's next job waiting for long. */
+/**
+ * What a listener that answers with a promise may take: it must not keep a command or a worker's next job waiting for
+ * long.
+ */
 const longestTellMs = 5_000;
 
 /**
- * Every run of a connector's own sink ends here, whatever asked for it (a command, a worker, a repair, a program that uses the library):
- * what is to happen at the end of each of them belongs here, what one of them shows in its `onRunEnd`. `run` resolves with null where
- * nothing was to be done.
+ * Every run of a connector's own sink ends here, whatever asked for it (a command, a worker, a repair, a program that
+ * uses the library): what is to happen at the end of each of them belongs here, what one of them shows in its
+ * `onRunEnd`. `run` resolves with null where nothing was to be done.
  */
 export async function tellEnd<Report extends RunReport | null>(
   options: Pick<AppOptions, 'clock' | 'onRunEnd'>,
@@ -140,7 +143,10 @@ interface CancelWatch extends AsyncDisposable {
   onEvent(event: RunEvent): void;
 }
 
-/** Looks into the ledger about once a second whether the run shall end: the request may come from any process that can open the sink. */
+/**
+ * Looks into the ledger about once a second whether the run shall end: the request may come from any process that can
+ * open the sink.
+ */
 function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>): CancelWatch {
   const cancelled = new AbortController();
   let timer: NodeJS.Timeout | undefined;

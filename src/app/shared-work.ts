@@ -36,8 +36,8 @@ export interface AskedWork extends EntityGlobs {
 const resumeWithinMs = 30 * 60_000;
 
 /**
- * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most half an
- * hour ago. Other commands that ask for the same share the work from now on.
+ * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most
+ * half an hour ago. Other commands that ask for the same share the work from now on.
  */
 export async function shareWork(
   connectors: readonly ConnectorSettings[],

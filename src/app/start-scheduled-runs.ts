@@ -45,7 +45,9 @@ interface ScheduledRuns {
   readonly url: string | null;
   /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
   readonly ended: Promise<void>;
-  /** Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not. */
+  /**
+   * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not.
+   */
   stop(): Promise<void>;
 }
 
@@ -54,7 +56,8 @@ const maxThrottleWaitMs = 5_000;
 
 /**
  * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
- * taken. Throws CONFIG_INVALID where something of a target is missing here, QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
+ * taken. Throws CONFIG_INVALID where something of a target is missing here, QUEUE_UNAVAILABLE within two seconds,
+ * SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
  */
 export async function startScheduledRuns(options: ScheduledRunsOptions): Promise<ScheduledRuns> {
   const opened: (() => unknown)[] = [];
@@ -221,7 +224,9 @@ function sampleConnector(
   };
 }
 
-/** When a connector's schedule comes next, in milliseconds; null where that cannot be told, also while Redis is away. */
+/**
+ * When a connector's schedule comes next, in milliseconds; null where that cannot be told, also while Redis is away.
+ */
 function nextRunOf(
   ledgers: ServedLedgers,
   started: StartedWorker,

@@ -9,7 +9,10 @@ import { openExistingRecords } from '../sinks/registry.ts';
 
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
-/** What the sink holds of a record, column by column; of a tombstone perhaps the key alone. Null where the key is not stored. */
+/**
+ * What the sink holds of a record, column by column; of a tombstone perhaps the key alone. Null where the key is not
+ * stored.
+ */
 export async function storedFields(
   reader: RecordReader,
   connector: ConnectorName,

@@ -20,7 +20,10 @@ export interface Undeleted {
   readonly entities: ReadonlyMap<EntityName, number>;
 }
 
-/** Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink cannot, or holds nothing of the connector. */
+/**
+ * Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink cannot, or holds nothing of the
+ * connector.
+ */
 export async function undeleteRun(
   connector: ConnectorSettings,
   of: RunId,

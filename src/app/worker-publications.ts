@@ -16,7 +16,10 @@ interface WorkerPublicationsOptions {
   readonly clock: Clock;
 }
 
-/** Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here of one that it publishes by itself. */
+/**
+ * Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here of one that
+ * it publishes by itself.
+ */
 export function targetsOf(
   settings: LocalSettings,
   connectors: readonly ConnectorSettings[],

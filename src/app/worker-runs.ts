@@ -30,8 +30,9 @@ export function workerRuns(options: WorkerRunsOptions): RunConnector {
 }
 
 /**
- * A worker's way to make a backfill: a run for each window that is not done. A window that had to leave something out is not done, yet
- * this process does not try it again: a job that gave way to a sync would otherwise begin with the same one forever.
+ * A worker's way to make a backfill: a run for each window that is not done. A window that had to leave something out
+ * is not done, yet this process does not try it again: a job that gave way to a sync would otherwise begin with the
+ * same one forever.
  */
 export function workerBackfills(options: WorkerRunsOptions): RunBackfill {
   const tried = new Set<string>();

@@ -5,7 +5,10 @@ import type { Enter } from './command-context.ts';
 interface CommandEntry {
   readonly name: string;
   readonly description: string;
-  /** Gives the command its arguments, options and action. Its modules are loaded here, and only for the command that was asked for. */
+  /**
+   * Gives the command its arguments, options and action. Its modules are loaded here, and only for the command that was
+   * asked for.
+   */
   readonly load: () => Promise<(command: Command, enter: Enter) => void>;
 }
 

@@ -7,7 +7,10 @@ import type { Terminal } from './output/terminal.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The environment, filled up from `.env` in the working directory; what is set already wins. Throws CONFIG_INVALID for a file that cannot be read. */
+/**
+ * The environment, filled up from `.env` in the working directory; what is set already wins. Throws CONFIG_INVALID for
+ * a file that cannot be read.
+ */
 export function withDotEnv(
   env: Environment,
   cwd: string,

@@ -27,8 +27,9 @@ interface FindRedisOptions {
 export const localRedisUrl = 'redis://127.0.0.1:6379';
 
 /**
- * One that answers: $REDIS_URL, else the usual port of this machine, where keys that begin with the prefix are removed at
- * the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE where there is none.
+ * One that answers: $REDIS_URL, else the usual port of this machine, where keys that begin with the prefix are removed
+ * at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE where there is
+ * none.
  */
 export async function findRedis(options: FindRedisOptions): Promise<FoundRedis> {
   const { env, prefix, localUrl = localRedisUrl } = options;

@@ -16,8 +16,8 @@ export function configFile({ config, env, cwd }: Pick<CommandContext, 'config' |
 }
 
 /**
- * The settings with the parts that a command needs (none: it works where no credentials are); their secrets are known to the
- * scrubber from here on. Throws `ProblemsError`.
+ * The settings with the parts that a command needs (none: it works where no credentials are); their secrets are known
+ * to the scrubber from here on. Throws `ProblemsError`.
  */
 export function loadConfig<Name extends PartName = never>(
   context: CommandContext,

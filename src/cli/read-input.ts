@@ -5,7 +5,10 @@ export interface Input extends AsyncIterable<string | Uint8Array> {
   readonly isTTY?: boolean;
 }
 
-/** All of standard input as text. Throws USAGE for more than `maxBytes` and for what is no UTF-8, or the signal's reason. */
+/**
+ * All of standard input as text. Throws USAGE for more than `maxBytes` and for what is no UTF-8, or the signal's
+ * reason.
+ */
 export async function readInput(input: Input, maxBytes: number, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   const aborted = new Promise<never>((_resolve, reject) => {

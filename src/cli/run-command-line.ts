@@ -51,7 +51,10 @@ Examples:
 Exit codes: 0 done, or ended by a limit that was given; 1 failed; 2 wrong command or config; 3 parts failed;
 4 credentials refused; 5 another run is reading the connector; 6 rows look deleted and are kept; 130 stopped by Ctrl-C.`;
 
-/** Parses the arguments and runs one command to its end. Never rejects: every failure becomes a message and an exit code. */
+/**
+ * Parses the arguments and runs one command to its end. Never rejects: every failure becomes a message and an exit
+ * code.
+ */
 export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   const scrubber = createScrubber();
   const isJson = world.args.includes('--json');
@@ -107,8 +110,8 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
 }
 
 /**
- * Every command by its name; its options and modules only where an argument is that name, so that no command waits for what
- * the others need. A connector that is called like a command costs time, nothing else.
+ * Every command by its name; its options and modules only where an argument is that name, so that no command waits for
+ * what the others need. A connector that is called like a command costs time, nothing else.
  */
 async function addCommands(program: Command, args: readonly string[], enter: Enter): Promise<void> {
   for (const { name, description, load } of commands) {

@@ -11,7 +11,10 @@ export interface DescribedTable {
   readonly joins: readonly TableJoin[];
 }
 
-/** A column of views: the texts at `path` in the first of the fields `from` that has a value, joined; null where there are none. */
+/**
+ * A column of views: the texts at `path` in the first of the fields `from` that has a value, joined; null where there
+ * are none.
+ */
 export interface DerivedColumn {
   readonly name: string;
   /** Columns that hold JSON. Not empty. */

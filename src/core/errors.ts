@@ -1,7 +1,7 @@
 /**
- * What to do about a failure. The engine acts on this alone, never on a message or a status.
- * `retry` and `throttle` reach the engine only after the source has used up its own attempts. For the error that ended a run:
- * `retry`: a later run may succeed without help. `stop`: a person must fix something first.
+ * What to do about a failure. The engine acts on this alone, never on a message or a status. `retry` and `throttle`
+ * reach the engine only after the source has used up its own attempts. For the error that ended a run: `retry`: a later
+ * run may succeed without help. `stop`: a person must fix something first.
  */
 export type Recovery =
   'retry' | 'throttle' | 'smaller-page' | 'restart-walk' | 'skip-partition' | 'skip-entity' | 'stop';
@@ -69,7 +69,9 @@ interface SyncErrorOptions {
   readonly cause?: unknown;
 }
 
-/** The root of every error this program raises on purpose. The message says what was expected, what came, what to do. */
+/**
+ * The root of every error this program raises on purpose. The message says what was expected, what came, what to do.
+ */
 export class SyncError extends Error {
   override readonly name: string = 'SyncError';
   readonly code: ErrorCode;

@@ -36,7 +36,9 @@ export type RunEvent =
       /** What `page-fetched` counted for the page; 0 for entities made of its elements. */
       readonly bytes: number;
     }
-  /** A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight. */
+  /**
+   * A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight.
+   */
   | { readonly kind: 'page-dropped'; readonly entity: EntityName; readonly bytes: number }
   | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
   | {
@@ -51,7 +53,9 @@ export type RunEvent =
       readonly params: Params;
       readonly proof: string;
     }
-  /** At the end of a run: listings of the entity may have records that they did not show, one of them for this reason. */
+  /**
+   * At the end of a run: listings of the entity may have records that they did not show, one of them for this reason.
+   */
   | {
       readonly kind: 'listings-unproven';
       readonly entity: EntityName;
@@ -67,7 +71,10 @@ export type RunEvent =
       readonly code: ErrorCode;
       readonly message: string;
     }
-  /** One attempt was sent and ended with an answer, a lost connection or a timeout. Not sent for an attempt that its caller aborted. */
+  /**
+   * One attempt was sent and ended with an answer, a lost connection or a timeout. Not sent for an attempt that its
+   * caller aborted.
+   */
   | {
       readonly kind: 'call-ended';
       /** Null for calls about tokens and the catalog. */

@@ -1,4 +1,7 @@
-/** Whether a name is one of those that the glob stands for: `*` is any text, everything else is itself. In linear time, whatever the glob is. */
+/**
+ * Whether a name is one of those that the glob stands for: `*` is any text, everything else is itself. In linear time,
+ * whatever the glob is.
+ */
 export function isLikeGlob(name: string, glob: string): boolean {
   const [first = '', ...rest] = glob.split('*');
   const last = rest.pop();

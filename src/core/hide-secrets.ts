@@ -1,7 +1,9 @@
 const replacement = '[secret]';
 /** Shorter ones hide badly: they stand in ordinary text by chance. */
 const strongLength = 8;
-/** A word, a short number, or up to three characters. Random letters of this length cannot be distinguished from a word. */
+/**
+ * A word, a short number, or up to three characters. Random letters of this length cannot be distinguished from a word.
+ */
 const plain = /^(?:\p{L}{1,15}|\p{N}{1,7}|.{0,3})$/su;
 const named = String.raw`(?:secret|password|passwd|passphrase|token|key|credentials?)`;
 
@@ -16,9 +18,9 @@ export function isPlainWord(text: string): boolean {
 }
 
 /**
- * The text without these secrets, the longest first. A strong one is replaced wherever it stands, a short one where it is a word
- * by itself. One that is an ordinary word or number is replaced only where it is given as a secret (`"password":"mine"`,
- * `token=mine`, `//user:mine@host`): replacing it elsewhere would damage sentences and reveal it.
+ * The text without these secrets, the longest first. A strong one is replaced wherever it stands, a short one where it
+ * is a word by itself. One that is an ordinary word or number is replaced only where it is given as a secret
+ * (`"password":"mine"`, `token=mine`, `//user:mine@host`): replacing it elsewhere would damage sentences and reveal it.
  */
 export function hideSecrets(text: string, secrets: readonly string[]): string {
   // A secret may contain another one: replace the longer one first, or part of it would stay readable.

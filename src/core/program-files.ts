@@ -1,14 +1,14 @@
 /**
- * A file that comes with the program, by its path from the folder of package.json. The same from the sources (tests) and
- * from what was built of them, wherever the bundler put this function.
+ * A file that comes with the program, by its path from the folder of package.json. The same from the sources (tests)
+ * and from what was built of them, wherever the bundler put this function.
  */
 export function programFile(path: string): URL {
   return new URL(path, placeOfProgram().root);
 }
 
 /**
- * The file of a module that runs as a separate process, by its path below `src`, without its extension. When run from the
- * sources, this is the last build. `src/build-program.mjs` must have it among its entry points.
+ * The file of a module that runs as a separate process, by its path below `src`, without its extension. When run from
+ * the sources, this is the last build. `src/build-program.mjs` must have it among its entry points.
  */
 export function builtModule(module: string): URL {
   const { root, folder } = placeOfProgram();

@@ -9,7 +9,10 @@ export type ColumnValue = string | number | bigint | null;
 export interface Column {
   readonly name: string;
   readonly type: FieldType;
-  /** Added for a field that the definition does not declare, or has not always declared: it counts in the record's hash as if it still lay in `_extra`. */
+  /**
+   * Added for a field that the definition does not declare, or has not always declared: it counts in the record's hash
+   * as if it still lay in `_extra`.
+   */
   readonly isEvolved?: true;
 }
 
@@ -37,7 +40,10 @@ export interface PreparedRecord {
   readonly extra: string | null;
   /** Its file; null where it has none. Absent where the entity's records have no files. */
   readonly file?: RecordFile | null;
-  /** Only a part of the record came: a stored row stays as it is, and where there is none, this is kept in its place. Absent: all of it came. */
+  /**
+   * Only a part of the record came: a stored row stays as it is, and where there is none, this is kept in its place.
+   * Absent: all of it came.
+   */
   readonly partial?: Quarantined;
 }
 
@@ -50,7 +56,10 @@ export function keyTextOf(parts: readonly ColumnValue[]): string {
 export interface RecordFile {
   /** Of the `download` that asks for it. */
   readonly params: Params;
-  /** 32 hex digits over the parameters and over what the definition takes for the file's version: another one is another file. */
+  /**
+   * 32 hex digits over the parameters and over what the definition takes for the file's version: another one is another
+   * file.
+   */
   readonly version: string;
   readonly name: string | null;
   readonly contentType: string | null;
@@ -68,14 +77,21 @@ export interface Quarantined {
   readonly reason: QuarantineReason;
   /** For people: which field, what was expected. */
   readonly detail: string;
-  /** The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so). */
+  /**
+   * The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so).
+   */
   readonly record: string;
 }
 
-/** A field that came although the definition does not declare it (`undeclared`), or that does not fit its column (`misfit`). */
+/**
+ * A field that came although the definition does not declare it (`undeclared`), or that does not fit its column
+ * (`misfit`).
+ */
 export interface FieldDrift {
   readonly entity: EntityName;
-  /** As the service spells it, cut to 200 characters. Hostile: never an identifier unless it passes `isDeclaredName`. */
+  /**
+   * As the service spells it, cut to 200 characters. Hostile: never an identifier unless it passes `isDeclaredName`.
+   */
   readonly field: string;
   readonly kind: 'undeclared' | 'misfit';
   /** Of its value: null, boolean, number (with a fraction), integer, string, array, object. */

@@ -17,7 +17,10 @@ import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './defini
 import { buildUpstream } from './upstream/build-upstream.ts';
 import type { PagingFile } from './upstream/upstream-file.ts';
 
-/** The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is known. */
+/**
+ * The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is
+ * known.
+ */
 export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)): Definition {
   const entities = new Map(
     Object.entries(file.entities).map(([name, entity]) => [
@@ -181,9 +184,10 @@ export function contentHashOf(file: DefinitionFile): string {
 }
 
 /**
- * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
- * a total only saves calls, who offers an action says nothing about records, and what a whole record has says only what is not stored: a change of these does not cause
- * a new full read. Of `upstream` only the requests of the entities count.
+ * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of
+ * another field or a moved address does not change a record, a total only saves calls, who offers an action says
+ * nothing about records, and what a whole record has says only what is not stored: a change of these does not cause a
+ * new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({
   entities,

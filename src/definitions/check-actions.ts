@@ -109,7 +109,9 @@ function checkPagination({ entity: { pagination }, note }: EntityCheck, list: Ac
   }
 }
 
-/** Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination. */
+/**
+ * Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination.
+ */
 export function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath): void {
   const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
@@ -122,7 +124,10 @@ export function checkSent({ entity, note }: EntityCheck, sent: Params, place: Ya
 
 const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;
 
-/** What a record says about its file stands in its fields; its parameters and their key are checked as those of `get` are. */
+/**
+ * What a record says about its file stands in its fields; its parameters and their key are checked as those of `get`
+ * are.
+ */
 function checkDownload({ entity, note, field: checkField }: EntityCheck): void {
   const { download } = entity.actions;
   if (download === undefined) return;

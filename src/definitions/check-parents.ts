@@ -62,7 +62,9 @@ function pathUp(
   return null;
 }
 
-/** Notes a field that the parent `name` does not declare, or declares with another type; `at` is a place of the file. */
+/**
+ * Notes a field that the parent `name` does not declare, or declares with another type; `at` is a place of the file.
+ */
 function checkParentField(
   parent: EntityFile,
   name: string,

@@ -8,7 +8,10 @@ import type { YamlPath } from './read-yaml.ts';
 
 const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'any'];
 
-/** What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of backfills. */
+/**
+ * What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of
+ * backfills.
+ */
 export function checkReading(check: EntityCheck): void {
   const { entity, note } = check;
   checkIncremental(check);
@@ -88,8 +91,8 @@ interface FieldFound {
 }
 
 /**
- * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). What lies inside an object is not
- * declared: it is taken to be a text.
+ * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). What lies inside an object
+ * is not declared: it is taken to be a text.
  */
 function changeFieldType(entity: EntityFile, path: string): FieldFound {
   const [first = '', ...rest] = path.split('.');

@@ -5,8 +5,8 @@ import { suggestName } from './suggest-name.ts';
 import { isReservedName } from './yaml-data.ts';
 
 /**
- * The fields of the indexed store. What one is made from may be undeclared (such a field is kept beside the columns), so only
- * what is never stored, and what looks like a slip of the pen, is a mistake.
+ * The fields of the indexed store. What one is made from may be undeclared (such a field is kept beside the columns),
+ * so only what is never stored, and what looks like a slip of the pen, is a mistake.
  */
 export function checkSearchable(check: EntityCheck): void {
   for (const [name, field] of Object.entries(check.entity.searchable)) {

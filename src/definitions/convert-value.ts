@@ -4,8 +4,9 @@ import type { FieldType } from '../core/records.ts';
 const wholeNumber = /^-?(0|[1-9][0-9]{0,18})$/;
 
 /**
- * A value in the form of a parameter or field of this type; null when it has none. Parent records, partitions and command lines
- * do not always carry the declared type: a segment's id is an integer in its record and a string as parameter.
+ * A value in the form of a parameter or field of this type; null when it has none. Parent records, partitions and
+ * command lines do not always carry the declared type: a segment's id is an integer in its record and a string as
+ * parameter.
  */
 export function convertValue(type: FieldType, value: JsonValue): JsonValue {
   switch (type) {

@@ -1,7 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { CredentialShape, Definition } from './definition.ts';
 
-/** What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a secret in the wrong place. */
+/**
+ * What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a
+ * secret in the wrong place.
+ */
 interface CredentialProblem {
   /** Null: the credentials as a whole. */
   readonly field: string | null;
@@ -10,8 +13,9 @@ interface CredentialProblem {
 }
 
 /**
- * What keeps `given` (null: nothing) from being the credentials of a connector of this type; empty: nothing that is known of. They must
- * meet one of the definition's ways to sign in, where it has any. The problems are those with the way that was meant.
+ * What keeps `given` (null: nothing) from being the credentials of a connector of this type; empty: nothing that is
+ * known of. They must meet one of the definition's ways to sign in, where it has any. The problems are those with the
+ * way that was meant.
  */
 export function credentialProblems(
   { credentials: shapes }: Pick<Definition, 'credentials'>,
@@ -24,7 +28,8 @@ export function credentialProblems(
   }
   const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
   if (tried.some(({ problems }) => problems.length === 0)) return [];
-  // Report the way to sign in that shares the most fields with what was given; a report on all of them would hide the mistake.
+  // Report the way to sign in that shares the most fields with what was given; a report on all of them would hide the
+  // mistake.
   const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
   return meant?.problems ?? [];
 }

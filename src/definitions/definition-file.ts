@@ -5,8 +5,8 @@ import { upstreamFile } from './upstream/upstream-file.ts';
 let schema: ReturnType<typeof makeSchema> | null = null;
 
 /**
- * The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. Made when it is
- * first asked for: that takes a tenth of a start, and definitions that the build has checked do not need it.
+ * The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. Made
+ * when it is first asked for: that takes a tenth of a start, and definitions that the build has checked do not need it.
  */
 export function definitionFile(): ReturnType<typeof makeSchema> {
   return (schema ??= makeSchema());

@@ -15,7 +15,10 @@ export interface Definition {
   readonly contentHash: string;
   readonly rateLimit: { readonly requestsPerSecond: number; readonly concurrency: number };
   readonly errors: readonly ErrorPattern[];
-  /** What a new connector may bring to sign in with the third party: one of these. Empty: nothing is known about it, anything goes. */
+  /**
+   * What a new connector may bring to sign in with the third party: one of these. Empty: nothing is known about it,
+   * anything goes.
+   */
   readonly credentials: readonly CredentialShape[];
   /** In file order. Parents come before their children. */
   readonly entities: ReadonlyMap<EntityName, Entity>;
@@ -44,7 +47,10 @@ export interface Entity {
   readonly description: string | null;
   /** What fields mean, for people: its own and those of exploded elements. */
   readonly descriptions: ReadonlyMap<string, string>;
-  /** Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with them. */
+  /**
+   * Columns of the views of current rows that are made of others. They are stored nowhere, and no record changes with
+   * them.
+   */
   readonly derived: readonly DerivedColumn[];
   readonly fields: ReadonlyMap<string, FieldType>;
   readonly key: readonly string[];
@@ -52,33 +58,48 @@ export interface Entity {
   readonly ignored: ReadonlySet<string>;
   /** Dotted paths left out of the content hash; `*` stands for any one name or array position. */
   readonly volatile: readonly (readonly string[])[];
-  /** Text field -> addresses that the service has moved: a value that begins with `to` counts in the content hash as if it began with `from`. */
+  /**
+   * Text field -> addresses that the service has moved: a value that begins with `to` counts in the content hash as if
+   * it began with `from`.
+   */
   readonly moved: ReadonlyMap<string, MovedAddress>;
   /**
-   * Field -> the field that the service sends in its place. The first is given the value of the second, which is kept as well; a
-   * value that is such a copy is left out of the content hash.
+   * Field -> the field that the service sends in its place. The first is given the value of the second, which is kept
+   * as well; a value that is such a copy is left out of the content hash.
    */
   readonly filledFrom: ReadonlyMap<string, string>;
-  /** What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in the store where it has the action `context_store_search`. */
+  /**
+   * What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in the
+   * store where it has the action `context_store_search`.
+   */
   readonly searchable: ReadonlyMap<string, SearchableField>;
   readonly actions: ReadonlyMap<ActionName, Action>;
   readonly pagination: Pagination;
-  /** Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it is. Empty: nothing is known. */
+  /**
+   * Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it
+   * is. Empty: nothing is known.
+   */
   readonly whole: readonly string[];
   /** Parameters that sort by a field no record ever moves backwards in; null where no such sort exists. */
   readonly order: { readonly field: string; readonly params: Params } | null;
-  /** Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a sort. */
+  /**
+   * Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a
+   * sort.
+   */
   readonly growsOnly: boolean;
   /** False: how many records a listing has by the answers' totals is used for nothing, because it is wrong. */
   readonly trustsTotal: boolean;
   /** How only what changed is asked for; null: every walk is full. */
   readonly incremental: Incremental | null;
   /**
-   * What it takes to believe that a record is gone: `sweep`: absence from a complete full walk (records never move from one parent
-   * to another); `confirm`: `get` finds nothing either; `never`: an event happened and stays.
+   * What it takes to believe that a record is gone: `sweep`: absence from a complete full walk (records never move from
+   * one parent to another); `confirm`: `get` finds nothing either; `never`: an event happened and stays.
    */
   readonly deletes: 'sweep' | 'confirm' | 'never';
-  /** Records that meet one of these exist although listings may leave them out (trashed, archived): they are not deleted. */
+  /**
+   * Records that meet one of these exist although listings may leave them out (trashed, archived): they are not
+   * deleted.
+   */
   readonly unlisted: readonly UnlistedCondition[];
   /** `list` parameters that bound a walk at both ends, for backfills; null where there are none. */
   readonly window: { readonly since: string; readonly before: string } | null;
@@ -86,7 +107,9 @@ export interface Entity {
   readonly fixedParams: Params;
   /** Records whose `field` has another value are of another kind and are filtered. */
   readonly only: { readonly field: string; readonly value: string } | null;
-  /** Ways to find this entity's partitions; empty for a root entity. Those not `byDefault` are chosen in the settings. */
+  /**
+   * Ways to find this entity's partitions; empty for a root entity. Those not `byDefault` are chosen in the settings.
+   */
   readonly parents: readonly Parent[];
   readonly recursive: Recursive | null;
   readonly explode: Explode | null;
@@ -151,9 +174,15 @@ export type Pagination =
       readonly maxSize: number;
       /** Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them. */
       readonly totalKeys: readonly string[];
-      /** The service documents that its totals count the listing, not the page: a first page as long as its total is the whole listing. */
+      /**
+       * The service documents that its totals count the listing, not the page: a first page as long as its total is the
+       * whole listing.
+       */
       readonly totalCountsListing?: true | undefined;
-      /** The service numbers its pages: their size may be its own, and one that was shown before may mean the end. Absent: it takes any offset. */
+      /**
+       * The service numbers its pages: their size may be its own, and one that was shown before may mean the end.
+       * Absent: it takes any offset.
+       */
       readonly numbered?: { readonly isFixed: boolean; readonly endsByRepeat: boolean };
     }
   | {
@@ -175,8 +204,8 @@ export type Pagination =
  */
 type Incremental =
   /**
-   * `keyset`: sorted by `field` (the entity's `order`), page after page from the last value on. `since`: the service filters by
-   * `sinceParam`; paged as a full walk is.
+   * `keyset`: sorted by `field` (the entity's `order`), page after page from the last value on. `since`: the service
+   * filters by `sinceParam`; paged as a full walk is.
    */
   | {
       readonly kind: 'keyset' | 'since';
@@ -200,8 +229,8 @@ interface UnlistedCondition {
 export interface Parent {
   readonly entity: EntityName;
   /**
-   * Field of the parent record that changes with anything below it: children found with the same value again are not read.
-   * `settlesMs`: its clock is that coarse. Null: children are read whenever they are found.
+   * Field of the parent record that changes with anything below it: children found with the same value again are not
+   * read. `settlesMs`: its clock is that coarse. Null: children are read whenever they are found.
    */
   readonly marker: { readonly field: string; readonly settlesMs: number } | null;
   /** Child's `list` parameter -> field of the parent record. */
@@ -232,7 +261,10 @@ export interface Recursive {
   /** Values of `parent.type` under which a record lies in a tree; one with another has left it. Empty: any. */
   readonly ownerTypes: ReadonlySet<string>;
   readonly maxDepth: number;
-  /** Injected fields: the root listing's id, the depth (0 for the root listing's own records), the position in the listing (from 0). */
+  /**
+   * Injected fields: the root listing's id, the depth (0 for the root listing's own records), the position in the
+   * listing (from 0).
+   */
   readonly rootField: string;
   readonly depthField: string;
   readonly positionField: string;

@@ -14,8 +14,8 @@ export interface LinearPattern {
 }
 
 /**
- * A regular expression whose text is not this program's own: matched without backtracking, so that none can hold the process. Look-around
- * and back-references cannot be matched so. Throws `SyntaxError` for what is no pattern.
+ * A regular expression whose text is not this program's own: matched without backtracking, so that none can hold the
+ * process. Look-around and back-references cannot be matched so. Throws `SyntaxError` for what is no pattern.
  */
 export function linearPattern(pattern: string): LinearPattern {
   // Few commands meet such a pattern, so it is loaded where one is met. `as`: what the package exports.

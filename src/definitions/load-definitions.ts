@@ -68,7 +68,8 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
 }
 
 /**
- * The files of a folder as they need not be checked again, for the build to write down. Throws `ProblemsError` DEFINITION_INVALID as `loadDefinitions` does.
+ * The files of a folder as they need not be checked again, for the build to write down. Throws `ProblemsError`
+ * DEFINITION_INVALID as `loadDefinitions` does.
  */
 export function prepareDefinitions(folder: string): PreparedDefinitions {
   const problems: Problem[] = [];
@@ -103,7 +104,9 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
   }
 }
 
-/** The name is known if it is a text, so that two files with the same name are reported together with other problems. */
+/**
+ * The name is known if it is a text, so that two files with the same name are reported together with other problems.
+ */
 function readDefinition(file: string): {
   readonly name: string | null;
   readonly definition: Definition | null;
@@ -157,8 +160,8 @@ interface PreparedDefinition {
 export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
 
 /**
- * By the SHA-256 of their text: files that passed all checks when the program was built, or earlier in this process. To read one as YAML and check it takes
- * longer than everything else in a start.
+ * By the SHA-256 of their text: files that passed all checks when the program was built, or earlier in this process. To
+ * read one as YAML and check it takes longer than everything else in a start.
  */
 let known: Map<string, PreparedDefinition> | null = null;
 

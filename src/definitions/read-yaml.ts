@@ -103,8 +103,8 @@ function unreadable(file: string, message: string): YamlFile {
 export type YamlPath = readonly PropertyKey[];
 
 /**
- * Where a key or element begins in the text, or the closest thing around it. What is found on the way is kept: a file with a
- * mistake in each of ten thousand entries is not searched from its top for each of them.
+ * Where a key or element begins in the text, or the closest thing around it. What is found on the way is kept: a file
+ * with a mistake in each of ten thousand entries is not searched from its top for each of them.
  */
 function openYamlPlaces(document: Document.Parsed): (path: YamlPath) => number | undefined {
   const pairsByMap = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();

@@ -40,7 +40,10 @@ function at(row: readonly number[], column: number): number {
   return row[column] ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** A message for an object whose `type` is none of these. It does not say what came, which may be a secret at a wrong place. */
+/**
+ * A message for an object whose `type` is none of these. It does not say what came, which may be a secret at a wrong
+ * place.
+ */
 export function expectedType(...types: readonly string[]): (issue: { readonly input?: unknown }) => string {
   return ({ input }) => {
     const type: unknown = typeof input === 'object' && input !== null ? Reflect.get(input, 'type') : null;

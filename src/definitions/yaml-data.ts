@@ -22,10 +22,10 @@ interface ForbiddenPart {
 }
 
 /**
- * A parsed document as plain data, or what is refused in it: keys that would reach an object's prototype, a key twice, aliases
- * without an anchor, anchors that contain themselves, and aliases that stand for too many values. The values of an anchor are
- * one and the same object wherever it is used. The library does all of that too, in time that grows with the square of the
- * number of keys and aliases.
+ * A parsed document as plain data, or what is refused in it: keys that would reach an object's prototype, a key twice,
+ * aliases without an anchor, anchors that contain themselves, and aliases that stand for too many values. The values of
+ * an anchor are one and the same object wherever it is used. The library does all of that too, in time that grows with
+ * the square of the number of keys and aliases.
  */
 export function yamlData(document: Document.Parsed): {
   readonly data: unknown;

@@ -14,7 +14,10 @@ const sampledRows = 5;
 /** Times that a run asks, where it gets no answer. */
 const mostAttempts = 3;
 
-/** Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another account. */
+/**
+ * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
+ * account.
+ */
 export type CheckAccount = (
   entity: Entity,
   partition: Pick<Partition, 'mode'>,
@@ -42,8 +45,8 @@ export interface SampledEntity {
 }
 
 /**
- * One stored row that is found is enough for the same account. Another one knows none of the walked entity's; where that has no `get`, none of
- * two other entities, which no other leads to.
+ * One stored row that is found is enough for the same account. Another one knows none of the walked entity's; where
+ * that has no `get`, none of two other entities, which no other leads to.
  */
 export function isOtherAccount(sampled: readonly SampledEntity[]): boolean {
   const asked = sampled.filter(({ answers }) => answers.length > 0);

@@ -10,10 +10,15 @@ export interface ChosenEntity {
   readonly parents: readonly EntityName[];
   /** Sent beside each variant in a backfill: the window's bounds. Absent where the entity is read without. */
   readonly bounds?: Params;
-  /** A partition is read in full when its newest full walk is older than this; only counts where less than that can be read. */
+  /**
+   * A partition is read in full when its newest full walk is older than this; only counts where less than that can be
+   * read.
+   */
   readonly fullEveryMs: number;
   readonly onSchemaChange: OnSchemaChange;
-  /** False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says. */
+  /**
+   * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says.
+   */
   readonly trustsTotal?: boolean;
 }
 
@@ -23,7 +28,10 @@ export type OnSchemaChange = 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 /** The entities of a run, parents before children. */
 export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 
-/** Whether the settings choose among an entity's records. One that a walk does not meet may then be hidden, or have moved between variants. */
+/**
+ * Whether the settings choose among an entity's records. One that a walk does not meet may then be hidden, or have
+ * moved between variants.
+ */
 export function isFiltered(chosen: Pick<ChosenEntity, 'variants'> | undefined): boolean {
   const variants = chosen?.variants ?? [];
   return variants.length > 1 || variants.some((variant) => Object.keys(variant).length > 0);
@@ -37,7 +45,10 @@ export function rankOf(definition: Definition, name: EntityName): number {
     : 1 + Math.max(...parents.map((parent) => rankOf(definition, parent.entity)));
 }
 
-/** Whether only changes are asked for: not where the settings send a parameter that such a walk needs, which would then have two values. */
+/**
+ * Whether only changes are asked for: not where the settings send a parameter that such a walk needs, which would then
+ * have two values.
+ */
 export function isReadIncrementally(entity: Entity, chosen: ChosenEntity | undefined): boolean {
   const { incremental } = entity;
   if (incremental === null || chosen === undefined) return false;
@@ -52,7 +63,10 @@ export interface Selection {
   readonly addedParents: readonly EntityName[];
 }
 
-/** Narrows entities to those that match a `select` glob (none: all) and no `exclude`, which takes children along. Throws USAGE for a glob that matches nothing. */
+/**
+ * Narrows entities to those that match a `select` glob (none: all) and no `exclude`, which takes children along. Throws
+ * USAGE for a glob that matches nothing.
+ */
 export function selectEntities(
   definition: Definition,
   chosen: ChosenEntities,

@@ -3,13 +3,19 @@ import type { ChangeSpan } from '../pagination/pagination.ts';
 /** A larger difference is the age of records that nobody has changed, not that of two clocks. */
 const longestMs = 24 * 60 * 60 * 1000;
 
-/** Walks of a partition whose differences are kept. Few: one that has become larger counts only when smaller ones are forgotten. */
+/**
+ * Walks of a partition whose differences are kept. Few: one that has become larger counts only when smaller ones are
+ * forgotten.
+ */
 const keptWalks = 5;
 
 /** `Date` is in whole seconds: the page may be that much later. */
 const dateStepMs = 1000;
 
-/** When a page was answered, at the latest: by its `Date`, in milliseconds, and by this machine's clock where it has none. */
+/**
+ * When a page was answered, at the latest: by its `Date`, in milliseconds, and by this machine's clock where it has
+ * none.
+ */
 export function answeredMs(
   serverTime: string | null,
   { capMs, nowMs }: { capMs: number; nowMs: number },
@@ -18,8 +24,8 @@ export function answeredMs(
 }
 
 /**
- * How far the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows it, so at most by the newest
- * record's age. Later dates say nothing. Null: no record says anything.
+ * How far the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows
+ * it, so at most by the newest record's age. Later dates say nothing. Null: no record says anything.
  */
 export function differenceMs(atMs: number, changes: readonly (ChangeSpan | null)[]): number | null {
   let smallest: number | null = null;

@@ -26,9 +26,9 @@ export type CompletePage = (
 ) => Promise<CompletedPage>;
 
 /**
- * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their places; what `get` does not bring
- * whole stays as it came. Where the calls are used up, or the service asks for a pause, no more are asked for: the next call of the walk says so.
- * Throws what else must end the run.
+ * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their
+ * places; what `get` does not bring whole stays as it came. Where the calls are used up, or the service asks for a
+ * pause, no more are asked for: the next call of the walk says so. Throws what else must end the run.
  */
 export function compileCompletePage(
   entity: Entity,
@@ -102,7 +102,9 @@ interface Asked {
 
 type Meaning = 'ends-run' | 'later' | 'unanswered' | 'refused' | 'entity-refused';
 
-/** `later`: the calls are used up, or the service asks for a pause. `refused`: this record is not given to this caller. */
+/**
+ * `later`: the calls are used up, or the service asks for a pause. `refused`: this record is not given to this caller.
+ */
 function meaningOf(error: unknown): Meaning {
   if (!(error instanceof SyncError)) return 'ends-run';
   switch (error.recovery) {

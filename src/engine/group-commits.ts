@@ -5,7 +5,10 @@ import type { Run } from './run.ts';
 const enoughRecords = 4000;
 /** ...or for this long while a walk waits for its pages, or until every open walk does... */
 const longestWaitMs = 50;
-/** ...or for this long while all walks read ahead: small commits cost more than what a kill makes the next run ask for again. */
+/**
+ * ...or for this long while all walks read ahead: small commits cost more than what a kill makes the next run ask for
+ * again.
+ */
 const longestGatheringMs = 500;
 
 interface Waiting {
@@ -15,7 +18,10 @@ interface Waiting {
 }
 
 export interface GroupCommits {
-  /** Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is stored. */
+  /**
+   * Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is
+   * stored.
+   */
   submit(page: PageCommit): Promise<CommittedPage>;
   /** Waits for pages of one walk; once all open walks wait, nothing more can come and the pages are stored. */
   waitFor<T>(stored: Promise<T>): Promise<T>;
@@ -23,7 +29,10 @@ export interface GroupCommits {
   walkClosed(): void;
 }
 
-/** Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are refused. */
+/**
+ * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
+ * refused.
+ */
 export function groupCommits({
   sink,
   lease,

@@ -54,7 +54,10 @@ function broken(
   return { kind: 'set-aside', point: { ...point, ...beginning(walk) }, failure };
 }
 
-/** What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole account waiting. */
+/**
+ * What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole
+ * account waiting.
+ */
 export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
   switch (error.recovery) {
@@ -72,7 +75,10 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
   }
 }
 
-/** A service that was too slow for one listing is as slow for the others of the entity; what is too large may be a single record. */
+/**
+ * A service that was too slow for one listing is as slow for the others of the entity; what is too large may be a
+ * single record.
+ */
 function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
   const { pagination, slowPages } = walk;
   const isSlow = error.code === 'TIMEOUT';
@@ -141,7 +147,10 @@ interface Ended {
   readonly isFiltered: boolean;
 }
 
-/** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a doubt. */
+/**
+ * What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a
+ * doubt.
+ */
 export function sealOf(
   entity: Entity,
   partition: Partition,
@@ -161,9 +170,10 @@ export function sealOf(
 }
 
 /**
- * Whether no row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept the place. `keyset`: each
- * page began at a value. `seam`: each page by offset began with the last records of the one before, and ended with a short page; that proves
- * something only where the service sorts as it was asked to, or where nothing ever leaves.
+ * Whether no row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept
+ * the place. `keyset`: each page began at a value. `seam`: each page by offset began with the last records of the one
+ * before, and ended with a short page; that proves something only where the service sorts as it was asked to, or where
+ * nothing ever leaves.
  */
 function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
   switch (proof.kind) {
@@ -176,7 +186,9 @@ function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
   }
 }
 
-/** What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind. */
+/**
+ * What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind.
+ */
 function watermarkOf(
   { incremental }: Entity,
   { clockDifferences }: Partition,
@@ -206,7 +218,10 @@ function absenceOf(
   return refused === 0 ? 'walk' : null;
 }
 
-/** Whether `findGetParams` will find all that `get` requires for the rows of this partition: from their keys, or from the partition. */
+/**
+ * Whether `findGetParams` will find all that `get` requires for the rows of this partition: from their keys, or from
+ * the partition.
+ */
 function isGettable(entity: Entity, { inject, params }: Pick<Partition, 'inject' | 'params'>): boolean {
   const get = entity.actions.get('get');
   if (get === undefined) return false;

@@ -7,7 +7,10 @@ import type { Window } from './run-options.ts';
 import { withWindow } from './plan-run.ts';
 
 export interface BackfillPlan {
-  /** Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done windows stay done when the span grows. */
+  /**
+   * Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done
+   * windows stay done when the span grows.
+   */
   readonly id: string;
   /** Newest first. */
   readonly windows: readonly Window[];
@@ -31,7 +34,10 @@ export function canBeBounded(definition: Definition, entities: ChosenEntities, n
   return (entities.get(name)?.parents ?? []).some((parent) => canBeBounded(definition, entities, parent));
 }
 
-/** Of these entities together, those of which a window reads only a part; what leads to a bounded one is read in full by each. */
+/**
+ * Of these entities together, those of which a window reads only a part; what leads to a bounded one is read in full by
+ * each.
+ */
 export function boundedTogether(definition: Definition, entities: ChosenEntities): ReadonlySet<EntityName> {
   const windowed = withWindow(definition, entities, { sinceMs: 0, untilMs: 0 });
   const isBounded = (name: EntityName): boolean =>
@@ -54,8 +60,9 @@ export interface BackfillSpan {
 export const mostWindows = 10_000;
 
 /**
- * The span cut into windows without gap or overlap, newest first: months, quarters and years at the calendar's (UTC), other lengths from the beginning on,
- * so that a span that ends later has the same ones. Throws `RangeError` for a span without length, or of more than `mostWindows`.
+ * The span cut into windows without gap or overlap, newest first: months, quarters and years at the calendar's (UTC),
+ * other lengths from the beginning on, so that a span that ends later has the same ones. Throws `RangeError` for a span
+ * without length, or of more than `mostWindows`.
  */
 export function backfillWindows({ sinceMs, untilMs, length }: BackfillSpan): readonly Window[] {
   if (!(sinceMs < untilMs)) throw new RangeError('the beginning must be before the end');

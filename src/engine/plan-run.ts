@@ -10,13 +10,19 @@ import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './c
 import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
 
-/** A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its second. */
+/**
+ * A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its
+ * second.
+ */
 const continueWithinMs = 24 * 60 * 60 * 1000;
 
 /** A partition that nothing has led to for this long is forgotten, if that is longer than two full reads. */
 const keepPartitionsMs = 30 * 24 * 60 * 60 * 1000;
 
-/** What a run is going to read: tables, entities, and the root partitions that everything else is found from. `chosen`: as `withWindow` gives them. */
+/**
+ * What a run is going to read: tables, entities, and the root partitions that everything else is found from. `chosen`:
+ * as `withWindow` gives them.
+ */
 export function planRun(
   definition: Definition,
   chosen: ChosenEntities,
@@ -106,7 +112,10 @@ export function newRunId(nowMs: number): RunId {
   return `${time}-${randomBytes(4).toString('hex')}` as RunId;
 }
 
-/** A backfill's entities: the deepest that take bounds, with those of the window. What leads to them, and what they lead to, is read in full. Null: no backfill. */
+/**
+ * A backfill's entities: the deepest that take bounds, with those of the window. What leads to them, and what they lead
+ * to, is read in full. Null: no backfill.
+ */
 export function withWindow(
   definition: Definition,
   chosen: ChosenEntities,
@@ -147,7 +156,10 @@ function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: En
   );
 }
 
-/** Both a little wider than the window: whether a service includes bounds is not specified. What two windows read is stored once. */
+/**
+ * Both a little wider than the window: whether a service includes bounds is not specified. What two windows read is
+ * stored once.
+ */
 function boundsOf(
   { since, before }: { readonly since: string; readonly before: string },
   { sinceMs, untilMs }: Window,

@@ -14,8 +14,8 @@ export interface ProbedPage {
 const fromTheStart = { mode: 'full', watermark: null, storedRows: 0 } as const;
 
 /**
- * Asks for the page that a first sync of a root entity would begin with, and holds it against what its definition says. `expectsTotal`: the answer
- * must name a total where the definition says that it does. Rejects as `list` does.
+ * Asks for the page that a first sync of a root entity would begin with, and holds it against what its definition says.
+ * `expectsTotal`: the answer must name a total where the definition says that it does. Rejects as `list` does.
  */
 export async function probePage(
   source: Pick<Source, 'list'>,

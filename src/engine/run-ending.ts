@@ -1,7 +1,10 @@
 import { instant, type Clock, type Instant } from '../core/clock.ts';
 import { SyncError, ThrottledError } from '../core/errors.ts';
 
-/** What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a pause outweighs a budget. */
+/**
+ * What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a
+ * pause outweighs a budget.
+ */
 export interface RunEnding {
   readonly error: SyncError | null;
   /** No call is to be made until then, which is longer than one waits. */

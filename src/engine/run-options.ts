@@ -27,7 +27,10 @@ export function windowText({ sinceMs, untilMs }: Window): string {
   return `${instant(sinceMs)}/${instant(untilMs)}`;
 }
 
-/** In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being allowed to. */
+/**
+ * In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being
+ * allowed to.
+ */
 export interface Guards {
   readonly maxDeleteShare: number;
   readonly minDeleteRows: number;

@@ -40,7 +40,9 @@ type EntityTally = {
   -readonly [Part in Exclude<keyof EntityReport, 'entity' | 'isWhole'>]: EntityReport[Part];
 };
 
-/** What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each. */
+/**
+ * What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each.
+ */
 type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn' | 'partial'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
@@ -57,7 +59,10 @@ export interface ReportedFailures {
 
 export type RunTally = ReturnType<typeof runTally>;
 
-/** The run's own account beside the ledger's: the two must agree. `earlier`: what the chain's runs before have left out is left out still. */
+/**
+ * The run's own account beside the ledger's: the two must agree. `earlier`: what the chain's runs before have left out
+ * is left out still.
+ */
 export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []) {
   const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, { ...nothingDone }]));
   /** Counted from the responses, to be compared with what the sink says it did. */
@@ -203,7 +208,10 @@ function unstoredFailure(entity: EntityName, { fetched, quarantined, partial }: 
   };
 }
 
-/** The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else would show what an unread parent leads to. */
+/**
+ * The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else
+ * would show what an unread parent leads to.
+ */
 export function wholeEntities(
   definition: Definition,
   chosen: ChosenEntities,

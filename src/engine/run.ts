@@ -24,19 +24,28 @@ export interface SyncOptions {
   readonly concurrency: number;
   /** The rate of the source's calls: what is asked for one by one is bounded by it. */
   readonly requestsPerSecond: number;
-  /** The service cannot tell which account it reads: full walks check whether their first page may belong to another one. Absent: it can. */
+  /**
+   * The service cannot tell which account it reads: full walks check whether their first page may belong to another
+   * one. Absent: it can.
+   */
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
   /** Where it is no ordinary run: what is asked of this one. */
   readonly run?: Partial<RunOptions>;
-  /** The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all the same. */
+  /**
+   * The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all
+   * the same.
+   */
   readonly files?: FileOptions | null;
   /** Aborted: received pages are stored, open calls are dropped, the run ends as `interrupted`. */
   readonly signal: AbortSignal;
 }
 
-/** One run of one connector while it is under way: what it was given, what it reads, and its own account. Every phase takes it. */
+/**
+ * One run of one connector while it is under way: what it was given, what it reads, and its own account. Every phase
+ * takes it.
+ */
 export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
   readonly id: RunId;
   readonly lease: Lease;

@@ -11,8 +11,9 @@ import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
 /**
- * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service asks for a long pause (`resumeAt`)
- * or the budget is spent. Throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
+ * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service
+ * asks for a long pause (`resumeAt`) or the budget is spent. Throws only where no run could be begun (busy, another
+ * identity, no connection) or its end could not be stored.
  */
 export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   const beganMs = options.clock.now();
@@ -23,7 +24,10 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   return await report(run);
 }
 
-/** Each phase leaves what ended the run early in `run.ending`. Those after it then do no work: the sweep only says what is missing. Never rejects. */
+/**
+ * Each phase leaves what ended the run early in `run.ending`. Those after it then do no work: the sweep only says what
+ * is missing. Never rejects.
+ */
 async function runPhases(run: Run): Promise<void> {
   const { asked, beganMs, clock, ending } = run;
   using _time = watchTime(asked.budgetMs, beganMs, { clock, onSpent: ending.endNow });

@@ -18,14 +18,15 @@ import {
 } from './walk.ts';
 
 /**
- * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits of pages of a thousand records:
- * the pages of the second are prepared while a server stores the first.
+ * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits
+ * of pages of a thousand records: the pages of the second are prepared while a server stores the first.
  */
 const maxPagesAhead = 8;
 
 /**
- * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are large. Throws what must end the run
- * (recovery `stop` or `throttle`), and the signal's reason when it is aborted: received pages are stored first.
+ * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are
+ * large. Throws what must end the run (recovery `stop` or `throttle`), and the signal's reason when it is aborted:
+ * received pages are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
   const { entity } = context;
@@ -94,7 +95,9 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   }
 }
 
-/** The caller waits for the call from now on; kept in a variable beside it, the raw page would outlive its preparation. */
+/**
+ * The caller waits for the call from now on; kept in a variable beside it, the raw page would outlive its preparation.
+ */
 function takeFetching(ahead: Ahead): Promise<Fetched> | null {
   const { fetching } = ahead;
   ahead.fetching = null;
@@ -124,7 +127,9 @@ type Fetched =
   | { readonly kind: 'page'; readonly completed: CompletedPage }
   | { readonly kind: 'error'; readonly error: unknown };
 
-/** The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited. */
+/**
+ * The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited.
+ */
 async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
   const { run, entity, pagination, partition, completePage } = walk;
   const { source, clock, onEvent, signal } = run;
@@ -173,7 +178,10 @@ interface ReadyPage {
   readonly bytes: number;
 }
 
-/** Waits for a page and prepares it; the raw page is released with this call. Throws what must end the run, and the signal's reason: the page is dropped then. */
+/**
+ * Waits for a page and prepares it; the raw page is released with this call. Throws what must end the run, and the
+ * signal's reason: the page is dropped then.
+ */
 async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>): Promise<Taken> {
   const fetched = await fetching;
   try {
@@ -183,7 +191,8 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
     try {
       prepared = prepare(walk, point, fetched.completed.page);
     } catch (error) {
-      // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a failed call.
+      // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a
+      // failed call.
       const next = afterFailure(walk, point, error);
       dropPage(walk, fetched);
       return { next, page: null };

@@ -14,7 +14,10 @@ import { newWake, workPool } from './work-pool.ts';
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
 const maxInFlightBytes = 64 * 1024 * 1024;
 
-/** Walks what is due, then what nothing led to in this chain. Throws what the sink refuses, and `SyncError` when the API stopped responding. */
+/**
+ * Walks what is due, then what nothing led to in this chain. Throws what the sink refuses, and `SyncError` when the API
+ * stopped responding.
+ */
 export async function walkPhase(run: Run): Promise<void> {
   const { sink, lease, tally, ending, clock, onEvent, signal } = run;
   const commits = groupCommits(run);
@@ -128,8 +131,9 @@ const silentWalks = 20;
 const longestPauseMs = 15_000;
 
 /**
- * Tells an entity that is down from a service that is. After twenty silent walks an entity is denied; when a second falls silent and nothing was stored in
- * between, the run ends. Pauses leave open walks time to show that they are alive. A service that answers in another shape needs none.
+ * Tells an entity that is down from a service that is. After twenty silent walks an entity is denied; when a second
+ * falls silent and nothing was stored in between, the run ends. Pauses leave open walks time to show that they are
+ * alive. A service that answers in another shape needs none.
  */
 function watchSilence() {
   let pages = 0;

@@ -22,7 +22,10 @@ export interface WalkContext {
   /** The settings say which of the entity's records are read. */
   readonly isFiltered: boolean;
   readonly pageLengths: PageLengths;
-  /** How often pages had to be halved in this run before the service gave one in time: walks that begin later do not try larger ones. */
+  /**
+   * How often pages had to be halved in this run before the service gave one in time: walks that begin later do not try
+   * larger ones.
+   */
   readonly slowPages: { halvings: number };
   /** False: what answers name as total is used for nothing. */
   readonly trustsTotal: boolean;
@@ -60,11 +63,16 @@ export interface WalkPoint {
 /** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
 export interface WalkState {
   readonly read: number;
-  /** The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not note it. */
+  /**
+   * The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not
+   * note it.
+   */
   readonly cap: number | null;
   /** The highest change value so far that is not later than the beginning, in milliseconds. */
   readonly high: number | null;
-  /** How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known. */
+  /**
+   * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
+   */
   readonly behind: number | null;
   readonly refused: number;
   /** Records that came in part and stayed so. */
@@ -78,7 +86,10 @@ export interface WalkState {
 
 /** Of the keys that a walk has met it keeps so many: those with the smallest hashes. */
 const sampleSize = 100;
-/** Pages in a row that may lead no further, and records beyond those that the rules below allow: some services send many empty pages. */
+/**
+ * Pages in a row that may lead no further, and records beyond those that the rules below allow: some services send many
+ * empty pages.
+ */
 const patience = 1_000;
 /** How often a record may come while a walk goes on: pages of eleven records overlap by ten. */
 const mostRepeats = 32;
@@ -88,9 +99,10 @@ const mostRereads = 4;
 const hashes = z.array(z.string()).readonly();
 
 /**
- * Whether a walk gets anywhere, whatever its strategy: kept in its position, so that it survives a kill. A key that was not met before
- * joins a full sample with a probability of its size to all keys met. So a walk that goes on is all but certain (1 to 10^13) to change
- * its sample before it has read four times as much again, and one that only meets known keys never does.
+ * Whether a walk gets anywhere, whatever its strategy: kept in its position, so that it survives a kill. A key that was
+ * not met before joins a full sample with a probability of its size to all keys met. So a walk that goes on is all but
+ * certain (1 to 10^13) to change its sample before it has read four times as much again, and one that only meets known
+ * keys never does.
  */
 const walkProgress = z.object({
   /** Pages in a row that were empty, or led to no row behind those read. */

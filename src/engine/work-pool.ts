@@ -15,7 +15,10 @@ interface Wake {
   next(): Promise<void>;
 }
 
-/** Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more, or it is over, and nothing is open. */
+/**
+ * Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more,
+ * or it is over, and nothing is open.
+ */
 export async function workPool<T extends { readonly id: number }>(
   pool: Pool<T>,
   wake: Wake = newWake(),

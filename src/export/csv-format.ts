@@ -4,8 +4,8 @@ import type { RecordFormat } from './record-format.ts';
 
 interface CsvOptions {
   /**
-   * Texts that a spreadsheet would take for a formula get a `'` in front. Off unless asked for: it changes the value, and a program
-   * that loads the file would store another one than the source has.
+   * Texts that a spreadsheet would take for a formula get a `'` in front. Off unless asked for: it changes the value,
+   * and a program that loads the file would store another one than the source has.
    */
   readonly isSafeForSpreadsheets: boolean;
 }
@@ -15,9 +15,9 @@ const needsQuotes = /[",\r\n]/;
 const startsFormula = /^[=+\-@\t\r\n]/;
 
 /**
- * RFC 4180: a heading, then a record per line; commas, CRLF, quotes where they are needed. An absent value is empty, an empty text
- * is `""`. Objects and arrays are JSON, booleans `true` and `false`, numbers have all their digits. Of a deleted record the key
- * alone. Columns: the record's own, then `_extra`, `_op`, `_seq`, `_changed_at`, `_run_id`.
+ * RFC 4180: a heading, then a record per line; commas, CRLF, quotes where they are needed. An absent value is empty, an
+ * empty text is `""`. Objects and arrays are JSON, booleans `true` and `false`, numbers have all their digits. Of a
+ * deleted record the key alone. Columns: the record's own, then `_extra`, `_op`, `_seq`, `_changed_at`, `_run_id`.
  */
 export function csvFormat(table: EntityTable, { isSafeForSpreadsheets }: CsvOptions): RecordFormat {
   const { columns, key } = table;

@@ -8,7 +8,10 @@ export function saysFull(code: string): boolean {
   return fullCodes.has(code);
 }
 
-/** `No space is left for /data/sync.db (ENOSPC; 12.0 KiB free on its disk)`: a quota, or a place for temporary files, may be full where the disk is not. */
+/**
+ * `No space is left for /data/sync.db (ENOSPC; 12.0 KiB free on its disk)`: a quota, or a place for temporary files,
+ * may be full where the disk is not.
+ */
 export function noSpaceText(path: string, code: string): string {
   return `No space is left for ${path} (${code}; ${freeText(path)} on its disk)`;
 }

@@ -16,8 +16,8 @@ import { SyncError } from '../core/errors.ts';
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
 /**
- * Makes sure that `file` is a regular file of its owner alone, whatever the umask, and no link. An existing one is never opened: closing any descriptor
- * of a file drops this process's POSIX locks on it, which SQLite relies on.
+ * Makes sure that `file` is a regular file of its owner alone, whatever the umask, and no link. An existing one is
+ * never opened: closing any descriptor of a file drops this process's POSIX locks on it, which SQLite relies on.
  */
 export function createPrivateFile(file: string): void {
   createPrivateDirectory(dirname(file));
@@ -36,7 +36,10 @@ export function openPrivateFile(file: string): number {
   return openSync(file, createNew, 0o600);
 }
 
-/** Throws SINK_INCOMPATIBLE for no regular file, and the system's error where it cannot be known: a folder that may not be entered is not an empty one. */
+/**
+ * Throws SINK_INCOMPATIBLE for no regular file, and the system's error where it cannot be known: a folder that may not
+ * be entered is not an empty one.
+ */
 export function isPrivateFileThere(file: string): boolean {
   try {
     checkRegular(file, lstatSync(file));
@@ -49,8 +52,9 @@ export function isPrivateFileThere(file: string): boolean {
 }
 
 /**
- * Makes sure that `directory` exists; missing folders are made for their owner alone, by several processes at once if need be. Step by step: Node's recursive
- * form never ends where a folder answers ENOENT to whatever is made in it (/proc). Throws SINK_INCOMPATIBLE for a file of that name.
+ * Makes sure that `directory` exists; missing folders are made for their owner alone, by several processes at once if
+ * need be. Step by step: Node's recursive form never ends where a folder answers ENOENT to whatever is made in it
+ * (/proc). Throws SINK_INCOMPATIBLE for a file of that name.
  */
 export function createPrivateDirectory(directory: string): void {
   try {
@@ -99,7 +103,10 @@ export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
-/** Makes what was written to an existing file survive a power loss. Not for a database: closing it drops this process's locks on it. */
+/**
+ * Makes what was written to an existing file survive a power loss. Not for a database: closing it drops this process's
+ * locks on it.
+ */
 export function syncFile(file: string): void {
   const descriptor = openSync(file, constants.O_RDWR);
   try {

@@ -57,7 +57,10 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
     pause(waitMs: number): void {
       pausedUntil = Math.max(pausedUntil, clock.now() + waitMs);
     },
-    /** A pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. `because`: what came, where the API did not ask for it. */
+    /**
+     * A pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. `because`: what came,
+     * where the API did not ask for it.
+     */
     slowDown(waitMs: number, because: string | null = null): void {
       const now = clock.now();
       if (now + waitMs > pausedUntil) pausedBecause = because;

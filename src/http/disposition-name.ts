@@ -3,8 +3,9 @@ const nameParameter = /;\s*(filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]+)
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * The file name in a `Content-Disposition` header (RFC 6266): `filename*` (RFC 5987) before `filename`. Null where there is none that
- * can be read. Whatever the service wrote comes back, cut to 1000 characters: fit neither for a path nor for a terminal.
+ * The file name in a `Content-Disposition` header (RFC 6266): `filename*` (RFC 5987) before `filename`. Null where
+ * there is none that can be read. Whatever the service wrote comes back, cut to 1000 characters: fit neither for a path
+ * nor for a terminal.
  */
 export function dispositionName(header: string | null): string | null {
   if (header === null) return null;

@@ -27,8 +27,9 @@ const notPublicV6 =
   );
 
 /**
- * All that is not the public internet, by the special-purpose registries of IANA (RFC 6890). NAT64 addresses (64:ff9b::/96) are how a network without
- * IPv4 reaches public services, so these are judged by the IPv4 address inside; 6to4, Teredo and IPv4-compatible addresses are refused whole.
+ * All that is not the public internet, by the special-purpose registries of IANA (RFC 6890). NAT64 addresses
+ * (64:ff9b::/96) are how a network without IPv4 reaches public services, so these are judged by the IPv4 address
+ * inside; 6to4, Teredo and IPv4-compatible addresses are refused whole.
  */
 const notPublic = listOf([...notPublicV4, ...notPublicV4.map(intoNat64), ...notPublicV6]);
 
@@ -41,15 +42,17 @@ export function isLinkLocalAddress(address: string): boolean {
   return isIn(linkLocal, address);
 }
 
-/** True for an address on the public internet: not private, loopback, link-local, unique-local, multicast or reserved. */
+/**
+ * True for an address on the public internet: not private, loopback, link-local, unique-local, multicast or reserved.
+ */
 export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !isIn(notPublic, address);
 }
 
 /**
  * A lookup for `connect`: judges the address that will really be used, at every connect, so that a name that changes
- * its answer after an earlier check (DNS rebinding) gains nothing. `judge` throws `AddressRefusedError` for an address that
- * must not be connected to.
+ * its answer after an earlier check (DNS rebinding) gains nothing. `judge` throws `AddressRefusedError` for an address
+ * that must not be connected to.
  */
 export function guardedLookup(
   judge: (address: string, hostname: string) => void,

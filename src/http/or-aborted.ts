@@ -1,4 +1,7 @@
-/** Waits for a shared promise, which continues if this caller aborts. Rejects with the signal's reason if it is aborted first. */
+/**
+ * Waits for a shared promise, which continues if this caller aborts. Rejects with the signal's reason if it is aborted
+ * first.
+ */
 export async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let onAbort = (): void => undefined;

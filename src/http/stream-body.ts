@@ -42,8 +42,9 @@ export class ReceiverError extends Error {
 }
 
 /**
- * Lets `receive` read the body of an answer at its own pace. Throws the connection's error where that ended the reading, whatever
- * `receive` made of it, `AttemptTimeoutError` where it came too slowly, and `ReceiverError` for anything else. The body is closed in any case.
+ * Lets `receive` read the body of an answer at its own pace. Throws the connection's error where that ended the
+ * reading, whatever `receive` made of it, `AttemptTimeoutError` where it came too slowly, and `ReceiverError` for
+ * anything else. The body is closed in any case.
  */
 export async function receiveBody<T>(
   response: Dispatcher.ResponseData<unknown>,
@@ -99,7 +100,10 @@ export async function receiveBody<T>(
   }
 }
 
-/** Is told of each chunk, and how long it was waited for; the time that the reader takes does not count. Throws `AttemptTimeoutError`. */
+/**
+ * Is told of each chunk, and how long it was waited for; the time that the reader takes does not count. Throws
+ * `AttemptTimeoutError`.
+ */
 export function watchPace({
   bodyTimeoutMs,
   leastFileBytes,

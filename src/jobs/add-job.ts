@@ -19,8 +19,8 @@ export interface AddedJob {
 }
 
 /**
- * The job may start `delayMs` from now; `retryDelayMs` is the first backoff after a failure. `deadlineMs` is when its data
- * should be renewed; a job without a deadline goes before all jobs that have one.
+ * The job may start `delayMs` from now; `retryDelayMs` is the first backoff after a failure. `deadlineMs` is when its
+ * data should be renewed; a job without a deadline goes before all jobs that have one.
  */
 export function addSync(
   syncs: Queue,
@@ -56,8 +56,8 @@ export function addBackfill(
 }
 
 /**
- * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Manual jobs have
- * no priority and go before all of these.
+ * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Manual jobs
+ * have no priority and go before all of these.
  */
 export function priorityOf(deadlineMs: number): number {
   const step = Math.floor((deadlineMs - firstDeadlineMs) / priorityStepMs);
@@ -114,9 +114,9 @@ async function addOnce(
 }
 
 /**
- * Whether the job `holder` has ended or is in no list, but still has the deduplication key. The queue releases the key when
- * the job ends, by a field of that job, and otherwise only if the job no longer exists. If eviction or manual cleanup
- * removed the job's fields or its list entry, the key would stay and the connector would never run again.
+ * Whether the job `holder` has ended or is in no list, but still has the deduplication key. The queue releases the key
+ * when the job ends, by a field of that job, and otherwise only if the job no longer exists. If eviction or manual
+ * cleanup removed the job's fields or its list entry, the key would stay and the connector would never run again.
  */
 async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise<boolean> {
   const state = await syncs.getJobState(holder);
@@ -126,8 +126,8 @@ async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise
 }
 
 /**
- * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the API
- * address and credentials from its settings, and the saved progress from the ledger.
+ * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the
+ * API address and credentials from its settings, and the saved progress from the ledger.
  */
 export type ConnectorJob =
   | {

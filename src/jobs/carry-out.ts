@@ -3,11 +3,17 @@ import type { Settlement } from './settle-run.ts';
 
 /** What Redis keeps of a completed job. */
 export interface JobResult {
-  /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run; of a publication how it ended. */
+  /**
+   * A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run; of a publication how
+   * it ended.
+   */
   readonly outcome: string;
 }
 
-/** Does with a job what was settled: by returning, or by throwing what the queue understands. `name` begins the text of a failure. */
+/**
+ * Does with a job what was settled: by returning, or by throwing what the queue understands. `name` begins the text of
+ * a failure.
+ */
 export async function carryOut(
   job: Job,
   token: string | undefined,

@@ -10,7 +10,10 @@ export type RedisRefusal =
   | { readonly kind: 'loading' };
 
 const keyCount = 6;
-/** Commands with their arguments behind the key: one key for each type, all with the prefix. The script deletes them at its end. */
+/**
+ * Commands with their arguments behind the key: one key for each type, all with the prefix. The script deletes them at
+ * its end.
+ */
 const inScripts = [
   [1, 'HSET f 1, HMSET g 1, HINCRBY f 1, HGET f, HMGET f, HGETALL, HEXISTS f, HLEN, HDEL g'],
   [2, 'ZADD 1 m, ZCARD, ZCOUNT 0 1, ZSCORE m, ZRANGE 0 0, ZREVRANGE 0 0, ZRANGEBYSCORE 0 1'],
@@ -42,8 +45,8 @@ for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
 return refused`;
 
 /**
- * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Null: all are allowed. Out of
- * memory is not reported, because it is temporary. Rejects with the client's error when the connection breaks.
+ * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Null: all are allowed.
+ * Out of memory is not reported, because it is temporary. Rejects with the client's error when the connection breaks.
  */
 export async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefusal | null> {
   const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);

@@ -8,7 +8,10 @@ import { errorKind } from './gate-errors.ts';
 
 export interface RedisConnection {
   readonly redis: Redis;
-  /** Closes this connection and every duplicate that the queue's client made of it, even if Redis does not answer. Idempotent. */
+  /**
+   * Closes this connection and every duplicate that the queue's client made of it, even if Redis does not answer.
+   * Idempotent.
+   */
   disconnect(): void;
 }
 
@@ -17,9 +20,9 @@ const longestPauseMs = 1000;
 const greetingWithinMs = 300;
 
 /**
- * Opens a connection, waits for the first answer and checks the user's rights. By default the client retries forever without
- * a message, so the first contact has a limit of two seconds. After that the client reconnects by itself, once a second.
- * Throws `SyncError` QUEUE_UNAVAILABLE, whose message names the cause and the fix. The caller disconnects.
+ * Opens a connection, waits for the first answer and checks the user's rights. By default the client retries forever
+ * without a message, so the first contact has a limit of two seconds. After that the client reconnects by itself, once
+ * a second. Throws `SyncError` QUEUE_UNAVAILABLE, whose message names the cause and the fix. The caller disconnects.
  */
 export async function connectRedis(
   { url, prefix }: Pick<RedisSettings, 'url' | 'prefix'>,
@@ -97,9 +100,9 @@ function trackCopies(redis: Redis, known: { info: string }): () => void {
 }
 
 /**
- * BullMQ runs INFO on every new connection, prints a warning about the eviction policy to the console (`examineRedis` reports
- * it), and retries without a pause if INFO is denied; ioredis then prints too. So the policy line is removed, and if the
- * user has lost the right, INFO answers with the last known text.
+ * BullMQ runs INFO on every new connection, prints a warning about the eviction policy to the console (`examineRedis`
+ * reports it), and retries without a pause if INFO is denied; ioredis then prints too. So the policy line is removed,
+ * and if the user has lost the right, INFO answers with the last known text.
  */
 function guardInfo(redis: Redis, known: { info: string }): void {
   const ask = redis.info.bind(redis);

@@ -14,8 +14,8 @@ const oldest = { major: 6, minor: 2 };
 const maxSkewMs = 5000;
 
 /**
- * Checks the Redis of a worker: version, memory policy, persistence, clock. Never throws: a Redis that does not answer is a
- * finding. Each command takes two seconds at most.
+ * Checks the Redis of a worker: version, memory policy, persistence, clock. Never throws: a Redis that does not answer
+ * is a finding. Each command takes two seconds at most.
  */
 export async function examineRedis(
   settings: Pick<RedisSettings, 'url' | 'prefix'>,

@@ -13,8 +13,9 @@ interface KeptSchedules {
 const againAfterFailureMs = 5000;
 
 /**
- * Reconciles at every interval, because a Redis that lost its data has lost the schedules too and does not report it. Each
- * interval varies by a tenth, so that processes do not act at the same time. `reconcile` resolves with whether it succeeded.
+ * Reconciles at every interval, because a Redis that lost its data has lost the schedules too and does not report it.
+ * Each interval varies by a tenth, so that processes do not act at the same time. `reconcile` resolves with whether it
+ * succeeded.
  */
 export function keepSchedules(options: {
   readonly reconcile: () => Promise<boolean>;
@@ -41,7 +42,10 @@ export function keepSchedules(options: {
   return { soon: () => wake.abort(), ended: loop() };
 }
 
-/** The result resolves with whether it succeeded. `onOutdated` gets the names of the sinks whose schedules belong to a newer config. */
+/**
+ * The result resolves with whether it succeeded. `onOutdated` gets the names of the sinks whose schedules belong to a
+ * newer config.
+ */
 export function openReconcile(
   context: WorkerContext,
   claim: ScheduleClaim,

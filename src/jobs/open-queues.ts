@@ -34,7 +34,10 @@ interface ApplyOptions {
   readonly lastRun?: WorkerLedger['lastRun'];
 }
 
-/** The queues for short-lived commands. Every call resolves within about two seconds, or throws `SyncError` QUEUE_UNAVAILABLE. */
+/**
+ * The queues for short-lived commands. Every call resolves within about two seconds, or throws `SyncError`
+ * QUEUE_UNAVAILABLE.
+ */
 export interface Queues extends AsyncDisposable {
   /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
   apply(options: ApplyOptions): Promise<ReconciledSchedules>;
@@ -42,7 +45,9 @@ export interface Queues extends AsyncDisposable {
   schedules(sinkIds: readonly string[]): Promise<NextDue>;
   /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
   failures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
-  /** By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure. */
+  /**
+   * By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure.
+   */
   publicationFailures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
   /** Null when no worker has served a sink of this name. */
   registeredSink(name: string): Promise<RegisteredSink | null>;
@@ -165,7 +170,10 @@ export interface FailedJob {
 
 const lookedAt = 100;
 
-/** The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows it. */
+/**
+ * The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows
+ * it.
+ */
 async function newestFailures(
   queues: QueueSet,
   sinkIds: readonly string[],

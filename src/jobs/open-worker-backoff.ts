@@ -18,7 +18,10 @@ export interface WorkerBackoff {
 /** While Redis refuses commands: the first wait, which doubles up to the longest. */
 export const firstRestMs = 1000;
 export const longestRestMs = 30_000;
-/** Out of memory, replica, invalid credentials or rights, disk not writable, failover, loading: all may pass without a restart. */
+/**
+ * Out of memory, replica, invalid credentials or rights, disk not writable, failover, loading: all may pass without a
+ * restart.
+ */
 const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
 
 /** The error code if Redis refused the command for one of these reasons, else null. */
@@ -28,8 +31,8 @@ export function refusalOf(error: Error): string | null {
 }
 
 /**
- * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses grow
- * from 1 s to 30 s; active runs continue.
+ * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses
+ * grow from 1 s to 30 s; active runs continue.
  */
 export function openWorkerBackoff(clock: Clock, signal: AbortSignal): WorkerBackoff {
   let served: readonly RestingQueue[] = [];

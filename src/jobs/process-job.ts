@@ -17,8 +17,8 @@ const unknownForMs = 15 * 60 * 1000;
 const sameAgainMs = 10 * 60 * 1000;
 
 /**
- * The processor of a sink's queue. It must declare all three parameters: BullMQ passes a signal only to a function whose
- * `length` is 3 or more. A job that cannot run now is delayed without using an attempt.
+ * The processor of a sink's queue. It must declare all three parameters: BullMQ passes a signal only to a function
+ * whose `length` is 3 or more. A job that cannot run now is delayed without using an attempt.
  */
 export function createJobProcessor(
   context: JobContext,
@@ -61,7 +61,10 @@ function parseJob(job: Job): ConnectorJob {
   }
 }
 
-/** Runs the job, unless something holds it back: this worker stops, the connector is busy or paused, every slot is taken. */
+/**
+ * Runs the job, unless something holds it back: this worker stops, the connector is busy or paused, every slot is
+ * taken.
+ */
 async function runUnlessHeld(
   context: JobContext,
   job: Job,

@@ -25,8 +25,8 @@ const missedAfterMs = 60_000;
 const hourMs = 60 * 60 * 1000;
 
 /**
- * Turns a tick into a job in a queue of its sink, unless a job of the same connector or target already waits or runs there. The worker
- * need not serve that sink: a worker that does takes the job.
+ * Turns a tick into a job in a queue of its sink, unless a job of the same connector or target already waits or runs
+ * there. The worker need not serve that sink: a worker that does takes the job.
  */
 export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
   const { queues, timings, clock, log, observe } = context;
@@ -57,9 +57,9 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
 }
 
 /**
- * When the connector's data should be renewed: at the end of its `freshWithin` limit; without a limit, or if the sink is on
- * another machine, when the next run is due. A deadline lies at most an hour before the due time: connectors that are never
- * read because their runs fail must not starve all others.
+ * When the connector's data should be renewed: at the end of its `freshWithin` limit; without a limit, or if the sink
+ * is on another machine, when the next run is due. A deadline lies at most an hour before the due time: connectors that
+ * are never read because their runs fail must not starve all others.
  */
 async function deadlineOf(
   { ledger, sinks }: TickContext,
@@ -75,7 +75,10 @@ async function deadlineOf(
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
 }
 
-/** Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
+/**
+ * Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the
+ * same Redis that has a connector of the same name.
+ */
 function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
   const connector = connectors.get(name);
   const served = sinks.find((one) => one.name === connector?.sink.name);
@@ -83,8 +86,8 @@ function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: Conn
 }
 
 /**
- * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts in
- * seconds, and a daily run would be lost silently.
+ * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts
+ * in seconds, and a daily run would be lost silently.
  */
 async function untilTaken(
   { clock, stopping, onError }: TickContext,
@@ -103,12 +106,17 @@ async function untilTaken(
   }
 }
 
-/** The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its options. */
+/**
+ * The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its
+ * options.
+ */
 function dueTime(job: Job): number {
   return job.timestamp + (job.opts.delay ?? 0);
 }
 
-/** How long after its due time this connector starts, within [0, jitterMs): derived from its name, so always the same. */
+/**
+ * How long after its due time this connector starts, within [0, jitterMs): derived from its name, so always the same.
+ */
 export function jitterOffset(connector: ConnectorName, jitterMs: number): number {
   const share = createHash('sha256').update(connector).digest().readUInt32BE(0) / 2 ** 32;
   return Math.floor(share * jitterMs);

@@ -42,9 +42,9 @@ interface ReconcileOptions {
 
 /**
  * Makes Redis hold exactly the schedules of the settings for the given sinks. A schedule that is already correct is not
- * written: rewriting a cron schedule drops its overdue run, so a daily sync missed during a restart would wait another day.
- * Idempotent, also for concurrent processes and beside processes with an older or newer config: if a newer config holds a
- * sink's schedules, nothing is written or removed.
+ * written: rewriting a cron schedule drops its overdue run, so a daily sync missed during a restart would wait another
+ * day. Idempotent, also for concurrent processes and beside processes with an older or newer config: if a newer config
+ * holds a sink's schedules, nothing is written or removed.
  */
 export async function reconcileSchedules(options: ReconcileOptions): Promise<ReconciledSchedules> {
   const { ticks } = options.queues;
@@ -158,8 +158,8 @@ async function wantedSchedules(
 
 /**
  * Adds a catch-up run if needed: a cron schedule that Redis lost, or that is rewritten, starts with its next slot, so a
- * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals. `stored`: what Redis
- * held before.
+ * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals. `stored`:
+ * what Redis held before.
  */
 async function catchUp(
   options: ReconcileOptions,
@@ -171,7 +171,8 @@ async function catchUp(
   const { queues, lastRun, clock, retryDelayMs } = options;
   const last = await lastRun(connector);
   const nowMs = clock.now();
-  // A connector that never ran may be new, with its first slot ahead. Rewriting drops a tick that was due and not taken.
+  // A connector that never ran may be new, with its first slot ahead. Rewriting drops a tick that was due and not
+  // taken.
   const lost = last === null ? null : previousSlot(schedule, nowMs);
   const overdue = stored?.next !== undefined && stored.next < nowMs ? stored.next : null;
   const due = stored === undefined ? lost : overdue;

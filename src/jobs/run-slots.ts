@@ -3,8 +3,8 @@ import PQueue from 'p-queue';
 /** Limits the concurrent runs of this process. */
 export interface RunSlots {
   /**
-   * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no slot became
-   * free within `patienceMs`, or the signal was aborted.
+   * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no slot
+   * became free within `patienceMs`, or the signal was aborted.
    */
   take(request: {
     readonly priority: number;
@@ -15,7 +15,10 @@ export interface RunSlots {
   isFull(): boolean;
 }
 
-/** At most `limit` runs of this process at a time, over all sinks. Calls `onFree` when a slot is released and no run waits for it. */
+/**
+ * At most `limit` runs of this process at a time, over all sinks. Calls `onFree` when a slot is released and no run
+ * waits for it.
+ */
 export function openRunSlots(limit: number, onFree: () => void): RunSlots {
   const queue = new PQueue({ concurrency: limit });
   queue.on('next', () => {

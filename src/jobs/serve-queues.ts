@@ -58,7 +58,10 @@ interface SinkStates {
   readonly isFull: (sink: string) => boolean;
 }
 
-/** Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every slot is taken, that of its runs alone. */
+/**
+ * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
+ * slot is taken, that of its runs alone.
+ */
 export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],
@@ -81,8 +84,8 @@ export async function holdUnserved(
 }
 
 /**
- * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts that
- * crashed the process; absent: the processor counts them.
+ * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts
+ * that crashed the process; absent: the processor counts them.
  */
 function serveQueue(
   { queues, timings, onError }: WorkerContext,
@@ -116,7 +119,8 @@ function serveQueue(
     lockDuration: timings.lockMs,
     stalledInterval: timings.stalledMs,
     drainDelay: timings.drainDelayS,
-    // A job that stalled in several deploys or crashes but made progress is not poison; the processor counts starts instead.
+    // A job that stalled in several deploys or crashes but made progress is not poison; the processor counts starts
+    // instead.
     maxStalledCount: 1000,
   });
   worker.on('error', onError);

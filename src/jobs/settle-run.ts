@@ -66,8 +66,8 @@ function settleError(error: unknown, circumstances: Circumstances): Settlement {
 }
 
 /**
- * Overtaken by another worker, or by a server that gave way to its standby. In the first case that worker has the job, or holds the connector, which
- * the next try finds out; in the second the connector is free.
+ * Overtaken by another worker, or by a server that gave way to its standby. In the first case that worker has the job,
+ * or holds the connector, which the next try finds out; in the second the connector is free.
  */
 function settleFenced(recovery: Recovery, { isLockLost, nowMs, busyDelayMs }: Circumstances): Settlement {
   if (isLockLost) return { kind: 'lost' };

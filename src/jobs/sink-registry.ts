@@ -28,9 +28,9 @@ interface Registration {
 const entry = z.object({ id: z.string().min(1), host: z.string(), place: z.string() });
 
 /**
- * Registers the file of a sink's name. A new file at the same path of the same host replaces the old one. A file anywhere
- * else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two unrelated files
- * in turn.
+ * Registers the file of a sink's name. A new file at the same path of the same host replaces the old one. A file
+ * anywhere else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two
+ * unrelated files in turn.
  */
 async function registerSink(
   redis: Redis,
@@ -88,9 +88,9 @@ function incompatible(sink: string, known: RegisteredSink, own: RegisteredSink):
 }
 
 /**
- * Registers every sink. If a sink's file was replaced, removes the queued jobs and schedules of the old file, which no worker
- * could run. Returns the names of those sinks. Throws `SyncError` SINK_INCOMPATIBLE if a name is registered for another
- * file, unless `takeOver` has the name.
+ * Registers every sink. If a sink's file was replaced, removes the queued jobs and schedules of the old file, which no
+ * worker could run. Returns the names of those sinks. Throws `SyncError` SINK_INCOMPATIBLE if a name is registered for
+ * another file, unless `takeOver` has the name.
  */
 export async function registerSinks(
   queues: QueueSet,
@@ -125,7 +125,9 @@ export interface ScheduleClaim {
   readonly sinceMs: number;
 }
 
-/** Keeps the claim of the config that started last, in whatever order claims arrive; returns the fingerprint in force. */
+/**
+ * Keeps the claim of the config that started last, in whatever order claims arrive; returns the fingerprint in force.
+ */
 const claim = `
 local known = redis.call('hget', KEYS[1], ARGV[1])
 if known then

@@ -43,11 +43,16 @@ export interface WorkerOptions {
   readonly clock?: Clock;
   /** Concurrent runs of each sink, each of a different connector. Default 2. */
   readonly concurrency?: number;
-  /** Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more. */
+  /**
+   * Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more.
+   */
   readonly maxRuns?: number;
   /** How long stopping may take; the next worker then takes over the runs that have not ended. Default 25 s. */
   readonly graceMs?: number;
-  /** Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a job. */
+  /**
+   * Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a
+   * job.
+   */
   readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
   readonly observe?: (event: WorkerEvent) => void;
   /** Called for each Redis error; by default they are logged, each kind at most once in 30 s. */
@@ -61,14 +66,17 @@ export interface RunningWorker {
   /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
   readonly ended: Promise<void>;
   state(): Promise<WorkerState>;
-  /** Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer. Idempotent. */
+  /**
+   * Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer.
+   * Idempotent.
+   */
   stop(): Promise<void>;
 }
 
 /**
- * Keeps the schedules of the settings in Redis and runs connectors when they are due, until it is stopped. Resolves when it
- * takes jobs. Throws `SyncError` QUEUE_UNAVAILABLE within two seconds if Redis does not answer, and SINK_INCOMPATIBLE if a
- * sink's name is registered in Redis for another file.
+ * Keeps the schedules of the settings in Redis and runs connectors when they are due, until it is stopped. Resolves
+ * when it takes jobs. Throws `SyncError` QUEUE_UNAVAILABLE within two seconds if Redis does not answer, and
+ * SINK_INCOMPATIBLE if a sink's name is registered in Redis for another file.
  */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
   const connections = await openWorkerConnections(options.settings.redis);

@@ -13,9 +13,9 @@ export interface WatchedQueue {
 }
 
 /**
- * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without an
- * error leaves a worker waiting forever. Resolves when the signal is aborted. Throws `SyncError` WORKER_STUCK: the process
- * should exit, so that its supervisor restarts it.
+ * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without
+ * an error leaves a worker waiting forever. Resolves when the signal is aborted. Throws `SyncError` WORKER_STUCK: the
+ * process should exit, so that its supervisor restarts it.
  */
 export async function watchProgress(options: {
   readonly redis: Redis;

@@ -39,11 +39,17 @@ export type RunBackfill = (
   request: BackfillRequest,
 ) => Promise<RunResult & { readonly isDone: boolean }>;
 
-/** Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`. Aborting ends it with nothing published. */
+/**
+ * Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`.
+ * Aborting ends it with nothing published.
+ */
 export type RunPublication = (target: string, signal: AbortSignal) => Promise<string>;
 
 export interface PublicationRequests {
-  /** Asks for a publication into each target that follows the connector's syncs. Never rejects: what Redis does not take is asked for again. */
+  /**
+   * Asks for a publication into each target that follows the connector's syncs. Never rejects: what Redis does not take
+   * is asked for again.
+   */
   after(connector: ConnectorName): Promise<void>;
   /** Asks for what Redis did not take before. Rejects as Redis does. */
   retry(): Promise<void>;
@@ -136,8 +142,8 @@ export interface WorkerLedger {
   /** The newest sync; runs of other kinds do not replace a scheduled sync. */
   lastRun(connector: ConnectorName): Promise<LastRun | null>;
   /**
-   * The earliest time at which one of its entities exceeds its `freshWithin`, in milliseconds; far in the past if one was never
-   * read. Null: no entity has such a limit.
+   * The earliest time at which one of its entities exceeds its `freshWithin`, in milliseconds; far in the past if one
+   * was never read. Null: no entity has such a limit.
    */
   freshUntil(connector: ConnectorName): Promise<number | null>;
   /** Why a sink is no longer at its place, for the log; null while it is. */
@@ -160,7 +166,10 @@ export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
 export interface WorkerTimings {
   /** How long a job's lock lives without renewal. An event loop blocked for half of it would lose its locks. */
   readonly lockMs: number;
-  /** Interval of the check for stalled jobs: a killed worker's run is taken over after at most `lockMs` and two intervals. */
+  /**
+   * Interval of the check for stalled jobs: a killed worker's run is taken over after at most `lockMs` and two
+   * intervals.
+   */
   readonly stalledMs: number;
   readonly reconcileMs: number;
   readonly watchdogMs: number;

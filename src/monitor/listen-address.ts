@@ -11,8 +11,8 @@ const shape = /^(?:(?<host>\[[^\]]+\]|[^:[\]]*)(?<colon>:))?(?<port>\d{1,5})$/;
 const hostName = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 
 /**
- * Reads `9400` (this machine alone: 127.0.0.1), `:9400` (every interface), `127.0.0.1:9400`, `[::1]:9400` or `host:9400`.
- * Throws `SyncError` USAGE for anything else.
+ * Reads `9400` (this machine alone: 127.0.0.1), `:9400` (every interface), `127.0.0.1:9400`, `[::1]:9400` or
+ * `host:9400`. Throws `SyncError` USAGE for anything else.
  */
 export function parseListenAddress(text: string): ListenAddress {
   const { host, colon, port } = shape.exec(text)?.groups ?? {};

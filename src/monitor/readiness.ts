@@ -14,8 +14,8 @@ export interface Readiness {
 }
 
 /**
- * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` whatever hangs. A change is logged once,
- * with what a sink's problem is in full.
+ * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` whatever hangs. A change is logged
+ * once, with what a sink's problem is in full.
  */
 export function openReadiness(
   health: HealthSources,

@@ -156,8 +156,8 @@ const headers: Readonly<Record<string, string>> = {
 
 /**
  * Looks at every request first, unknown paths included: GET and HEAD alone (405), and where only this machine can reach
- * the server, only loopback names (421), so that a page in a browser cannot be led here by DNS tricks. Elsewhere the names
- * that lead here are not known.
+ * the server, only loopback names (421), so that a page in a browser cannot be led here by DNS tricks. Elsewhere the
+ * names that lead here are not known.
  */
 function guardMonitor(server: FastifyInstance, host: string | null): void {
   const isLoopback = host !== null && loopbackNames.includes(host.includes(':') ? `[${host}]` : host);

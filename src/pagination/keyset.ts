@@ -11,7 +11,9 @@ import {
   timeParam,
 } from './pagination.ts';
 
-/** Below this many records the walk behind the bound continues: a new bound would bring little else than what is known. */
+/**
+ * Below this many records the walk behind the bound continues: a new bound would bring little else than what is known.
+ */
 const fewestToMove = 20;
 
 const innerPosition = z.discriminatedUnion('kind', [offsetPosition, numberedPosition]);
@@ -26,11 +28,12 @@ const positionSchema = z.object({
 type KeysetPosition = z.infer<typeof positionSchema>;
 
 /**
- * Walks a listing that is sorted by its change value, ascending, from a lower bound on: after each page the bound moves up to
- * its last value less a second, and the offset is 0 again. Everything before a page's last value has been read then, whatever
- * vanished or moved to the end meanwhile. Where more records share a second than a page holds, the bound stays and the offset
- * grows, by the seam rule. Numbered pages may be read from the last one to the first: there the bound moves only after a first page. The bound never passes the walk's beginning: one value from the future would carry it over all
- * that changes now.
+ * Walks a listing that is sorted by its change value, ascending, from a lower bound on: after each page the bound moves
+ * up to its last value less a second, and the offset is 0 again. Everything before a page's last value has been read
+ * then, whatever vanished or moved to the end meanwhile. Where more records share a second than a page holds, the bound
+ * stays and the offset grows, by the seam rule. Numbered pages may be read from the last one to the first: there the
+ * bound moves only after a first page. The bound never passes the walk's beginning: one value from the future would
+ * carry it over all that changes now.
  */
 export function keysetPagination(
   rules: OffsetRules,
@@ -121,7 +124,10 @@ function nextBound({ sinceMs }: KeysetPosition, page: PageSeen): number {
   return floorSecond(lastMs - 1000);
 }
 
-/** Up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new value at its old place. */
+/**
+ * Up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new value
+ * at its old place.
+ */
 function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
   return changes.flatMap((change) =>
     change !== null && change.highestMs <= capMs ? [change.highestMs] : [],

@@ -17,7 +17,10 @@ const positionSchema = z.object({
 });
 type NewestFirstPosition = z.infer<typeof positionSchema>;
 
-/** Walks from the newest change down to `untilMs`: all below is known. A record that changes meanwhile comes to the front, and is the next walk's. */
+/**
+ * Walks from the newest change down to `untilMs`: all below is known. A record that changes meanwhile comes to the
+ * front, and is the next walk's.
+ */
 export function newestFirstPagination(full: Pagination, options: { readonly untilMs: number }): Pagination {
   const { untilMs } = options;
 

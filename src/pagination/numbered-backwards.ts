@@ -14,8 +14,8 @@ const fewestAtEnd = 10;
 const mostRounds = 4;
 
 /**
- * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts the total, or shows that the
- * size is not heard, is left to a walk forwards.
+ * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
+ * the total, or shows that the size is not heard, is left to a walk forwards.
  */
 export function nextUp(position: NumberedPosition, { marks, mark }: NumberedPage): NumberedStep {
   const { page, length, pageMark, firstMark, stopAt } = position;
@@ -48,9 +48,10 @@ export function nextUp(position: NumberedPosition, { marks, mark }: NumberedPage
 }
 
 /**
- * From the end to the first page, or to what stood at the end in the round before. Records only leave, or move to the end: those that are not read
- * yet come towards the walk, and none passes it but to the end. Where none has left in front of a page, the page ends where the one behind it
- * begins; a known record shows that one has, and then what stands at the end now is read as well.
+ * From the end to the first page, or to what stood at the end in the round before. Records only leave, or move to the
+ * end: those that are not read yet come towards the walk, and none passes it but to the end. Where none has left in
+ * front of a page, the page ends where the one behind it begins; a known record shows that one has, and then what
+ * stands at the end now is read as well.
  */
 export function nextDown(position: NumberedPosition, { marks, mark }: NumberedPage): NumberedStep {
   const { page, length, recent, tail, stopAt, firstMark } = position;

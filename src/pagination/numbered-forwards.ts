@@ -16,8 +16,8 @@ const overlap = 5;
 const stepBack = 20;
 
 /**
- * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before it. Null: none does both, as
- * happens for some rows where pages are tiny.
+ * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before
+ * it. Null: none does both, as happens for some rows where pages are tiny.
  */
 export function placePage(
   row: number,
@@ -36,7 +36,10 @@ export function placePage(
   return best;
 }
 
-/** Each page begins with a record that is known: while records only leave or move to the end, all behind it is still ahead of the walk. */
+/**
+ * Each page begins with a record that is known: while records only leave or move to the end, all behind it is still
+ * ahead of the walk.
+ */
 export function nextOverlapping(
   position: NumberedPosition,
   { marks, mark }: NumberedPage,
@@ -82,8 +85,9 @@ export function overlapFrom(position: NumberedPosition): NumberedStep {
 }
 
 /**
- * Page after page. A short page with more behind it shows that pages are shorter than was thought, and their numbers mean other rows: the walk
- * begins again in that size. An empty page ends it, as does one that is the same as the one before or as the first.
+ * Page after page. A short page with more behind it shows that pages are shorter than was thought, and their numbers
+ * mean other rows: the walk begins again in that size. An empty page ends it, as does one that is the same as the one
+ * before or as the first.
  */
 export function nextPlain(
   position: NumberedPosition,

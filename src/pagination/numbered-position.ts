@@ -13,8 +13,8 @@ const count = z.number().int().min(0);
 export const numberedPosition = z.object({
   kind: z.literal('numbered'),
   /**
-   * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first page. `overlap`: forwards, each
-   * page begins with known records. `plain`: forwards, page after page.
+   * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first
+   * page. `overlap`: forwards, each page begins with known records. `plain`: forwards, page after page.
    */
   phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']),
   page: count,
@@ -28,7 +28,10 @@ export const numberedPosition = z.object({
   total: count.nullable(),
   /** Every answer so far named this total. */
   isSteady: z.boolean(),
-  /** Different records so far: as far as the last of them are remembered, and all told; null where not all were remembered. */
+  /**
+   * Different records so far: as far as the last of them are remembered, and all told; null where not all were
+   * remembered.
+   */
   shown: count,
   distinct: count.nullable(),
   /** Short marks: of the records read last, in walking order; of the first page and of the one before as a whole. */
@@ -43,7 +46,10 @@ export const numberedPosition = z.object({
   rounds: count,
   /** Rows may have moved to the end behind the walk's back. */
   isDisturbed: z.boolean(),
-  /** Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where it was not. */
+  /**
+   * Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where
+   * it was not.
+   */
   row: count,
   short: count,
   steppedBack: z.boolean(),

@@ -18,12 +18,13 @@ import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 import { openSeenMarks } from './seen-marks.ts';
 
 /**
- * Walks a service that numbers its pages and keeps no snapshot between calls. What the first page holds is how long pages are here, whatever was
- * asked for: later ones are asked for in that size, so that their numbers mean the same to a service that caps them, one that ignores the size, and
- * one that does as asked. From there the total and the order decide:
+ * Walks a service that numbers its pages and keeps no snapshot between calls. What the first page holds is how long
+ * pages are here, whatever was asked for: later ones are asked for in that size, so that their numbers mean the same to
+ * a service that caps them, one that ignores the size, and one that does as asked. From there the total and the order
+ * decide:
  *
- * - An ordered listing with a total is read from its last page down to the first. Rows that leave move unread ones towards the walk, not out of its
- *   sight, and no page needs to overlap another.
+ * - An ordered listing with a total is read from its last page down to the first. Rows that leave move unread ones
+ *   towards the walk, not out of its sight, and no page needs to overlap another.
  * - Without a total, each page overlaps the one before it by some record, in sizes that make the most of it.
  * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */

@@ -16,7 +16,10 @@ type Step =
   /** `isMore`: the page shows that the one before it was not the last. */
   | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
 
-/** Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it calls, and one above what came puts its end in doubt. */
+/**
+ * Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it
+ * calls, and one above what came puts its end in doubt.
+ */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
   return {
     restsOnOrder: true,
@@ -83,8 +86,8 @@ export function offsetPagination(
     const received = page.marks.length;
     const known = noteLength(pageLengths, position.size, page);
     if (position.pages === 0) {
-      // What is stored of the listing was there once: a page that shows less of it may have been cut.
-      // Unless the service documents it, a total may count the page alone: then the largest pages are where the service cuts them.
+      // What is stored of the listing was there once: a page that shows less of it may have been cut. Unless the
+      // service documents it, a total may count the page alone: then the largest pages are where the service cuts them.
       const isTotalSure = rules.totalCountsListing === true || received < known.records;
       const isAll = isTotalSure && isAllOf(position, page);
       if (received === 0) return endOf({ ...position, isSingle: true }, page, false);
@@ -175,7 +178,10 @@ function newRecords({ recent }: OffsetPosition, { marks }: PageSeen): number {
   return new Set(marks.map(shortMark).filter((mark) => !known.has(mark))).size;
 }
 
-/** What lies behind the last record that came, on a smaller page: a service may fail on large ones. Null where no page is smaller. */
+/**
+ * What lies behind the last record that came, on a smaller page: a service may fail on large ones. Null where no page
+ * is smaller.
+ */
 function askAgain(position: OffsetPosition, page: PageSeen): OffsetPosition | null {
   const size = Math.floor(position.size / 2);
   if (size < 1) return null;
@@ -186,7 +192,10 @@ function askAgain(position: OffsetPosition, page: PageSeen): OffsetPosition | nu
   return { ...passed, offset, expected: 0, overlap: Math.min(fullOverlap, offset), isProbe: true };
 }
 
-/** The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total could be older than its rows. */
+/**
+ * The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total
+ * could be older than its rows.
+ */
 function isAllOf({ offset, size, total }: OffsetPosition, { marks }: PageSeen): boolean {
   return marks.length < size && offset + marks.length === total;
 }
@@ -200,7 +209,10 @@ function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
   );
 }
 
-/** Records where none were expected: the overlapping page was cut just behind its known records, which are read again with half the overlap. */
+/**
+ * Records where none were expected: the overlapping page was cut just behind its known records, which are read again
+ * with half the overlap.
+ */
 function behindTheEnd(position: OffsetPosition): Step {
   const expected = Math.floor(position.overlap / 2);
   if (!position.isProbe || expected === 0) {
@@ -223,8 +235,8 @@ function behindTheEnd(position: OffsetPosition): Step {
 }
 
 /**
- * A page without a new key is the end only if it ends with the walk's newest record, or, where that has vanished, with the same one as the page before.
- * Otherwise rows inserted in front have pushed known rows back into sight.
+ * A page without a new key is the end only if it ends with the walk's newest record, or, where that has vanished, with
+ * the same one as the page before. Otherwise rows inserted in front have pushed known rows back into sight.
  */
 function endsWhereTheWalkStands(position: OffsetPosition, page: PageSeen): boolean {
   const last = shortMark(page.marks.at(-1) ?? '');

@@ -12,7 +12,10 @@ interface KnownLengths {
   readonly followed: number;
 }
 
-/** By requested size, over all partitions of an entity in this run: the largest page, and the shortest that more came after. */
+/**
+ * By requested size, over all partitions of an entity in this run: the largest page, and the shortest that more came
+ * after.
+ */
 export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity };
@@ -32,7 +35,10 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
   return known;
 }
 
-/** A page of `records` was followed by more: gives what to make walks again for, null where known. Powers of two, so that a falling cap repeats few walks. */
+/**
+ * A page of `records` was followed by more: gives what to make walks again for, null where known. Powers of two, so
+ * that a falling cap repeats few walks.
+ */
 export function noteFollowed(lengths: PageLengths, { size, records }: PageLength): PageLength | null {
   const known = knownLengths(lengths, size);
   if (records < 1 || records >= known.followed) return null;
@@ -41,7 +47,10 @@ export function noteFollowed(lengths: PageLengths, { size, records }: PageLength
   return { size, records: followed };
 }
 
-/** Less than half of the largest page in records and bytes, by one of which a service may cap silently; shorter than any that more came after. */
+/**
+ * Less than half of the largest page in records and bytes, by one of which a service may cap silently; shorter than any
+ * that more came after.
+ */
 export function isFarBelow(page: Page, { records, bytes, followed }: KnownLengths): boolean {
   return page.marks.length * 2 < records && page.bytes * 2 < bytes && page.marks.length < followed;
 }

@@ -35,7 +35,10 @@ const positionSchema = z.object({
   milestone: z.string(),
   /** The records of that page: fresh tokens may lead in a circle too. */
   milestonePage: z.string().default(''),
-  /** Different records so far, or all that came where not all of them are remembered; null in positions of earlier versions, whose walks end without a doubt. */
+  /**
+   * Different records so far, or all that came where not all of them are remembered; null in positions of earlier
+   * versions, whose walks end without a doubt.
+   */
   shown: z.number().int().min(0).nullable().default(null),
   /** Different records so far; null where not all of them are remembered. */
   distinct: z.number().int().min(0).nullable().default(null),
@@ -160,7 +163,10 @@ function broken(code: ErrorCode, why: string): Advance {
   return { kind: 'broken', code, why, dropWatermark: false };
 }
 
-/** In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new version. */
+/**
+ * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
+ * version.
+ */
 function readNext(
   { flagKeys, tokenKeys }: TokenRules,
   { metadata, result }: PageAnswer,

@@ -89,7 +89,10 @@ function sincePagination(
 
 const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });
 
-/** Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked for once more. */
+/**
+ * Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked
+ * for once more.
+ */
 function singleStyle({ totalKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
   return {
     restsOnOrder: false,

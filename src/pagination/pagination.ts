@@ -12,7 +12,10 @@ export interface PaginationStyle {
   walk(listing: Listing): Pagination;
   /** What an answer says about the next page; null where this style learns nothing from answers. */
   readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
-  /** How many records the listing has, where the answer says so; null where it does not, or where this style has no use for it. */
+  /**
+   * How many records the listing has, where the answer says so; null where it does not, or where this style has no use
+   * for it.
+   */
   readTotal(answer: Pick<PageAnswer, 'metadata'>): number | null;
   /** Calls that so many rows in so many listings cost at least. */
   calls(rows: number, listings: number): number;
@@ -49,15 +52,18 @@ export interface UnreadableNext {
   readonly fault: string;
 }
 
-/** How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its position. */
+/**
+ * How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its
+ * position.
+ */
 export interface Pagination {
   begin(): Position;
   /** Parameters of the call that `position` asks for: paging, and the lower bound of an incremental walk. */
   request(position: Position): Params;
   advance(position: Position, page: PageSeen): Advance;
   /**
-   * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it may lie there, which the service does
-   * not say; or, null and where this is absent, nothing of the kind.
+   * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it
+   * may lie there, which the service does not say; or, null and where this is absent, nothing of the kind.
    */
   refused?(position: Position): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved any more. */
@@ -107,20 +113,27 @@ export type Advance =
       readonly dropWatermark: boolean;
     };
 
-/** Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements. */
+/**
+ * Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements.
+ */
 export interface ChangeSpan {
   readonly lowestMs: number;
   readonly highestMs: number;
 }
 
-/** The doubt of a walk at whose end more records are counted than came; nothing where one of the numbers is not known. */
+/**
+ * The doubt of a walk at whose end more records are counted than came; nothing where one of the numbers is not known.
+ */
 export function doubtOf(total: number | undefined, shown: number | null): { readonly doubt?: Doubt } {
   return total === undefined || shown === null || total <= shown
     ? {}
     : { doubt: { kind: 'total', total, shown } };
 }
 
-/** 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is stored with every commit. */
+/**
+ * 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is
+ * stored with every commit.
+ */
 export function shortMark(mark: string): string {
   return hash('sha256', mark, 'base64url').slice(0, 11);
 }

@@ -3,7 +3,10 @@ const mostMarks = 100_000;
 
 /** Counts the different records of a walk exactly, for as long as its process lives and their number allows. */
 export interface SeenMarks {
-  /** `before`: what this gave for the page before, 0 at the beginning. Null: not all records before the page were remembered. */
+  /**
+   * `before`: what this gave for the page before, 0 at the beginning. Null: not all records before the page were
+   * remembered.
+   */
   add(before: number | null, marks: readonly string[]): number | null;
 }
 

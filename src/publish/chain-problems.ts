@@ -10,8 +10,8 @@ export interface PublicationText {
 }
 
 /**
- * What a target of tables does not say of itself, though its newest manifest does: entities without a table that is known. `known`: as `connector/entity`.
- * Null: no publication is left.
+ * What a target of tables does not say of itself, though its newest manifest does: entities without a table that is
+ * known. `known`: as `connector/entity`. Null: no publication is left.
  */
 export function lostTables(newest: PublicationText | null, known: ReadonlySet<string>): readonly string[] {
   if (newest === null) {
@@ -28,7 +28,10 @@ export function lostTables(newest: PublicationText | null, known: ReadonlySet<st
   }
 }
 
-/** Follows manifests in the order of their numbers; the first may be any. Each call gives what is wrong with one of them. */
+/**
+ * Follows manifests in the order of their numbers; the first may be any. Each call gives what is wrong with one of
+ * them.
+ */
 export function chainProblems(): { readonly next: (publication: PublicationText) => readonly string[] } {
   let last: PublicationText | null = null;
   return {
@@ -64,7 +67,10 @@ export function missingPublications(first: number, last: number): string {
   return first === last ? `publication ${first} is missing` : `publications ${first} to ${last} are missing`;
 }
 
-/** Where `_published_tables` lacks a table: one that was published cannot take what has changed alone, and one of others is not touched. */
+/**
+ * Where `_published_tables` lacks a table: one that was published cannot take what has changed alone, and one of others
+ * is not touched.
+ */
 export function unlisted(
   table: string,
   isThere: boolean,

@@ -26,8 +26,9 @@ const mostProblems = 100;
 const mostTries = 5;
 
 /**
- * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned; from it on there is no gap, every
- * manifest has the hash that the next one names, and every entity continues where it ended. What goes while it is read is no damage: it begins again then.
+ * Reads every manifest and every file that one names. The oldest manifest that remains may follow one that was pruned;
+ * from it on there is no gap, every manifest has the hash that the next one names, and every entity continues where it
+ * ended. What goes while it is read is no damage: it begins again then.
  */
 export async function checkObjects(store: ObjectStore, signal: AbortSignal): Promise<TargetCheck> {
   for (let tried = 1; tried <= mostTries; tried += 1) {

@@ -1,7 +1,10 @@
 import { SyncError } from '../core/errors.ts';
 import { noSpaceText, saysFull } from '../files/full-disk.ts';
 
-/** Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else is given back as it came. */
+/**
+ * Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else
+ * is given back as it came.
+ */
 export function toFileError(error: unknown, file: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);

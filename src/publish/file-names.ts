@@ -40,7 +40,10 @@ const shapes: Readonly<Record<string, string>> = {
   part: '\\d{4,}',
 };
 
-/** Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups: `publication` and `attempt`. */
+/**
+ * Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups:
+ * `publication` and `attempt`.
+ */
 export function partNamePattern(layout: string): LinearPattern {
   const pattern = layout
     .replaceAll('.', '\\.')

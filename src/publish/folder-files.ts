@@ -66,7 +66,10 @@ async function openExisting(root: string, path: string): Promise<FileHandle | nu
   }
 }
 
-/** What a link leads to is not the target's: it is neither read nor removed. Rejects with ENOENT where a folder is not there. */
+/**
+ * What a link leads to is not the target's: it is neither read nor removed. Rejects with ENOENT where a folder is not
+ * there.
+ */
 async function checkFolders(root: string, last: string): Promise<void> {
   for (let folder = last; folder.length > root.length; folder = dirname(folder)) {
     if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
@@ -93,7 +96,9 @@ interface ListedFile {
   readonly modifiedAtMs: number;
 }
 
-/** In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too. */
+/**
+ * In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too.
+ */
 export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedFile> {
   const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
   const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
@@ -104,7 +109,10 @@ export async function* listFiles(root: string, prefix: string, after: string): A
   }
 }
 
-/** Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is gone by the time that it is looked at was removed. */
+/**
+ * Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is gone by
+ * the time that it is looked at was removed.
+ */
 async function* walk(
   root: string,
   folder: string,

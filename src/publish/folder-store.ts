@@ -11,8 +11,9 @@ import type { ObjectStore } from './object-store.ts';
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
 /**
- * A folder, made for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below it, links and files in place of folders are
- * refused, and left out of lists. What `put`, `create` and `replace` wrote survives a power loss, and what `remove` removed does not come back.
+ * A folder, made for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below it,
+ * links and files in place of folders are refused, and left out of lists. What `put`, `create` and `replace` wrote
+ * survives a power loss, and what `remove` removed does not come back.
  */
 export function openFolderStore(directory: string): ObjectStore {
   const pathOf = (name: string): string => join(directory, ...name.split('/'));
@@ -131,7 +132,9 @@ async function settleFile(path: string, bytes: number): Promise<void> {
   }
 }
 
-/** The target's own folder may be behind a link; what is below it may not. Names that were made survive a power loss. */
+/**
+ * The target's own folder may be behind a link; what is below it may not. Names that were made survive a power loss.
+ */
 async function makeFolders(root: string, folder: string): Promise<void> {
   if (folder === root) {
     makeRoot(root);

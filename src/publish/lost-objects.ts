@@ -8,8 +8,9 @@ const mostRead = 50;
 const readAtOnce = 8;
 
 /**
- * What readers of these entities need, from the `base` of each up to `newest`, and do not find: manifests by their names and hashes, files by their names
- * and lengths. All names of manifests are compared each time; the files of a chain of more than 50 publications with those of the next few. In words.
+ * What readers of these entities need, from the `base` of each up to `newest`, and do not find: manifests by their
+ * names and hashes, files by their names and lengths. All names of manifests are compared each time; the files of a
+ * chain of more than 50 publications with those of the next few. In words.
  */
 export async function lostObjects(
   store: ObjectStore,

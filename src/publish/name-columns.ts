@@ -5,7 +5,10 @@ import { ownColumns } from './row-text.ts';
 /** Those that every table of PostgreSQL has. */
 const systemColumns = ['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'];
 
-/** The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published stays. */
+/**
+ * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
+ * stays.
+ */
 export function nameColumns(
   { columns }: EntityTable,
   published: readonly PublishedColumn[],

@@ -1,4 +1,7 @@
-/** Where a target of files keeps them: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError` TARGET_FAILED. */
+/**
+ * Where a target of files keeps them: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`
+ * TARGET_FAILED.
+ */
 export interface ObjectStore extends AsyncDisposable {
   /** In the order of their names, those behind `after` alone. */
   list(
@@ -19,7 +22,10 @@ export interface ObjectStore extends AsyncDisposable {
     staged: string,
     facts: { readonly bytes: number; readonly sha256: string },
   ): Promise<void>;
-  /** A small text under a name that nothing has. `exists`: something has it, and is unchanged. An answer that is lost is looked up. */
+  /**
+   * A small text under a name that nothing has. `exists`: something has it, and is unchanged. An answer that is lost is
+   * looked up.
+   */
   create(name: string, text: string): Promise<'created' | 'exists'>;
   /** A small text under a name that may exist. */
   replace(name: string, text: string): Promise<void>;
@@ -37,7 +43,10 @@ export interface FileCount {
 export interface LeftoverAges {
   /** What is younger may belong to a process that is at work. */
   readonly ageMs: number;
-  /** Milliseconds since the epoch by the store's own clock, which costs a write: it is asked only where something was found. */
+  /**
+   * Milliseconds since the epoch by the store's own clock, which costs a write: it is asked only where something was
+   * found.
+   */
   readonly now: () => Promise<number>;
   /** Counts, and removes nothing. */
   readonly isDryRun: boolean;

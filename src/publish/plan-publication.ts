@@ -34,9 +34,10 @@ export interface EntityPlan {
 }
 
 /**
- * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is gone or was made again, until it has
- * been read completely; one that left the settings does so until the next snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes
- * that this sink has not made yet, and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
+ * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is
+ * gone or was made again, until it has been read completely; one that left the settings does so until the next
+ * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
+ * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
  */
 export function planPublication(
   newest: Manifest | null,
@@ -111,13 +112,19 @@ function followedEntities(newest: Manifest, { connectors }: StoredState): readon
   return newest.entities.filter((one) => tableIds.get(nameOf(one)) === one.tableId);
 }
 
-/** Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows the sink. */
+/**
+ * Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows
+ * the sink.
+ */
 function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
   const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
   return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
 }
 
-/** A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one sink. */
+/**
+ * A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one
+ * sink.
+ */
 function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wishes): string | null {
   if (newest === null) return null;
   if (wishes.isNewGenerationAsked) return 'it was asked for';

@@ -34,9 +34,10 @@ interface Prune {
 }
 
 /**
- * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs; then files of this layout that no
- * manifest names, a day old by the store's own clock. Manifests go first, from the oldest on: at no time one names a file that is gone. Where every
- * publication stays, there may be any number of manifests: those alone are read whose number more than one attempt has.
+ * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
+ * then files of this layout that no manifest names, a day old by the store's own clock. Manifests go first, from the
+ * oldest on: at no time one names a file that is gone. Where every publication stays, there may be any number of
+ * manifests: those alone are read whose number more than one attempt has.
  */
 export async function pruneObjects(
   store: ObjectStore,
@@ -127,8 +128,8 @@ interface Known {
 }
 
 /**
- * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the newest publication meanwhile. Null:
- * nothing is known of the manifests.
+ * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the
+ * newest publication meanwhile. Null: nothing is known of the manifests.
  */
 async function findUnnamed(
   store: ObjectStore,

@@ -14,8 +14,9 @@ import { writeEntity } from './write-entity.ts';
 const attempts = 3;
 
 /**
- * Publishes what has changed since the newest publication, whole or not at all. Rejects with `SyncError` TARGET_AHEAD, TARGET_FAILED, COPY_UNFINISHED,
- * ACCOUNTING where other rows were written than were read, and what opening the sink rejects with; with the signal's reason once that is aborted.
+ * Publishes what has changed since the newest publication, whole or not at all. Rejects with `SyncError` TARGET_AHEAD,
+ * TARGET_FAILED, COPY_UNFINISHED, ACCOUNTING where other rows were written than were read, and what opening the sink
+ * rejects with; with the signal's reason once that is aborted.
  */
 export async function publishOnce(target: Target, request: PublishRequest): Promise<PublishEnd> {
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
@@ -219,7 +220,10 @@ function manifestOf(
   };
 }
 
-/** Once a day, as it reads what the target holds: with the first publication of the day (UTC). What is published stays so, whatever comes of it. */
+/**
+ * Once a day, as it reads what the target holds: with the first publication of the day (UTC). What is published stays
+ * so, whatever comes of it.
+ */
 async function withPruned(
   target: Target,
   { settings: { name, keepMs }, clock }: PublishRequest,

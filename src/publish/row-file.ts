@@ -1,6 +1,9 @@
 import type { StoredRecord } from '../sinks/record-reader.ts';
 
-/** One file that rows are written to. Its methods reject with `SyncError` TARGET_FAILED, and are called one after the other. */
+/**
+ * One file that rows are written to. Its methods reject with `SyncError` TARGET_FAILED, and are called one after the
+ * other.
+ */
 export interface RowFile {
   /** Resolves when the next rows may come. */
   write(records: readonly StoredRecord[]): Promise<void>;

@@ -4,7 +4,10 @@ import type { PublishedColumn } from './manifest.ts';
 
 export type FileFormat = 'parquet' | 'jsonl' | 'csv';
 
-/** Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. Disposed before `finish`, it removes its files. */
+/**
+ * Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. Disposed before `finish`,
+ * it removes its files.
+ */
 export interface RowFiles extends AsyncDisposable {
   /** Resolves when the next batch may come. Rejects with `SyncError` TARGET_FAILED where a file cannot be written. */
   write(records: readonly StoredRecord[]): Promise<void>;

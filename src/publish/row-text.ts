@@ -17,8 +17,8 @@ export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted
 type Shape = Pick<RowFilesOptions, 'table' | 'columns'>;
 
 /**
- * A JSON object on a line, every column in it; of a deleted record those of the key alone. Half of a surrogate pair, which has no UTF-8 form,
- * is U+FFFD: many readers refuse a whole file for its escape.
+ * A JSON object on a line, every column in it; of a deleted record those of the key alone. Half of a surrogate pair,
+ * which has no UTF-8 form, is U+FFFD: many readers refuse a whole file for its escape.
  */
 export function jsonlText({ table, columns }: Shape): RowText {
   const isKey = keyColumns({ table, columns });

@@ -9,7 +9,9 @@ import {
   type ObjectStore,
 } from './object-store.ts';
 
-/** As long as a claim counts, by the server's times: longer than all requests of its owner after it was listed can take. */
+/**
+ * As long as a claim counts, by the server's times: longer than all requests of its owner after it was listed can take.
+ */
 const claimMs = 15 * 60_000;
 
 /** After this time since the claim was made its owner writes no more. */
@@ -26,10 +28,11 @@ interface ClaimStore extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 're
 }
 
 /**
- * `create` for a server that ignores conditions. Each writer puts a claim of its own beside the name and then lists all claims. It
- * writes only if its claim is the only one: of two writers, the one that lists later sees the other's claim, so they never both write. A writer that
- * sees another claim withdraws its own and tries again later. Lists must show what was written before; a server whose list lacks the writer's own claim is
- * refused. The claim of a writer that was killed counts for 15 minutes.
+ * `create` for a server that ignores conditions. Each writer puts a claim of its own beside the name and then lists all
+ * claims. It writes only if its claim is the only one: of two writers, the one that lists later sees the other's claim,
+ * so they never both write. A writer that sees another claim withdraws its own and tries again later. Lists must show
+ * what was written before; a server whose list lacks the writer's own claim is refused. The claim of a writer that was
+ * killed counts for 15 minutes.
  */
 export async function createByClaim(
   store: ClaimStore,

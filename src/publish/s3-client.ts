@@ -11,7 +11,9 @@ export type S3Place = Pick<
 
 type Verb = 'read' | 'write' | 'list' | 'remove';
 
-/** Rejects with the signal's reason, and with TARGET_FAILED: its context has the `status` and the `code` of the answer. */
+/**
+ * Rejects with the signal's reason, and with TARGET_FAILED: its context has the `status` and the `code` of the answer.
+ */
 type Ask = <Result>(
   verb: Verb,
   key: string,
@@ -192,7 +194,8 @@ function failureOf(
 
 /** Whether the same request may succeed later. */
 function passes(status: number, code: string): boolean {
-  // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes another.
+  // The answer to an upload's end was lost, and the server has forgotten the upload: the next publication makes
+  // another.
   if (code === 'NoSuchUpload') return true;
   if (status === 400) return /Digest|Timeout|Incomplete/.test(code);
   return [408, 409, 412, 429].includes(status) || (status >= 500 && status !== 501);

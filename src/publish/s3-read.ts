@@ -20,7 +20,9 @@ export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIte
   }
 }
 
-/** A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects. */
+/**
+ * A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects.
+ */
 async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
   const { sdk, client, ask, signal } = s3;
   let read = 0;

@@ -21,7 +21,10 @@ type Conditions = 'kept' | 'ignored' | 'unknown';
 /** Requests at once that remove. One object each: not every server can remove many in one request. */
 const removers = 8;
 
-/** A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and TARGET_INCOMPATIBLE where a server is not like S3. */
+/**
+ * A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
+ * TARGET_INCOMPATIBLE where a server is not like S3.
+ */
 export async function openS3Store(
   place: S3Place,
   { signal, partBytes = 8 * 1024 * 1024, idleTimeoutMs = 30_000 }: S3StoreOptions,
@@ -92,7 +95,10 @@ export async function openS3Store(
     if (failure !== null && !isRefusal(failure)) throw failure;
   };
 
-  /** Writes the same object on condition that it is not there, again if it was not: who ignores conditions says that it was written. */
+  /**
+   * Writes the same object on condition that it is not there, again if it was not: who ignores conditions says that it
+   * was written.
+   */
   const tryConditions = async (): Promise<Conditions> => {
     for (let tried = 1; tried <= 2; tried += 1) {
       const failure = await writeNew('_conditions', '{}\n').then(() => null, asSyncError);

@@ -32,7 +32,10 @@ interface Found extends Leftover {
   readonly folder: string;
 }
 
-/** Of killed processes: those in which nothing was created for so long, by this machine's clock, which gave them their times. */
+/**
+ * Of killed processes: those in which nothing was created for so long, by this machine's clock, which gave them their
+ * times.
+ */
 export async function removeStagingFolders({ ageMs, isDryRun }: LeftoverAges): Promise<Leftovers> {
   const found: Found[] = [];
   for (const name of await readdir(tmpdir())) {

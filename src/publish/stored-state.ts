@@ -36,7 +36,10 @@ export interface StoredEntity {
   readonly asOf: Instant | null;
 }
 
-/** What the sink holds of a connector, and what its ledger says of the run that was published last. Throws COPY_UNFINISHED where only a part of it is there. */
+/**
+ * What the sink holds of a connector, and what its ledger says of the run that was published last. Throws
+ * COPY_UNFINISHED where only a part of it is there.
+ */
 export async function readStoredConnector(
   reader: RecordReader,
   { name, definition, entities: chosen }: ConnectorSettings,
@@ -116,8 +119,8 @@ async function runsAfter(
 }
 
 /**
- * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored from a backup that was made in the
- * middle of the published run, and has given its numbers again.
+ * A later run cannot have made a change that was published before it began. Where a row says so, the sink was restored
+ * from a backup that was made in the middle of the published run, and has given its numbers again.
  */
 async function hasReusedNumbers(
   reader: RecordReader,

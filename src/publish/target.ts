@@ -4,9 +4,15 @@ import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
 import type { FileCount } from './object-store.ts';
 
-/** A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else is there. */
+/**
+ * A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else
+ * is there.
+ */
 export interface Target extends AsyncDisposable {
-  /** Readers follow files, which a snapshot shortens. False: tables show the newest state, and no publication has a snapshot. */
+  /**
+   * Readers follow files, which a snapshot shortens. False: tables show the newest state, and no publication has a
+   * snapshot.
+   */
   readonly hasFiles: boolean;
   /** How its files are named, with the ending of their format; null for tables. */
   readonly layout: string | null;
@@ -15,8 +21,9 @@ export interface Target extends AsyncDisposable {
   /** In the order of their numbers, from `first` on. */
   manifests(first: number): AsyncIterable<StoredManifest>;
   /**
-   * What readers of these entities of the newest publication need and do not find, in words: without it a publication that continues them could not be
-   * read. It is cheap, and finds less than `check`: no file is read, and of large tables not every row is counted.
+   * What readers of these entities of the newest publication need and do not find, in words: without it a publication
+   * that continues them could not be read. It is cheap, and finds less than `check`: no file is read, and of large
+   * tables not every row is counted.
    */
   lost(newest: StoredManifest, entities: readonly PublishedEntity[]): Promise<readonly string[]>;
   /** Prepares publication `number`; no reader sees anything of it before `commit`. */
@@ -26,8 +33,9 @@ export interface Target extends AsyncDisposable {
   /** Reads back what was published, without changing anything. Rejects with the signal's reason. */
   check(signal: AbortSignal): Promise<TargetCheck>;
   /**
-   * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at `keepFromMs` or later
-   * (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it would remove.
+   * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at
+   * `keepFromMs` or later (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it
+   * would remove.
    */
   prune(keepFromMs: number | null, isDryRun: boolean): Promise<PrunedTarget>;
 }
@@ -36,7 +44,10 @@ export interface Target extends AsyncDisposable {
 export interface OpenPublication extends AsyncDisposable {
   /** Writes the changes of an entity, and all its rows besides where `snapshot` is given. One entity at a time. */
   write(entity: PlannedEntity, rows: EntityRows): Promise<WrittenEntity>;
-  /** Makes it visible, whole. `taken`: another process has published this number meanwhile, and nothing of this one is there. */
+  /**
+   * Makes it visible, whole. `taken`: another process has published this number meanwhile, and nothing of this one is
+   * there.
+   */
   commit(manifest: Manifest): Promise<'published' | 'taken'>;
 }
 

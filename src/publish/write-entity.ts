@@ -12,7 +12,10 @@ interface WriteEntity extends Pick<PublishRequest, 'signal' | 'onProgress'> {
 
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
 
-/** Writes what the plan says of an entity, reading ahead. Rejects with ACCOUNTING unless what was written is what was read. */
+/**
+ * Writes what the plan says of an entity, reading ahead. Rejects with ACCOUNTING unless what was written is what was
+ * read.
+ */
 export async function writeEntity(
   publication: OpenPublication,
   { planned, hasSnapshot, hasNewColumns }: EntityPlan,

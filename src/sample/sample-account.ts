@@ -21,7 +21,9 @@ export interface SampleAccountOptions {
 
 /** A third-party account as its connector sees it. Tests wrap it to make it behave otherwise. */
 export interface SampleAccount {
-  /** `params` as the definition types them. Throws `ApiError` 404 for an unknown parent, 400 for a value it cannot use. */
+  /**
+   * `params` as the definition types them. Throws `ApiError` 404 for an unknown parent, 400 for a value it cannot use.
+   */
   list(entity: string, params: Params): Listing;
   /** Null when there is no such record. */
   get(entity: string, params: Params): JsonObject | null;
@@ -55,9 +57,9 @@ export function computedListing(
 }
 
 /**
- * Keeps the records that pass the given parameters. `paths`: parameter -> dotted path of the field that it is held against;
- * `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time against theirs, and a record without a
- * time is left out. Throws 400 for a time in another form than ISO 8601.
+ * Keeps the records that pass the given parameters. `paths`: parameter -> dotted path of the field that it is held
+ * against; `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time against theirs, and a record
+ * without a time is left out. Throws 400 for a time in another form than ISO 8601.
  */
 export function filterRecords(
   records: readonly JsonObject[],
@@ -89,7 +91,9 @@ export function sortRecords(records: readonly JsonObject[], params: Params): rea
   return records.toSorted((left, right) => sign * (timeOf(left) - timeOf(right)));
 }
 
-/** Milliseconds since the epoch of an ISO 8601 parameter, in UTC unless it names a zone; throws 400 for anything else. */
+/**
+ * Milliseconds since the epoch of an ISO 8601 parameter, in UTC unless it names a zone; throws 400 for anything else.
+ */
 export function timeParameter(name: string, value: JsonValue): number {
   if (typeof value === 'string' && isoTime.test(value)) {
     const hasZone = value.length === 10 || /(Z|[+-]\d\d:?\d\d)$/.test(value);

@@ -21,13 +21,16 @@ export interface SampleProvidersOptions {
   readonly otherwise: Pick<SampleAccountOptions, 'size' | 'seed'> & { readonly revision: number };
 }
 
-/** Accounts that are made anew when they are asked for again: an account's plan takes some memory, connectors may be many. */
+/**
+ * Accounts that are made anew when they are asked for again: an account's plan takes some memory, connectors may be
+ * many.
+ */
 const keptAccounts = 64;
 
 /**
- * The sample third parties. They take any credentials, also none, but those with a secret that begins with `revoked`: every
- * call with such is answered 401, as by a third party that has withdrawn a key. A connector that belongs to a real account is refused: its
- * records and sample records must not get under one connector.
+ * The sample third parties. They take any credentials, also none, but those with a secret that begins with `revoked`:
+ * every call with such is answered 401, as by a third party that has withdrawn a key. A connector that belongs to a
+ * real account is refused: its records and sample records must not get under one connector.
  */
 export function sampleProviders(options: SampleProvidersOptions): Providers {
   const key = randomBytes(32);
@@ -85,7 +88,10 @@ function madeAccount(
   }
 }
 
-/** Credentials of no third party: none where some are expected, or one of their secrets begins with `sample` or `revoked`. */
+/**
+ * Credentials of no third party: none where some are expected, or one of their secrets begins with `sample` or
+ * `revoked`.
+ */
 export function isSampleCredentials(definition: Definition, credentials: JsonObject | null): boolean {
   if (credentials === null) return definition.credentials.length > 0;
   return secretsOf(definition, credentials).some((text) => /^(?:sample|revoked)/.test(text));
@@ -143,7 +149,9 @@ interface SampleConnector {
   readonly key: Buffer;
 }
 
-/** A sample account as the third party behind a connector. Answers at once; rejects a request whose signal is aborted. */
+/**
+ * A sample account as the third party behind a connector. Answers at once; rejects a request whose signal is aborted.
+ */
 function sampleProvider(account: SampleAccount, connector: SampleConnector): Provider {
   return {
     list: async (request) => {

@@ -38,8 +38,8 @@ export const maxSampleRevision = 200;
 const firstRevisionDay = Date.UTC(2026, 0, 6, 9);
 
 /**
- * Milliseconds since the epoch at which a revision begins: 9:00 UTC, a day after the one before. Later than every time of
- * an account at revision 0; all changes of a revision come within the next ten hours.
+ * Milliseconds since the epoch at which a revision begins: 9:00 UTC, a day after the one before. Later than every time
+ * of an account at revision 0; all changes of a revision come within the next ten hours.
  */
 export function revisionTime(revision: number): number {
   return firstRevisionDay + revision * dayMs;
@@ -51,7 +51,9 @@ export function dayOf(revision: number): string {
   return new Date(revisionTime(revision)).toLocaleDateString('en-GB', options);
 }
 
-/** Things take turns, one for each revision: the last one up to `revision` of the thing with this index; 0: none yet. */
+/**
+ * Things take turns, one for each revision: the last one up to `revision` of the thing with this index; 0: none yet.
+ */
 export function lastTurn(revision: number, index: number, count: number): number {
   return Math.max(0, revision - ((((revision - index) % count) + count) % count));
 }

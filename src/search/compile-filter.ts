@@ -83,8 +83,9 @@ function spelled(text: string, extent: 'whole' | 'part'): readonly string[] {
 }
 
 /**
- * Conditions that every row which meets the condition meets too, and that the index answers. Rows written since it was brought up to
- * date are in all of them: they have to be looked at. One list of rows and no `or`, so that rows come in the order of their numbers.
+ * Conditions that every row which meets the condition meets too, and that the index answers. Rows written since it was
+ * brought up to date are in all of them: they have to be looked at. One list of rows and no `or`, so that rows come in
+ * the order of their numbers.
  */
 function indexedRows(
   condition: FieldCondition,

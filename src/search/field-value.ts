@@ -18,9 +18,9 @@ export function sourceSql(source: FieldSource): string {
 }
 
 /**
- * Reads a field from what its sources hold of a row, in their order (`sourceSql`; integers as bigint or number): the first
- * that has a value, in the field's shape. Null where none has, or where it is not of the field's type. An integer that a
- * double cannot hold is a bigint.
+ * Reads a field from what its sources hold of a row, in their order (`sourceSql`; integers as bigint or number): the
+ * first that has a value, in the field's shape. Null where none has, or where it is not of the field's type. An integer
+ * that a double cannot hold is a bigint.
  */
 export function fieldReader(field: SearchField): (stored: readonly ColumnValue[]) => JsonValue {
   const readers = field.sources.map(sourceReader);
@@ -101,8 +101,8 @@ function pairsOf(value: JsonObject): readonly JsonValue[] {
 }
 
 /**
- * Makes the function that follows a path into a value: null where it leads nowhere, and where something on the way is no
- * object. In every object the rest of the path is tried as one name first, since names may hold dots.
+ * Makes the function that follows a path into a value: null where it leads nowhere, and where something on the way is
+ * no object. In every object the rest of the path is tried as one name first, since names may hold dots.
  */
 export function valueAt(path: FieldPath): (value: JsonValue) => JsonValue {
   const rests = path.map((_, index) => path.slice(index).join('.'));

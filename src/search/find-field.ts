@@ -13,8 +13,8 @@ export interface FoundField {
 export type ScalarType = Extract<FieldType, 'string' | 'integer' | 'number' | 'boolean'>;
 
 /**
- * Reads a name as people write it: the whole name is tried first, then dots lead into the value. `tags[]` is the array `tags`.
- * Throws SEARCH_INVALID.
+ * Reads a name as people write it: the whole name is tried first, then dots lead into the value. `tags[]` is the array
+ * `tags`. Throws SEARCH_INVALID.
  */
 export function findField(target: SearchTarget, name: string, at: string): FoundField {
   return target.fields.has(name) ? fieldAt(target, [name], at) : fieldAt(target, namesIn(name, at), at);
@@ -31,7 +31,10 @@ function namesIn(name: string, at: string): FieldPath {
   return name.replace(/\[\]$/, '').split('.');
 }
 
-/** The same for a path whose names are taken apart already. A field that is made from others can be asked for by their names too. */
+/**
+ * The same for a path whose names are taken apart already. A field that is made from others can be asked for by their
+ * names too.
+ */
 export function fieldAt(target: SearchTarget, path: FieldPath, at: string): FoundField {
   checkLength(path, at);
   const [asked = '', ...inside] = path;

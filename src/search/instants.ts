@@ -3,8 +3,9 @@ const timePattern =
   /^(\d{4}-\d\d-\d\d)T((?:[01]\d|2[0-3]):[0-5]\d)(?::([0-5]\d)(?:[.,](\d+))?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?$/;
 
 /**
- * How a text is compared: a time as the same instant in UTC, spelled so that equal instants are equal texts and earlier ones come
- * first by code point (`2026-03-01T09:00:00.5`); any other text as it is. A date without a time of day names no instant.
+ * How a text is compared: a time as the same instant in UTC, spelled so that equal instants are equal texts and earlier
+ * ones come first by code point (`2026-03-01T09:00:00.5`); any other text as it is. A date without a time of day names
+ * no instant.
  */
 export function comparable(text: string): string {
   return instantOf(text) ?? text;
@@ -32,15 +33,17 @@ function instantOf(text: string): string | null {
 }
 
 /**
- * Null for a text whose place among others does not depend on its being a time. Else how it is written: times of one spelling,
- * without an offset, are in the order of their instants as they stand. `odd`: they need not be.
+ * Null for a text whose place among others does not depend on its being a time. Else how it is written: times of one
+ * spelling, without an offset, are in the order of their instants as they stand. `odd`: they need not be.
  */
 export function timeSpelling(text: string): string | null {
   if (!/^\d{4}-\d\d-\d\dT/.test(text)) return null;
   return instantOf(text)?.slice(0, 16) === text.slice(0, 16) ? text.replaceAll(/\d/g, '0') : 'odd';
 }
 
-/** Texts outside of the range are on the same side of a bound, whether they are compared as they stand or as instants. */
+/**
+ * Texts outside of the range are on the same side of a bound, whether they are compared as they stand or as instants.
+ */
 export interface TextRange {
   readonly from: string;
   /** Not in the range itself. */

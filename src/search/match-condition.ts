@@ -60,8 +60,8 @@ export function valueMatcher(condition: FieldCondition): (found: JsonValue) => b
 }
 
 /**
- * Of one type and worth the same; an object or an array equals nothing. Numbers are exact beyond what a double holds, and times
- * are equal that name the same instant.
+ * Of one type and worth the same; an object or an array equals nothing. Numbers are exact beyond what a double holds,
+ * and times are equal that name the same instant.
  */
 function equals(value: JsonValue, other: Scalar): boolean {
   if (isNumber(value) && isNumber(other)) return compareNumbers(value, other) === 0;
@@ -155,7 +155,8 @@ function fewestSlips(
   wanted: readonly { readonly word: string; readonly most: number }[],
   words: readonly string[],
 ): number {
-  // slips[n]: the fewest for the first n wanted words so far. From the last on, so that a word of the text is taken once.
+  // slips[n]: the fewest for the first n wanted words so far. From the last on, so that a word of the text is taken
+  // once.
   const slips = [0, ...wanted.map(() => Infinity)];
   for (const against of words) {
     for (let at = wanted.length; at > 0; at -= 1) {

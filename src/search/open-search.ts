@@ -18,8 +18,9 @@ import { searchTarget } from './search-target.ts';
 /** One connection to a SQLite sink that searches and cannot write. One question after the other. */
 export interface Search extends Disposable {
   /**
-   * `params`: query, limit, cursor and fields as they came from outside. Rejects with `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SINK_FAILED.
-   * Nothing else happens in this process until it is through, so one that answers others searches in processes of their own.
+   * `params`: query, limit, cursor and fields as they came from outside. Rejects with `SyncError` SEARCH_INVALID,
+   * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so one that answers others
+   * searches in processes of their own.
    */
   search(searched: Searched, params: unknown, options: SearchOptions): Promise<SearchAnswer>;
   /** The entities of a connector that have a table, with the columns that it has by now. */
@@ -55,8 +56,8 @@ export function openSearch(file: string): Search {
   }
   const reader = { db, statements: statementsOn(db) };
   /**
-   * The columns, the index and the records must be of one state: a column that is added takes its values out of `_extra`, and what the
-   * index knows of a row is true of that state alone.
+   * The columns, the index and the records must be of one state: a column that is added takes its values out of
+   * `_extra`, and what the index knows of a row is true of that state alone.
    */
   const read = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> => {
     try {

@@ -28,7 +28,9 @@ interface Defined {
 
 const definedOn = new WeakMap<Connection, Defined>();
 
-/** Begins a search on the connection; the functions of the one before are gone. `checkTime` throws when the time is up. */
+/**
+ * Begins a search on the connection; the functions of the one before are gone. `checkTime` throws when the time is up.
+ */
 export function beginRowFunctions(db: Connection, checkTime: () => void): RowFunctions {
   const calls: Current['calls'] = [];
   const defined = definedOn.get(db) ?? define(db);

@@ -11,7 +11,9 @@ import type { Bound } from './sql-piece.ts';
 /** What a cursor is written and read with: whose it is, and of which query. */
 interface CursorSeal {
   readonly key: Buffer;
-  /** Of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to page. */
+  /**
+   * Of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to page.
+   */
   readonly query: string;
 }
 
@@ -22,7 +24,8 @@ export function cursorSeal(
   { fields }: Pick<SearchTarget, 'fields'>,
   index: Pick<SearchIndex, 'isInOrderAsStored'>,
 ): CursorSeal {
-  // A column compares its own values, anything else bytes made of them: no place among the ones is one among the others.
+  // A column compares its own values, anything else bytes made of them: no place among the ones is one among the
+  // others.
   const sorted = sort.map(({ path: [name = ''] }) => [fields.get(name), index.isInOrderAsStored(name)]);
   const query = createHash('sha256')
     .update(writeJson([scope, filter, sort, sorted]))

@@ -65,8 +65,9 @@ function orderKey(
 }
 
 /**
- * The rows behind a place in the order, as conditions whose rows follow one another: equal in the first key, then behind it.
- * Each is one stretch of an index; where there can be none they are one condition, so that every row is looked at once.
+ * The rows behind a place in the order, as conditions whose rows follow one another: equal in the first key, then
+ * behind it. Each is one stretch of an index; where there can be none they are one condition, so that every row is
+ * looked at once.
  */
 export function stretchesBehind(order: SearchOrder, { values, row }: Position): readonly Piece[] {
   const [first] = order.keys;
@@ -92,12 +93,14 @@ function furtherThan({ sql, direction }: OrderKey, value: Bound): readonly Piece
 /** All rows, as one stretch. */
 export const everyRow: readonly Piece[] = [always];
 
-/** Of a text, and of objects and arrays as JSON text, so many bytes decide; equal ones are in the order of their rows. */
+/**
+ * Of a text, and of objects and arrays as JSON text, so many bytes decide; equal ones are in the order of their rows.
+ */
 const maxBytes = 512;
 
 /**
- * Bytes that sort as values of any type do: booleans, numbers, texts by code point (times as instants), then objects and arrays by their JSON
- * text. Null, which is before all of them, stays null.
+ * Bytes that sort as values of any type do: booleans, numbers, texts by code point (times as instants), then objects
+ * and arrays by their JSON text. Null, which is before all of them, stays null.
  */
 function sortKey(value: JsonValue): Buffer | null {
   if (value === null) return null;
@@ -126,7 +129,9 @@ function doubleBytes(value: number): Buffer {
   return bytes;
 }
 
-/** The nearest double, then by how much the integer is above or below it: as many digits as that has, and the digits. */
+/**
+ * The nearest double, then by how much the integer is above or below it: as many digits as that has, and the digits.
+ */
 function integerBytes(value: bigint): Buffer {
   const nearest = Number(value);
   const distance = Number.isFinite(nearest) ? value - BigInt(nearest) : value;
@@ -144,8 +149,8 @@ function integerBytes(value: bigint): Buffer {
 const pointsPerWord = 10_000;
 
 /**
- * SQL for how well a row meets the filter's words, a number that is higher for better ones and depends on the row alone; null
- * where every row that meets the filter would have the same. What stands under `not` counts nothing.
+ * SQL for how well a row meets the filter's words, a number that is higher for better ones and depends on the row
+ * alone; null where every row that meets the filter would have the same. What stands under `not` counts nothing.
  */
 function rankSql(filter: Condition, target: SearchTarget, functions: RowFunctions): string | null {
   const ranked = rankedIn(filter);

@@ -31,8 +31,9 @@ const maxBound = 32_000;
 const maxPageChars = 16 * 1024 * 1024;
 
 /**
- * Searches the target's table in one read transaction; an entity without a table has no records yet. Integers that a double
- * cannot hold come as bigint. Throws `SyncError` SEARCH_INVALID (a cursor of another query, say) and SEARCH_TOO_SLOW.
+ * Searches the target's table in one read transaction; an entity without a table has no records yet. Integers that a
+ * double cannot hold come as bigint. Throws `SyncError` SEARCH_INVALID (a cursor of another query, say) and
+ * SEARCH_TOO_SLOW.
  */
 export function searchRecords(
   db: Connection,

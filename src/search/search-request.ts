@@ -14,8 +14,8 @@ export interface SearchRequest {
 }
 
 /**
- * A searchable field, then members inside its value. Not empty. A member's name may hold dots: in every object the rest of
- * the path is tried as one name first.
+ * A searchable field, then members inside its value. Not empty. A member's name may hold dots: in every object the rest
+ * of the path is tried as one name first.
  */
 export type FieldPath = readonly string[];
 
@@ -48,8 +48,9 @@ export type FieldCondition =
 export type Ordering = 'gt' | 'gte' | 'lt' | 'lte';
 
 /**
- * `keyword`: one of the words is a word of the text. `fuzzy`: the words stand in the text in this order, others may stand
- * between, each with a slip of the pen or two. Of an object or array: one of the texts inside. Folded words, not empty.
+ * `keyword`: one of the words is a word of the text. `fuzzy`: the words stand in the text in this order, others may
+ * stand between, each with a slip of the pen or two. Of an object or array: one of the texts inside. Folded words, not
+ * empty.
  */
 export interface WordCondition {
   readonly kind: 'keyword' | 'fuzzy';
@@ -65,8 +66,8 @@ export interface SortKey {
 /** One page of a search. */
 export interface SearchAnswer {
   /**
-   * Exactly the searchable fields that were asked for; null where a record has no value. Integers that a double cannot hold are
-   * bigints, and members may have any name: what writes them as JSON has to know both.
+   * Exactly the searchable fields that were asked for; null where a record has no value. Integers that a double cannot
+   * hold are bigints, and members may have any name: what writes them as JSON has to know both.
    */
   readonly data: readonly JsonObject[];
   readonly meta: {

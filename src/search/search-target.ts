@@ -7,7 +7,9 @@ import { tableName } from '../sinks/decisions/stored-table.ts';
 export interface SearchTarget {
   /** Name of the SQL table; tombstoned rows are not there for a search. */
   readonly table: string;
-  /** Where the rows are exploded elements: the table of the records they came from, joined by columns that both have. */
+  /**
+   * Where the rows are exploded elements: the table of the records they came from, joined by columns that both have.
+   */
   readonly parent: { readonly table: string; readonly on: readonly string[] } | null;
   /** By name, in the order in which results show them. */
   readonly fields: ReadonlyMap<string, SearchField>;
@@ -25,7 +27,8 @@ export interface SearchField {
 
 /**
  * `extra`: a member of the row's `_extra`. `type` is the column's, which says how the value is stored.
- * `isAbsentWhenEmpty`: the column belongs to the key of exploded elements, where an empty text stands for an absent part.
+ * `isAbsentWhenEmpty`: the column belongs to the key of exploded elements, where an empty text stands for an absent
+ * part.
  */
 export type FieldSource =
   | {
@@ -38,9 +41,10 @@ export type FieldSource =
   | { readonly kind: 'parent'; readonly column: string; readonly type: FieldType };
 
 /**
- * How an entity is searched. One that explodes is searched by element, and what the element lacks comes from the record it
- * came from. One without searchable fields is searched by all columns that it has. `stored` gives a table as the file has it,
- * null where it has none yet; names of columns are declared ones, or were accepted as such when they were added.
+ * How an entity is searched. One that explodes is searched by element, and what the element lacks comes from the record
+ * it came from. One without searchable fields is searched by all columns that it has. `stored` gives a table as the
+ * file has it, null where it has none yet; names of columns are declared ones, or were accepted as such when they were
+ * added.
  */
 export function searchTarget(
   entity: Entity,

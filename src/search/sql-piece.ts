@@ -1,7 +1,10 @@
 /** What a statement of a search binds. */
 export type Bound = string | number | bigint | Buffer | null;
 
-/** A piece of a statement with the values for its `?`, in their order. An operand anywhere: it stands in parentheses where it must. */
+/**
+ * A piece of a statement with the values for its `?`, in their order. An operand anywhere: it stands in parentheses
+ * where it must.
+ */
 export interface Piece {
   readonly sql: string;
   readonly values: readonly Bound[];

@@ -7,8 +7,8 @@ const word = /[\p{L}\p{N}\p{M}]+/gu;
 const accents = /(?=\p{M})\p{Script=Inherited}/gu;
 
 /**
- * The words of a text, in its order: runs of letters and digits, folded so that case, accents and ways of writing a sign
- * (`ﬁ`, `①`, full width) make no difference. The folded word of a folded word is itself.
+ * The words of a text, in its order: runs of letters and digits, folded so that case, accents and ways of writing a
+ * sign (`ﬁ`, `①`, full width) make no difference. The folded word of a folded word is itself.
  */
 export function wordsOf(text: string): readonly string[] {
   return plainText.test(text)
@@ -51,8 +51,8 @@ export function isNear(word: string, other: string): boolean {
 }
 
 /**
- * The slips that make one word of the other: letters left out, put in, taken for another, or two neighbours swapped (a letter
- * takes part in one slip only). Null: more than `most`.
+ * The slips that make one word of the other: letters left out, put in, taken for another, or two neighbours swapped (a
+ * letter takes part in one slip only). Null: more than `most`.
  */
 export function slipsBetween(word: string, other: string, most: number): number | null {
   if (word === other) return 0;

@@ -1,6 +1,9 @@
 import { writeJson } from '../core/json-text.ts';
 
-/** An answer as JSON; integers that a double cannot hold, which `JSON.stringify` refuses, are written with all their digits. */
+/**
+ * An answer as JSON; integers that a double cannot hold, which `JSON.stringify` refuses, are written with all their
+ * digits.
+ */
 export function answerText(answer: unknown): string {
   try {
     return JSON.stringify(answer) ?? 'null';

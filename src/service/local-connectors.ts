@@ -62,7 +62,9 @@ export function openLocalConnectors(parts: {
     };
   };
 
-  /** Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment. */
+  /**
+   * Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment.
+   */
   const settleStore = async ({ organizationId, id }: StoredConnector): Promise<void> => {
     // Read again: the connector may have been deleted or disabled meanwhile.
     const stored = state.connectors.byId(organizationId, id);

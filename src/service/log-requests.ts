@@ -1,7 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import { knownPrincipalOf } from './guard-requests.ts';
 
-/** What a log may hold of a request: no query, no header, no body, and of the path only where a connector's id was expected. */
+/**
+ * What a log may hold of a request: no query, no header, no body, and of the path only where a connector's id was
+ * expected.
+ */
 export interface RequestEntry {
   /** UUID; the client finds it in the header `X-Request-Id`. */
   readonly requestId: string;

@@ -15,8 +15,9 @@ export interface TlsFiles {
 }
 
 /**
- * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also of what is
- * no HTTP request. What X-Forwarded-Proto says counts in requests that come from one of `trustedProxies`. Throws Node's error for a certificate or a key that it cannot read.
+ * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also
+ * of what is no HTTP request. What X-Forwarded-Proto says counts in requests that come from one of `trustedProxies`.
+ * Throws Node's error for a certificate or a key that it cannot read.
  */
 export function openServer(
   limits: ServerLimits,
@@ -70,7 +71,10 @@ export function openServer(
 /** Deeper than anything that can be asked for; what looks into such a body by recursion would run out of stack. */
 const maxBodyDepth = 128;
 
-/** Clients that name a content type on every request do so where they send no body too. Whether there must be one, its shape says. */
+/**
+ * Clients that name a content type on every request do so where they send no body too. Whether there must be one, its
+ * shape says.
+ */
 function readBodies(server: FastifyInstance): void {
   const parseJson = server.getDefaultJsonParser('error', 'error');
   server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, given, done) => {
@@ -135,9 +139,10 @@ interface Connection {
 }
 
 /**
- * Keeps room for new connections: at the limit of one client, or of all, the connection that has waited longest for a whole
- * request is cut, one of the client that holds the most first. So connections that send half a request, or nothing, lock out
- * neither others nor their own client. Where every connection is busy with a request, the new one is cut.
+ * Keeps room for new connections: at the limit of one client, or of all, the connection that has waited longest for a
+ * whole request is cut, one of the client that holds the most first. So connections that send half a request, or
+ * nothing, lock out neither others nor their own client. Where every connection is busy with a request, the new one is
+ * cut.
  */
 function limitConnections(
   server: Server,

@@ -4,14 +4,14 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 
 /**
  * Where the records and files of one connector come from: the third party as this service reaches it. `list`, `get` and
- * `download` of the API are answered from it, and so is the sync that fills the indexed store. The sample accounts are one
- * implementation.
+ * `download` of the API are answered from it, and so is the sync that fills the indexed store. The sample accounts are
+ * one implementation.
  *
- * A call may reject with `ApiError`, which is the answer as it stands, with its status, body and headers: 400 for a value or a page
- * token that it cannot use, 401 where the third party does not take the credentials, 404 for an unknown parent, 429 with
- * Retry-After where it wants to be asked less, 502 for an answer that makes no sense, 503 while it is down. A sync of the store
- * tries 429 and 5xx again. Its message reaches the client, so it quotes no credential. Anything else that is thrown is a fault: 500, which
- * says nothing of it, and the service's `onFailure` hears of it.
+ * A call may reject with `ApiError`, which is the answer as it stands, with its status, body and headers: 400 for a
+ * value or a page token that it cannot use, 401 where the third party does not take the credentials, 404 for an unknown
+ * parent, 429 with Retry-After where it wants to be asked less, 502 for an answer that makes no sense, 503 while it is
+ * down. A sync of the store tries 429 and 5xx again. Its message reaches the client, so it quotes no credential.
+ * Anything else that is thrown is a fault: 500, which says nothing of it, and the service's `onFailure` hears of it.
  */
 export interface Provider {
   /** One page. */
@@ -27,8 +27,8 @@ export interface ProviderRequest {
   /** Checked against the definition: declared parameters only, typed, with their defaults and within their limits. */
   readonly params: Params;
   /**
-   * Aborted when the client has gone, when the service closes, and after 300 seconds, which are answered 504. From then on nobody
-   * waits for the answer: end the work.
+   * Aborted when the client has gone, when the service closes, and after 300 seconds, which are answered 504. From then
+   * on nobody waits for the answer: end the work.
    */
   readonly signal: AbortSignal;
 }
@@ -46,9 +46,10 @@ export interface ProviderFile {
   /** In bytes; null: not known before the end. */
   readonly size: number | null;
   /**
-   * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like a call's error; later
-   * the connection is cut. `signal` is aborted when the client has gone, when the service closes, and when no byte
-   * has moved for a minute. Before the first bytes are sent, the connection is cut only after 330 seconds.
+   * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like
+   * a call's error; later the connection is cut. `signal` is aborted when the client has gone, when the service closes,
+   * and when no byte has moved for a minute. Before the first bytes are sent, the connection is cut only after 330
+   * seconds.
    */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
 }
@@ -57,28 +58,33 @@ export interface ProviderFile {
 export interface ProvidedConnector {
   readonly connectorId: string;
   readonly definition: Definition;
-  /** Which account at the third party the connector belongs to; null: a sample account. Absent: to be found by a check of credentials that no connector has yet. */
+  /**
+   * Which account at the third party the connector belongs to; null: a sample account. Absent: to be found by a check
+   * of credentials that no connector has yet.
+   */
   readonly account?: string | null;
   /** As they are stored now, opened at each call; null: none were given. */
   readonly credentials: () => JsonObject | null;
   /**
-   * Replaces the credentials by those with renewed tokens, sealed and on the disk when it returns. Does nothing where others were given
-   * since `before` was read. Null: they are not stored.
+   * Replaces the credentials by those with renewed tokens, sealed and on the disk when it returns. Does nothing where
+   * others were given since `before` was read. Null: they are not stored.
    */
   readonly saveCredentials: ((before: JsonObject, renewed: JsonObject) => void) | null;
 }
 
 /**
- * Makes providers, and keeps what they share: connections, sessions, budgets. It belongs to the service it is given to, which disposes of
- * it when it ends, after the last call has been answered or aborted and before its state is closed, and also when it cannot start. Disposing waits
- * only for what would be lost otherwise, such as renewed tokens on their way.
+ * Makes providers, and keeps what they share: connections, sessions, budgets. It belongs to the service it is given to,
+ * which disposes of it when it ends, after the last call has been answered or aborted and before its state is closed,
+ * and also when it cannot start. Disposing waits only for what would be lost otherwise, such as renewed tokens on their
+ * way.
  */
 export interface Providers extends AsyncDisposable {
   /** Asks nobody and holds nothing open: one is made for each call. */
   open(connector: ProvidedConnector): Provider;
   /**
-   * Asks the third party whether it takes the credentials, and whose they are; says why not in words that hold no secret. Rejects, and is held to the
-   * same time, as a call of `Provider`: a third party that cannot be asked has not said no.
+   * Asks the third party whether it takes the credentials, and whose they are; says why not in words that hold no
+   * secret. Rejects, and is held to the same time, as a call of `Provider`: a third party that cannot be asked has not
+   * said no.
    */
   check(connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck>;
 }

@@ -1,4 +1,6 @@
-/** Public clients keep an application token for 14 minutes, whatever `expires_in` says: less would cut them off midway. */
+/**
+ * Public clients keep an application token for 14 minutes, whatever `expires_in` says: less would cut them off midway.
+ */
 export const shortestTokenSeconds = 900;
 export const defaultTokenSeconds = 900;
 /** The API does not tell how long a scoped token lives; its clients expect 20 minutes. */
@@ -23,7 +25,10 @@ export interface ServerLimits {
   readonly maxConnections: number;
   /** The same among the connections from one address. */
   readonly maxConnectionsPerClient: number;
-  /** Tokens that one application may get in a second; as many at once after a second of quiet. Each is two writes to the disk. */
+  /**
+   * Tokens that one application may get in a second; as many at once after a second of quiet. Each is two writes to the
+   * disk.
+   */
   readonly tokensPerSecond: number;
   /** Live tokens of one application; the oldest one goes when another is asked for. */
   readonly maxTokens: number;

@@ -37,9 +37,13 @@ export interface ServiceOptions {
   readonly definitions: ReadonlyMap<string, Definition>;
   /** Connectors that are there from the start; one that was made here before is left as it is. */
   readonly connectors: readonly ServedConnector[];
-  /** The third parties behind all connectors, also behind those that are created later. The service disposes of them. */
+  /**
+   * The third parties behind all connectors, also behind those that are created later. The service disposes of them.
+   */
   readonly providers: Providers;
-  /** Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores. */
+  /**
+   * Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores.
+   */
   readonly data?: string | null;
   /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
   readonly key?: Buffer;
@@ -88,8 +92,9 @@ export interface Service extends AsyncDisposable {
 }
 
 /**
- * Serves the Connector Execution API. Resolves when the port answers.
- * Throws `SyncError` USAGE for a connector whose definition is unknown and for a data folder that another process has, what opening the data throws, and the system's error when the port is taken.
+ * Serves the Connector Execution API. Resolves when the port answers. Throws `SyncError` USAGE for a connector whose
+ * definition is unknown and for a data folder that another process has, what opening the data throws, and the system's
+ * error when the port is taken.
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const clock = options.clock ?? systemClock;

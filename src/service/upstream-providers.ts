@@ -17,13 +17,16 @@ export interface UpstreamProvidersOptions {
 }
 
 /**
- * The third parties themselves, called as each definition's `upstream` says. All calls with one credential share its limits. `open` and
- * `check` throw `TypeError` for a definition without `upstream`.
+ * The third parties themselves, called as each definition's `upstream` says. All calls with one credential share its
+ * limits. `open` and `check` throw `TypeError` for a definition without `upstream`.
  */
 export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
   const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
-  /** Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is lost. */
+  /**
+   * Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is
+   * lost.
+   */
   const unfinished = new Set<Promise<void>>();
 
   const call = <Answer>(
@@ -126,8 +129,8 @@ function answered(error: unknown, definition: Definition): unknown {
 }
 
 /**
- * What a failure at the third party is to a client of this service. Its class decides; `error_code` lets a client decide the same, where a
- * status means more than one thing.
+ * What a failure at the third party is to a client of this service. Its class decides; `error_code` lets a client
+ * decide the same, where a status means more than one thing.
  */
 export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, 'title'>): ApiError {
   const { text } = failure;

@@ -5,12 +5,17 @@ import { checkBaseUrl, checkRedisUrl } from './check-urls.ts';
 import type { SettingsFile } from './settings-file.ts';
 import type { ApiSettings, HttpSettings, RedisSettings } from './settings.ts';
 
-/** Printable text: what travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
+/**
+ * Printable text: what travels in bodies and headers without surprises. A line end is usually a slip in a secret file.
+ */
 const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u;
 const workspaceName = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,256}$/u;
 const headerId = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** Where the API is and who we are there; null: the config names none. Of no use after a problem. Values are never quoted: they may be secret. */
+/**
+ * Where the API is and who we are there; null: the config names none. Of no use after a problem. Values are never
+ * quoted: they may be secret.
+ */
 export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | null {
   if (file === undefined) return null;
   const baseUrl = checkBaseUrl(file.baseUrl);

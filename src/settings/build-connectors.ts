@@ -109,7 +109,10 @@ interface Parts {
 
 type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
 
-/** Equal parts are built once and shared, for configs with ten thousand connectors. A part with problems is built for each connector, to report them all. */
+/**
+ * Equal parts are built once and shared, for configs with ten thousand connectors. A part with problems is built for
+ * each connector, to report them all.
+ */
 function openParts<Part>(): BuildPart<Part> {
   const soundByText = new Map<string, Part>();
   return (alike, note, build) => {

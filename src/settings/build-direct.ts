@@ -5,7 +5,10 @@ import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorFile } from './settings-file.ts';
 import type { DirectAddress } from './settings.ts';
 
-/** The service itself, by credentials of the config; null after a problem. No value is repeated in a problem: all are secret. */
+/**
+ * The service itself, by credentials of the config; null after a problem. No value is repeated in a problem: all are
+ * secret.
+ */
 export function buildDirect(
   { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
   given: Readonly<Record<string, string>>,

@@ -11,8 +11,9 @@ const sslmodes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 const defaultPort = 5432;
 
 /**
- * `postgresql://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=ca.pem`, as libpq writes it; `password` beside it wins. A
- * folder for a socket is `?host=/var/run/postgresql`. Nothing of it is quoted: it may be secret. Of no use after a problem.
+ * `postgresql://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=ca.pem`, as libpq writes
+ * it; `password` beside it wins. A folder for a socket is `?host=/var/run/postgresql`. Nothing of it is quoted: it may
+ * be secret. Of no use after a problem.
  */
 export function buildPostgres(
   text: string,

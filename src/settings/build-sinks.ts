@@ -29,7 +29,9 @@ export function isSharedSink(type: SinkSettings['type']): boolean {
 /** After a problem in the file, which ends the reading of it. */
 const minuteMs = 60_000;
 
-/** The sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps its own account of it. */
+/**
+ * The sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps its own account of it.
+ */
 export function buildSinks(
   file: SettingsFile['sinks'],
   folder: string,

@@ -5,8 +5,8 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Link-local, unspecified and cloud metadata addresses. The list contains everything that the API client refuses to connect to, so that a
- * config that passes also runs.
+ * Link-local, unspecified and cloud metadata addresses. The list contains everything that the API client refuses to
+ * connect to, so that a config that passes also runs.
  */
 const forbidden = new BlockList();
 forbidden.addSubnet('0.0.0.0', 8, 'ipv4');

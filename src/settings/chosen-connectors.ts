@@ -7,8 +7,8 @@ import type { ConnectorSettings, LocalSettings, SinkSettings } from './settings.
 const mostNamed = 20;
 
 /**
- * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*` stands for all
- * that match. Throws USAGE for an unknown one.
+ * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*`
+ * stands for all that match. Throws USAGE for an unknown one.
  */
 export function chosenConnectors(
   settings: LocalSettings,
@@ -25,7 +25,10 @@ export function chosenConnectors(
   ];
 }
 
-/** Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for one that matches nothing. */
+/**
+ * Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for
+ * one that matches nothing.
+ */
 export function connectorsMatching(
   settings: LocalSettings,
   globs: readonly string[],

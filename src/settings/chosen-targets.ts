@@ -3,7 +3,10 @@ import { suggestName } from '../definitions/suggest-name.ts';
 import { publishCommands } from './build-publish.ts';
 import type { LocalSettings, PublishSettings } from './settings.ts';
 
-/** The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one, and where there is none at all. */
+/**
+ * The targets that a person named, each once and in that order; all of the config where none is. Throws USAGE for an
+ * unknown one, and where there is none at all.
+ */
 export function chosenTargets(settings: LocalSettings, names: readonly string[]): readonly PublishSettings[] {
   if (settings.publish.size === 0) {
     throw usage(`Expected at least one target in ${settings.file}, there is none. Add one below "publish:".`);
@@ -24,7 +27,10 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
   throw usage(`Unknown target "${name}"${suggestion === '' ? known : suggestion}`);
 }
 
-/** Whether the config has the entity, or the one that it is exploded from, among those that a target holds. Others stay there as they were. */
+/**
+ * Whether the config has the entity, or the one that it is exploded from, among those that a target holds. Others stay
+ * there as they were.
+ */
 export function isStillPublished(
   { connectors }: Pick<PublishSettings, 'connectors'>,
   of: { readonly connector: string; readonly entity: string },

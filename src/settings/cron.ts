@@ -123,7 +123,9 @@ export function checkTimezone(timezone: string): string | null {
   return 'expected the name of a time zone such as UTC or Europe/Berlin';
 }
 
-/** The first slots after a time, at most `count`, as ticks are made: each is worked out from the one before it alone. */
+/**
+ * The first slots after a time, at most `count`, as ticks are made: each is worked out from the one before it alone.
+ */
 export function nextSlots(times: CronTimes, afterMs: number, count: number): readonly number[] {
   const slots: number[] = [];
   let slotMs = slotAfter(times, afterMs);
@@ -138,7 +140,8 @@ export function nextSlots(times: CronTimes, afterMs: number, count: number): rea
 export function previousSlot(times: CronTimes, nowMs: number): number | null {
   let beforeMs = nowMs + 1;
   for (;;) {
-    // Around clock changes the parser's way back meets other slots than its way forward, so it only says where to start.
+    // Around clock changes the parser's way back meets other slots than its way forward, so it only says where to
+    // start.
     const startMs = parse(times, beforeMs).take(-4).at(-1)?.getTime();
     if (startMs === undefined) return null;
     let lastMs: number | null = null;

@@ -11,7 +11,10 @@ import type {
   SinkSettings,
 } from './settings.ts';
 
-/** The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing here. */
+/**
+ * The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing
+ * here.
+ */
 export function describeSettings(settings: LocalSettings): object {
   const { api, redis, http } = settings.parts;
   const missing = new Set(settings.missing.map(({ path }) => path));

@@ -163,8 +163,8 @@ type FoundFiles =
   { readonly ok: true; readonly files: readonly string[] } | { readonly ok: false; readonly why: string };
 
 /**
- * The files that a line of `connectors` stands for, by name: a file, the `*.yaml` and `*.yml` files of a folder, or a pattern in
- * which `*` stands for any text within a name. Relative to `folder`. None at all is a mistake.
+ * The files that a line of `connectors` stands for, by name: a file, the `*.yaml` and `*.yml` files of a folder, or a
+ * pattern in which `*` stands for any text within a name. Relative to `folder`. None at all is a mistake.
  */
 function findConnectorFiles(pattern: string, folder: string): FoundFiles {
   try {

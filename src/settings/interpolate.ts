@@ -15,7 +15,9 @@ interface InterpolateOptions {
 interface Unresolved {
   readonly at: YamlPath;
   readonly message: string;
-  /** True where the reference is right and what it names is missing here; false where it is not written as it should be. */
+  /**
+   * True where the reference is right and what it names is missing here; false where it is not written as it should be.
+   */
   readonly isMissing: boolean;
 }
 

@@ -68,9 +68,10 @@ function isOf(name: PartName, at: string): boolean {
 }
 
 /**
- * The config file and the environment as checked, frozen settings. Reads the config file, the files with connectors and the
- * secret files that it names and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with everything that is wrong in them; where only
- * variables and secret files of parts are missing, that is for those who need the parts.
+ * The config file and the environment as checked, frozen settings. Reads the config file, the files with connectors and
+ * the secret files that it names and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with
+ * everything that is wrong in them; where only variables and secret files of parts are missing, that is for those who
+ * need the parts.
  */
 export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const main = readWritten(options.file, options.text, options.env);

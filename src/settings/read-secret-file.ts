@@ -6,8 +6,9 @@ type SecretText =
   { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
 
 /**
- * The text of a file that only its owner may touch, without its last line end. Not ok, with a reason that names the file and
- * quotes nothing of it, for one that cannot be read, that others may read or change, or that is no short text in UTF-8.
+ * The text of a file that only its owner may touch, without its last line end. Not ok, with a reason that names the
+ * file and quotes nothing of it, for one that cannot be read, that others may read or change, or that is no short text
+ * in UTF-8.
  */
 export function readSecretFile(file: string): SecretText {
   let descriptor: number | null = null;

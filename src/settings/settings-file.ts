@@ -201,7 +201,10 @@ export const connectorsFile = strictObject({
   connectors: z.record(z.string(), z.unknown()),
 });
 
-/** The format of the config file: shapes only; `loadSettings` holds the parts against each other. Connectors are those of all files. */
+/**
+ * The format of the config file: shapes only; `loadSettings` holds the parts against each other. Connectors are those
+ * of all files.
+ */
 export const settingsFile = strictObject({
   api: api.optional().meta({ description: 'Not needed where every connector has credentials of its own' }),
   allowUpstreamHosts: z.array(z.string().min(1)).default([]).meta({

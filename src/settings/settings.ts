@@ -11,8 +11,8 @@ export type Settings = SettingsWith<PartName>;
 export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsParts, Name>;
 
 /**
- * What does not do without secrets: a variable or secret file that only these name may be missing as long as nothing needs the
- * part. So commands that look at what is stored work where no credentials are.
+ * What does not do without secrets: a variable or secret file that only these name may be missing as long as nothing
+ * needs the part. So commands that look at what is stored work where no credentials are.
  */
 interface SettingsParts {
   /** For what only an API can do. */
@@ -31,7 +31,10 @@ export interface LocalSettings {
   readonly file: string;
   /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
-  /** What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a connector or into a target. */
+  /**
+   * What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a
+   * connector or into a target.
+   */
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
@@ -102,7 +105,10 @@ export type SinkSettings =
 
 /** A PostgreSQL server, its database and who asks it. */
 export interface PostgresAddress {
-  /** Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's folder. */
+  /**
+   * Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's
+   * folder.
+   */
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
   readonly database: string;
   readonly user: string;
@@ -168,7 +174,9 @@ export interface EntitySettings {
   readonly freshWithinMs: number | null;
   /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
   readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
-  /** False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says. */
+  /**
+   * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says.
+   */
   readonly trustsTotal?: boolean;
 }
 
@@ -181,7 +189,9 @@ export type PublishSettings = PublishPlace & {
     | { readonly kind: 'after-sync' }
     | { readonly kind: 'every'; readonly everyMs: number }
     | { readonly kind: 'by-hand' };
-  /** The oldest that the newest snapshot may be before a publication has one; null: only those that somebody asks for. */
+  /**
+   * The oldest that the newest snapshot may be before a publication has one; null: only those that somebody asks for.
+   */
   readonly snapshotEveryMs: number | null;
   /** For how long a publication can be read after a newer one is there; null: for good. */
   readonly keepMs: number | null;
@@ -211,6 +221,9 @@ export type PublishPlace =
 
 interface PublishedFiles {
   readonly format: 'parquet' | 'jsonl' | 'csv';
-  /** Path of a file below the root, without its ending; `{connector}`, `{entity}`, `{generation}`, `{kind}`, `{date}`, `{publication}`, `{part}` stand for what they say. */
+  /**
+   * Path of a file below the root, without its ending; `{connector}`, `{entity}`, `{generation}`, `{kind}`, `{date}`,
+   * `{publication}`, `{part}` stand for what they say.
+   */
   readonly layout: string;
 }

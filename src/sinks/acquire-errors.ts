@@ -3,7 +3,10 @@ import type { ConnectorName } from '../core/names.ts';
 import type { CopiedAway, UnfinishedCopy } from './copies.ts';
 import type { Holder, Lease } from './lease.ts';
 
-/** Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced itself yet. */
+/**
+ * Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced
+ * itself yet.
+ */
 export class ConnectorBusyError extends SyncError {
   override readonly name = 'ConnectorBusyError';
   readonly holder: Holder | null;
@@ -149,7 +152,10 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
   );
 }
 
-/** It goes on in another sink. What a run stored here would be in this sink alone, under change numbers that the other one gives too. */
+/**
+ * It goes on in another sink. What a run stored here would be in this sink alone, under change numbers that the other
+ * one gives too.
+ */
 export function copiedAwayError({ connector, from, to, at }: CopiedAway): SyncError {
   return new SyncError(
     `Connector "${connector}" was copied from sink ${from} to sink ${to} at ${at}, so ${from} takes no more syncs of it. ` +

@@ -1,6 +1,8 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 
-/** The files that a sink has closed and never changes again. Read only, without a lease, beside a process that writes. */
+/**
+ * The files that a sink has closed and never changes again. Read only, without a lease, beside a process that writes.
+ */
 export interface ClosedFiles extends AsyncDisposable {
   /** Compares lengths: some microseconds a file. Rejects with `SyncError` SINK_FAILED. */
   lengths(connector: ConnectorName): Promise<CheckedFiles>;

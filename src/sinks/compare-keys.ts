@@ -8,7 +8,10 @@ export interface KeyDifferences {
   readonly extra: KeyGroup;
   /** In both, with different content. */
   readonly changed: KeyGroup;
-  /** In both with the same hash, and with values that do not belong to it; only where digests of the values are compared. */
+  /**
+   * In both with the same hash, and with values that do not belong to it; only where digests of the values are
+   * compared.
+   */
   readonly edited: KeyGroup;
   readonly same: number;
 }
@@ -30,7 +33,10 @@ type Digests = AsyncIterable<readonly KeyAndDigest[]>;
 
 const writtenAtOnce = 10_000;
 
-/** Compares two sets of rows of any size; `scratchFile` is made for it and holds them meanwhile, so that memory stays flat. */
+/**
+ * Compares two sets of rows of any size; `scratchFile` is made for it and holds them meanwhile, so that memory stays
+ * flat.
+ */
 export async function compareKeys(
   first: Rows,
   second: Rows,

@@ -4,22 +4,27 @@ import type { Column, ColumnValue } from '../core/records.ts';
 import type { FactName, Facts } from './copies/facts.ts';
 import type { Holder, Pause } from './lease.ts';
 
-/** Raised with every change of what a copy hands over: a copy that another version of the program began starts again. */
+/**
+ * Raised with every change of what a copy hands over: a copy that another version of the program began starts again.
+ */
 export const copyVersion = 2;
 
 /**
- * Moves a connector with all that a sink knows of it into another sink, without its service. A source gives records, then facts of the ledger, in
- * batches; a target stores each batch in one transaction with how far it is. What it has is used for nothing else before `finish`.
+ * Moves a connector with all that a sink knows of it into another sink, without its service. A source gives records,
+ * then facts of the ledger, in batches; a target stores each batch in one transaction with how far it is. What it has
+ * is used for nothing else before `finish`.
  */
 export interface Copies {
   /**
-   * Holds the connector, so that nothing about it changes, until the source is disposed. Writes nothing but who holds it. Throws `ConnectorBusyError`;
-   * USAGE where nothing of it is stored; SINK_INCOMPATIBLE where this kind of sink cannot give it.
+   * Holds the connector, so that nothing about it changes, until the source is disposed. Writes nothing but who holds
+   * it. Throws `ConnectorBusyError`; USAGE where nothing of it is stored; SINK_INCOMPATIBLE where this kind of sink
+   * cannot give it.
    */
   openSource(connector: ConnectorName, holder: Holder): Promise<CopySource>;
   /**
-   * Holds the connector, and begins a copy or resumes the unfinished one of the same state of the same source; one of another state begins
-   * again. Throws `ConnectorBusyError`; USAGE where the sink holds the connector already; SINK_INCOMPATIBLE where it cannot take it.
+   * Holds the connector, and begins a copy or resumes the unfinished one of the same state of the same source; one of
+   * another state begins again. Throws `ConnectorBusyError`; USAGE where the sink holds the connector already;
+   * SINK_INCOMPATIBLE where it cannot take it.
    */
   openTarget(copied: CopiedConnector, how: CopyInto): Promise<CopyTarget>;
   /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
@@ -40,16 +45,24 @@ export interface CopyInto extends CopyWay {
 
 export interface CopySource extends AsyncDisposable {
   readonly connector: CopiedConnector;
-  /** The rows of a table behind row number `after`, by row number. Throws FENCED where another process has taken the connector. */
+  /**
+   * The rows of a table behind row number `after`, by row number. Throws FENCED where another process has taken the
+   * connector.
+   */
   records(table: CopiedTable, after: number): AsyncIterable<readonly CopiedRecord[]>;
   /** What the ledger knows, in the order of `factNames`. Throws as `records`. */
   facts(): AsyncIterable<FactBatch>;
-  /** The copy is complete: from now on `Sink.acquire` throws COPIED_AWAY, until `Copies.reopen`. Throws as `records`. */
+  /**
+   * The copy is complete: from now on `Sink.acquire` throws COPIED_AWAY, until `Copies.reopen`. Throws as `records`.
+   */
   noteCopied(way: CopyWay): Promise<void>;
 }
 
 export interface CopyTarget extends AsyncDisposable {
-  /** Where an unfinished copy stands; `begun` where nothing was there, `done` where this state of this source is already copied. */
+  /**
+   * Where an unfinished copy stands; `begun` where nothing was there, `done` where this state of this source is already
+   * copied.
+   */
   readonly state: 'begun' | 'resumed' | 'done';
   /** How far the copy was when it was opened. */
   readonly progress: CopyProgress;

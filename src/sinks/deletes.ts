@@ -4,25 +4,43 @@ import type { PageCounts, Params, PreparedRecord } from '../core/records.ts';
 import type { Lease } from './lease.ts';
 
 /**
- * What comes after a run's walks. Facts only: the engine judges what they mean. Every call is one transaction, fenced like a commit,
- * and may be repeated after a kill; a run that resumes another resumes its sweep.
+ * What comes after a run's walks. Facts only: the engine judges what they mean. Every call is one transaction, fenced
+ * like a commit, and may be repeated after a kill; a run that resumes another resumes its sweep.
  */
 export interface Deletes {
   /** Rows that a call is best asked for: some tens of milliseconds. */
   readonly batchRows: number;
-  /** The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept partition is through. */
+  /**
+   * The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept
+   * partition is through.
+   */
   sweep(lease: Lease, run: RunId, limit: number): Promise<{ readonly isDone: boolean }>;
-  /** Notes as missing records whose children this run was told not to exist (404) and that `get` can judge: listings of changes would not tell for days. */
+  /**
+   * Notes as missing records whose children this run was told not to exist (404) and that `get` can judge: listings of
+   * changes would not tell for days.
+   */
   suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
   /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
   endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
-  /** What the deletes of missing rows would come to, with the rows that would go along. Before `sweep` is done: of what is noted so far. */
+  /**
+   * What the deletes of missing rows would come to, with the rows that would go along. Before `sweep` is done: of what
+   * is noted so far.
+   */
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
-  /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
+  /**
+   * A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later
+   * one.
+   */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
-  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago. Handed out, a row counts as asked: no other call of this run gives it again. */
+  /**
+   * Missing rows that a `get` must judge, never asked ones first, then those asked longest ago. Handed out, a row
+   * counts as asked: no other call of this run gives it again.
+   */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
-  /** Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be tombstoned in this run. */
+  /**
+   * Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be
+   * tombstoned in this run.
+   */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
   /** Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). */
   tombstone(
@@ -32,7 +50,10 @@ export interface Deletes {
     which: TombstoneChoice,
     limit: number,
   ): Promise<number>;
-  /** The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are noted as orphans, for a `get` (0 rows); they go when it has found nothing. */
+  /**
+   * The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are
+   * noted as orphans, for a `get` (0 rows); they go when it has found nothing.
+   */
   tombstoneBelow(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 
@@ -47,7 +68,10 @@ export interface EntityMissing {
   readonly entity: EntityName;
   /** Rows without a tombstone, missing ones included. What lies below deleted records counts as deleted. */
   readonly live: number;
-  /** Rows of 24 hours ago; on an entity's first day those that it began with. Without those that a person has let go since. */
+  /**
+   * Rows of 24 hours ago; on an entity's first day those that it began with. Without those that a person has let go
+   * since.
+   */
   readonly dayAgo: number;
   /** Of them: deleted since, without a person's permission. */
   readonly deletedInDay: number;

@@ -5,12 +5,18 @@ import type { Lease } from './lease.ts';
 
 /** Fields that the definition does not declare, and values that do not fit the column it declares. */
 export interface Drift {
-  /** What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that were added for them. */
+  /**
+   * What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that were
+   * added for them.
+   */
   known(
     connector: ConnectorName,
     entities: readonly EntityName[],
   ): Promise<ReadonlyMap<EntityName, KnownDrift>>;
-  /** Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last before `finish`: no record is prepared for them. */
+  /**
+   * Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last
+   * before `finish`: no record is prepared for them.
+   */
   evolve(lease: Lease, run: RunId, entity: EntityName): Promise<readonly Column[]>;
 }
 

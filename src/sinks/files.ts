@@ -5,13 +5,20 @@ import type { RecordFile } from '../core/records.ts';
 import type { Lease } from './lease.ts';
 
 /**
- * The ledger's account of records' files. That a file is wanted is noted with its record, whether files are fetched or not; a tombstoned
- * record's is wanted no more, and what is stored stays. Every call is one fenced transaction, and may be repeated after a kill.
+ * The ledger's account of records' files. That a file is wanted is noted with its record, whether files are fetched or
+ * not; a tombstoned record's is wanted no more, and what is stored stays. Every call is one fenced transaction, and may
+ * be repeated after a kill.
  */
 export interface Files {
-  /** Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that failed in this run. */
+  /**
+   * Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that
+   * failed in this run.
+   */
   next(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly WantedFile[]>;
-  /** The file lies, durable, in the connector's folder. What the record's earlier version left under another name is noted as replaced. */
+  /**
+   * The file lies, durable, in the connector's folder. What the record's earlier version left under another name is
+   * noted as replaced.
+   */
   stored(lease: Lease, run: RunId, wanted: WantedFile, file: StoredFile): Promise<void>;
   /** It stays wanted, for a later run. */
   setAside(lease: Lease, run: RunId, wanted: WantedFile, failure: FileFailure): Promise<void>;
@@ -20,7 +27,9 @@ export interface Files {
   /** Up to `limit` files that another version of them has replaced, and that are to be removed. */
   replaced(lease: Lease, run: RunId, limit: number): Promise<readonly ReplacedFile[]>;
   removed(lease: Lease, run: RunId, files: readonly ReplacedFile[]): Promise<void>;
-  /** Those of the names that are no file of the entity, stored or replaced: a killed run wrote them and noted nothing. */
+  /**
+   * Those of the names that are no file of the entity, stored or replaced: a killed run wrote them and noted nothing.
+   */
   unknown(lease: Lease, run: RunId, entity: EntityName, files: readonly string[]): Promise<readonly string[]>;
 }
 
@@ -63,13 +72,20 @@ export interface ReplacedFile {
 
 export interface FileFolder {
   /**
-   * Makes the entity's folder, removes leftovers of killed processes. Resolves with names of which several belong to one record: some may be left over.
-   * Throws SINK_INCOMPATIBLE where a link or a file is in its place; SINK_FULL or SINK_FAILED, as `store` and `remove` do.
+   * Makes the entity's folder, removes leftovers of killed processes. Resolves with names of which several belong to
+   * one record: some may be left over. Throws SINK_INCOMPATIBLE where a link or a file is in its place; SINK_FULL or
+   * SINK_FAILED, as `store` and `remove` do.
    */
   prepare(entity: EntityName): Promise<readonly string[]>;
-  /** Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what `bytes` throws, and leaves what was there. */
+  /**
+   * Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what
+   * `bytes` throws, and leaves what was there.
+   */
   store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
-  /** Also where it is gone already. `current` is what lies in its place, null: nothing does. Where both names lead to one file, as some file systems take `A` for `a`, it stays. */
+  /**
+   * Also where it is gone already. `current` is what lies in its place, null: nothing does. Where both names lead to
+   * one file, as some file systems take `A` for `a`, it stays.
+   */
   remove(entity: EntityName, file: string, current: string | null): Promise<void>;
 }
 

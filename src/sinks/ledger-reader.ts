@@ -8,7 +8,10 @@ import type { WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
 import type { Holder, Pause } from './lease.ts';
 
-/** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its own. */
+/**
+ * What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its
+ * own.
+ */
 export interface LedgerReader {
   /** Newest first; of every kind unless one is named. */
   runs(filter: {
@@ -88,7 +91,9 @@ export interface PausedConnector extends Pause {
 
 export interface EntityFreshness {
   readonly entity: EntityName;
-  /** When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did. */
+  /**
+   * When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did.
+   */
   readonly asOf: Instant | null;
 }
 

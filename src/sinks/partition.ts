@@ -22,7 +22,10 @@ export interface FoundPartition {
   readonly tree: number | null;
   /** The record that led to it; null for a root and for a listing inside a tree. */
   readonly parent: { readonly entity: EntityName; readonly keyText: string } | null;
-  /** The parent's change value: found with the same one again, it need not be read. Null: it is read whenever it is found. */
+  /**
+   * The parent's change value: found with the same one again, it need not be read. Null: it is read whenever it is
+   * found.
+   */
   readonly marker: Marker | null;
   /** In a backfill: the parameters of the living partition that these records belong to. Null elsewhere. */
   readonly base: Params | null;
@@ -30,7 +33,10 @@ export interface FoundPartition {
 
 export interface Marker {
   readonly value: string;
-  /** False: the parent changed so shortly before this run that another change could leave the same value. The partition is read again when found again. */
+  /**
+   * False: the parent changed so shortly before this run that another change could leave the same value. The partition
+   * is read again when found again.
+   */
   readonly isSettled: boolean;
 }
 
@@ -64,13 +70,16 @@ export type ProofKind = (typeof proofKinds)[number];
 export interface Proof {
   readonly kind: ProofKind;
   readonly isOrdered: boolean;
-  /** All answers named one total, and so many different records came: the listing was shown whole, whatever its order. */
+  /**
+   * All answers named one total, and so many different records came: the listing was shown whole, whatever its order.
+   */
   readonly isCounted?: true;
 }
 
 /**
- * What else must agree before a row that a full walk did not meet counts as deleted. From the strongest walk to the weakest: `nothing`
- * (the walk is proof enough), a `get`, another full `walk`; null: the walk says nothing of such rows.
+ * What else must agree before a row that a full walk did not meet counts as deleted. From the strongest walk to the
+ * weakest: `nothing` (the walk is proof enough), a `get`, another full `walk`; null: the walk says nothing of such
+ * rows.
  */
 export type Absence = 'nothing' | 'get' | 'walk' | null;
 
@@ -90,7 +99,10 @@ export type Doubt =
 export interface Seal {
   /** With it the seal concludes nothing: no order, no watermark, no absence. */
   readonly doubt?: Doubt;
-  /** How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks. Absent: not known. */
+  /**
+   * How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks.
+   * Absent: not known.
+   */
   readonly clockDifferences?: readonly number[];
   /** The page that counted as the last one because it was short. Absent: the end is known in another way. */
   readonly lastPage?: PageLength;

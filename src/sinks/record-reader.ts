@@ -4,8 +4,9 @@ import type { ColumnValue, EntityTable } from '../core/records.ts';
 import type { LedgerReader } from './ledger-reader.ts';
 
 /**
- * Stored records, read only, in one state of the sink, however long the reading takes and whoever writes. Nothing is held in memory but what was asked
- * for last: batches are read to their end, or left, before the next question. Rejects with `SyncError` SINK_FAILED.
+ * Stored records, read only, in one state of the sink, however long the reading takes and whoever writes. Nothing is
+ * held in memory but what was asked for last: batches are read to their end, or left, before the next question. Rejects
+ * with `SyncError` SINK_FAILED.
  */
 export interface RecordReader extends AsyncDisposable {
   /** Random id made with the sink: numbers of another sink mean nothing here. */
@@ -17,11 +18,14 @@ export interface RecordReader extends AsyncDisposable {
   /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
   table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
   /**
-   * Id of the entity's table, random text: `reset --data` makes another table, with another id, and all else keeps it (new columns, a copy into another sink,
-   * an undelete). Null where nothing was ever stored.
+   * Id of the entity's table, random text: `reset --data` makes another table, with another id, and all else keeps it
+   * (new columns, a copy into another sink, an undelete). Null where nothing was ever stored.
    */
   tableId(connector: ConnectorName, entity: EntityName): Promise<string | null>;
-  /** Each record whose newest change is behind number `after`, once, in the order of the changes, in batches. `table` is what `table()` gave. */
+  /**
+   * Each record whose newest change is behind number `after`, once, in the order of the changes, in batches. `table` is
+   * what `table()` gave.
+   */
   changes(
     connector: ConnectorName,
     table: EntityTable,
@@ -44,7 +48,10 @@ export interface StoredRecord {
 
 /** The keys of what is stored, read only, in one state of the sink whoever writes meanwhile. */
 export interface KeyReader extends AsyncDisposable {
-  /** Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and SINK_INCOMPATIBLE where the rows have another key. */
+  /**
+   * Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and
+   * SINK_INCOMPATIBLE where the rows have another key.
+   */
   keys(connector: ConnectorName, table: EntityTable): AsyncIterable<readonly KeyAndHash[]>;
 }
 

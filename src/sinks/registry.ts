@@ -19,7 +19,10 @@ export function accessSink(sink: SinkPlace): SinkAccess {
   }
 }
 
-/** Opens a sink for writing, or makes it; the caller disposes it. Throws SINK_INCOMPATIBLE, SINK_FULL, SINK_FAILED, and SINK_MOVED where `sinkId` is not there. */
+/**
+ * Opens a sink for writing, or makes it; the caller disposes it. Throws SINK_INCOMPATIBLE, SINK_FULL, SINK_FAILED, and
+ * SINK_MOVED where `sinkId` is not there.
+ */
 export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durability'>): Promise<Sink> {
   const { durability, lockTimeoutMs } = options;
   return await accessSink(options).open({
@@ -29,17 +32,25 @@ export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durabi
   });
 }
 
-/** Opens what a sink says of its runs, read only; works while another process writes. Throws when there is no sink yet. */
+/**
+ * Opens what a sink says of its runs, read only; works while another process writes. Throws when there is no sink yet.
+ */
 export async function openHistory(sink: SinkPlace): Promise<OpenHistory> {
   return await accessSink(sink).openHistory();
 }
 
-/** The same; null when nothing has been synced into it yet. Throws where that cannot be known, or something else is there. */
+/**
+ * The same; null when nothing has been synced into it yet. Throws where that cannot be known, or something else is
+ * there.
+ */
 export async function openExistingHistory(sink: SinkPlace): Promise<OpenHistory | null> {
   return await nullWithoutSink(accessSink(sink).openHistory());
 }
 
-/** The stored records in one state, read only, beside a process that writes; null when nothing has been synced into it yet. */
+/**
+ * The stored records in one state, read only, beside a process that writes; null when nothing has been synced into it
+ * yet.
+ */
 export async function openExistingRecords(sink: SinkPlace): Promise<RecordReader | null> {
   return await nullWithoutSink(accessSink(sink).openRecords());
 }
@@ -68,7 +79,10 @@ export async function checkCopied(history: LedgerReader, connector: ConnectorNam
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
 
-/** What a sink says of one connector now; null where it holds nothing of it. Throws COPY_UNFINISHED where it holds only a part. */
+/**
+ * What a sink says of one connector now; null where it holds nothing of it. Throws COPY_UNFINISHED where it holds only
+ * a part.
+ */
 export async function storedStatus({
   name,
   sink,

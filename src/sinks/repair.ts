@@ -6,20 +6,28 @@ import type { ConnectorIdentity, Lease } from './lease.ts';
 /** What a person does to a sink outside a sync. */
 export interface Repair {
   /**
-   * Forgets how far one entity (with what it is exploded into) or all of a connector has been read; with `withData` its records too. Nothing else changes.
-   * Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and USAGE where there is nothing of that name.
+   * Forgets how far one entity (with what it is exploded into) or all of a connector has been read; with `withData` its
+   * records too. Nothing else changes. Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and USAGE
+   * where there is nothing of that name.
    */
   reset(connector: ConnectorName, what: ResetScope): Promise<ResetCounts>;
   /**
-   * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes before a full run has agreed. Takes
-   * the lock. Throws `ConnectorBusyError`, USAGE where the sink holds nothing of that name, `IdentityChangedError` for another connector type.
+   * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes
+   * before a full run has agreed. Takes the lock. Throws `ConnectorBusyError`, USAGE where the sink holds nothing of
+   * that name, `IdentityChangedError` for another connector type.
    */
   adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
   /** Whether tombstones can be taken back: only where the sink itself still has the records. */
   readonly canUndelete: boolean;
-  /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none is left. Throws USAGE where `canUndelete` is false. */
+  /**
+   * Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none is left. Throws USAGE where
+   * `canUndelete` is false.
+   */
   undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
-  /** Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its hash, so it is written in any case. */
+  /**
+   * Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its
+   * hash, so it is written in any case.
+   */
   storeRecord(
     lease: Lease,
     run: RunId,

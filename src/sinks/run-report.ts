@@ -30,13 +30,17 @@ export interface RunReport {
   /** At most 100; `failuresOmitted` counts the rest. */
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;
-  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: a person must act. */
+  /**
+   * What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: a person must act.
+   */
   readonly error: {
     readonly code: ErrorCode;
     readonly recovery: Recovery;
     readonly message: string;
   } | null;
-  /** The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere. */
+  /**
+   * The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere.
+   */
   readonly resumeAt: Instant | null;
   /** What came instead, where the service did not ask: a network in front of it refused calls. */
   readonly resumeBecause?: string;
@@ -93,7 +97,10 @@ export interface EntityReport {
   readonly depthLimited: number;
   /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
   readonly foreign: number;
-  /** Records of which only a part came and whose rows stay as they were stored; counted among the unchanged ones and duplicates. */
+  /**
+   * Records of which only a part came and whose rows stay as they were stored; counted among the unchanged ones and
+   * duplicates.
+   */
   readonly partial: number;
   /** False: a listing of the entity, or of what leads to it, ended with a doubt, so that records may be missing. */
   readonly isProven: boolean;
@@ -113,13 +120,17 @@ export interface EntityReport {
   readonly withheldBecause: WithheldBecause | null;
   /** What the guards held against each other where something is `withheld`. */
   readonly withholding: Withholding | null;
-  /** Of a run that ended `ok` or `degraded`: nothing of the entity, nor of what leads to it, was left out since the chain of runs began. */
+  /**
+   * Of a run that ended `ok` or `degraded`: nothing of the entity, nor of what leads to it, was left out since the
+   * chain of runs began.
+   */
   readonly isWhole: boolean;
 }
 
 /**
- * `share`: too many rows of the entity would go within 24 hours. `along`: too many rows of others would go along. `empty`: the entity came back empty.
- * `replaced`: nothing that was stored is still there, and other records are. `adopted`: the rows were adopted from another address, and no full run has agreed with them since.
+ * `share`: too many rows of the entity would go within 24 hours. `along`: too many rows of others would go along.
+ * `empty`: the entity came back empty. `replaced`: nothing that was stored is still there, and other records are.
+ * `adopted`: the rows were adopted from another address, and no full run has agreed with them since.
  */
 export type WithheldBecause = 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
 

@@ -3,7 +3,9 @@ import { openSink } from './registry.ts';
 import type { OpenHow, SinkOptions } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
-/** A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it. */
+/**
+ * A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it.
+ */
 interface SharedSink extends AsyncDisposable {
   readonly sink: Sink;
 }
@@ -28,8 +30,9 @@ interface OpenedSink {
 }
 
 /**
- * Opens each sink once for all runs of a process at a time: SQLite reads the whole schema at each opening, which takes 100 ms with 1,000 connectors.
- * `sinks`: how many there may be; they share the memory for caches. A wait for the write lock ends when the signals of all users are aborted.
+ * Opens each sink once for all runs of a process at a time: SQLite reads the whole schema at each opening, which takes
+ * 100 ms with 1,000 connectors. `sinks`: how many there may be; they share the memory for caches. A wait for the write
+ * lock ends when the signals of all users are aborted.
  */
 export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
   const cacheKiB = Math.min(mostCacheKiB, Math.max(leastCacheKiB, Math.floor(cachesKiB / sinks)));

@@ -8,13 +8,19 @@ import type { KeyReader, RecordReader } from './record-reader.ts';
 import type { Away } from '../sql/postgres/outage.ts';
 import type { Sink } from './sink.ts';
 
-/** The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller disposes what it opens. */
+/**
+ * The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller
+ * disposes what it opens.
+ */
 export interface SinkAccess {
   /** Where a person finds the sink (an absolute path, a host and a schema), without any secret. */
   readonly place: string;
   /** The same for its `_sync_*` tables. */
   readonly ledgerPlace: string;
-  /** False where nothing was ever opened for writing. Rejects where that cannot be known, and where something else is there. */
+  /**
+   * False where nothing was ever opened for writing. Rejects where that cannot be known, and where something else is
+   * there.
+   */
   isThere(): Promise<boolean>;
   /** Why no connector can be copied from such a sink or into one (`Copies`); null: it can. */
   readonly noCopies: string | null;
@@ -47,7 +53,10 @@ export interface OpenHow {
   readonly lockTimeoutMs?: number;
   /** Ends every such wait, of the opened sink too. */
   readonly signal?: AbortSignal;
-  /** Called while the opened sink waits for its server, again where the reason changes, and with null when it can be written to again. */
+  /**
+   * Called while the opened sink waits for its server, again where the reason changes, and with null when it can be
+   * written to again.
+   */
   readonly onAway?: ((away: Away | null) => void) | undefined;
   /** The sink that must be there already: none is made then, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
@@ -62,7 +71,10 @@ export interface OpenHistory extends LedgerReader, AsyncDisposable {
   readonly sinkId: string;
 }
 
-/** The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach) it answers with what was read last. */
+/**
+ * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach)
+ * it answers with what was read last.
+ */
 export interface ServedLedger extends AsyncDisposable {
   readonly sinkId: string;
   /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */
@@ -94,6 +106,8 @@ export type SinkPlace =
 export type SinkOptions = SinkPlace & {
   readonly name: string;
   readonly durability: 'full' | 'normal';
-  /** How long to wait while another program holds the write lock of the sink's database; a minute where nothing is said. */
+  /**
+   * How long to wait while another program holds the write lock of the sink's database; a minute where nothing is said.
+   */
   readonly lockTimeoutMs?: number;
 };

@@ -24,40 +24,65 @@ import type { LeftWork, RunKind, RunReport, UnprovenListings } from './run-repor
 import type { StoredKeys } from './stored-keys.ts';
 
 /**
- * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction, idempotent where it is repeated after a crash,
- * and fenced (`SyncError` FENCED for an overtaken lease). What needs no lease may be called beside any run, from any process.
+ * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
+ * idempotent where it is repeated after a crash, and fenced (`SyncError` FENCED for an overtaken lease). What needs no
+ * lease may be called beside any run, from any process.
  */
 export interface Sink extends AsyncDisposable {
   /** Random id made with the sink: tells two files of one name apart. */
   readonly id: string;
-  /** False once the sink is not where it was opened any more (moved away, replaced): nothing can be stored through this object. */
+  /**
+   * False once the sink is not where it was opened any more (moved away, replaced): nothing can be stored through this
+   * object.
+   */
   isInPlace(): Promise<boolean>;
   /**
-   * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws `ConnectorBusyError`,
-   * and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is another one.
+   * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws
+   * `ConnectorBusyError`, and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is
+   * another one.
    */
   acquire(connector: ConnectorIdentity): Promise<Lease>;
-  /** Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks the plan's roots due. */
+  /**
+   * Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks
+   * the plan's roots due.
+   */
   startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
-  /** Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read longest ago. May repeat ones being walked or just ended. */
+  /**
+   * Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read
+   * longest ago. May repeat ones being walked or just ended.
+   */
   nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]>;
-  /** Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order. */
+  /**
+   * Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order.
+   */
   commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;
   /** Leaves a partition for a later run: it stays due, its position is kept (or dropped with `dropPosition`). */
   setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void>;
-  /** Ends the run: closes files, writes the report, prunes what is past its retention. Lost rows of entities that were read whole are not counted again. */
+  /**
+   * Ends the run: closes files, writes the report, prunes what is past its retention. Lost rows of entities that were
+   * read whole are not counted again.
+   */
   finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
-  /** Notes that the connector, of any name, is not to be run until it is resumed. Paused again, it keeps its `since` and takes the new reason. */
+  /**
+   * Notes that the connector, of any name, is not to be run until it is resumed. Paused again, it keeps its `since` and
+   * takes the new reason.
+   */
   pause(connector: ConnectorName, pause: Pause): Promise<void>;
   /** Takes the pause back; false where there was none. */
   resume(connector: ConnectorName): Promise<boolean>;
   /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
   requestCancel(run: RunId, at: Instant): Promise<boolean>;
-  /** When nothing is ready any more: makes ready what is due below parents that did not have to be read. Gives how many; 0 ends the walking. */
+  /**
+   * When nothing is ready any more: makes ready what is due below parents that did not have to be read. Gives how many;
+   * 0 ends the walking.
+   */
   findLeftovers(lease: Lease): Promise<number>;
   /** What is due and was not read, by entity: what a run that ends early leaves. */
   left(lease: Lease): Promise<readonly LeftWork[]>;
-  /** Listings of the connector that ended with a doubt when they were read last, by entity; of a backfill's window those of the window. */
+  /**
+   * Listings of the connector that ended with a doubt when they were read last, by entity; of a backfill's window those
+   * of the window.
+   */
   unproven(lease: Lease): Promise<readonly UnprovenListings[]>;
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
   lostRows(lease: Lease): Promise<readonly LostRows[]>;
@@ -75,16 +100,25 @@ export interface Sink extends AsyncDisposable {
 export interface EntityReading {
   /** False: every walk is full. */
   readonly isIncremental: boolean;
-  /** A partition whose newest full walk began at or before this is read in full, also where nothing seems to have changed. */
+  /**
+   * A partition whose newest full walk began at or before this is read in full, also where nothing seems to have
+   * changed.
+   */
   readonly fullBefore: Instant;
-  /** Records may move below another parent, and `get` can be asked for them: it is, before they count as deleted with their parent. */
+  /**
+   * Records may move below another parent, and `get` can be asked for them: it is, before they count as deleted with
+   * their parent.
+   */
   readonly mayMove: boolean;
 }
 
 export interface RunPlan {
   readonly run: RunId;
   readonly kind: RunKind;
-  /** Keeps a backfill's partitions apart, by window (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`); '' for a sync. A chain has one window. */
+  /**
+   * Keeps a backfill's partitions apart, by window (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`); '' for a
+   * sync. A chain has one window.
+   */
   readonly window: string;
   /** The backfill that the window belongs to, for `finishedWindows`. '' where the run is of no backfill. */
   readonly backfill: string;
@@ -109,7 +143,10 @@ export interface RunPlan {
   readonly roots: readonly FoundPartition[];
   /** How they are read (variants, parents), as text: only a run that reads the same resumes it. */
   readonly choices: string;
-  /** Entities that lead to no others. What a run since `continueAfter` set aside of them keeps its position in a fresh start, unless it had been read whole. */
+  /**
+   * Entities that lead to no others. What a run since `continueAfter` set aside of them keeps its position in a fresh
+   * start, unless it had been read whole.
+   */
   readonly leaves: readonly EntityName[];
   /** An unfinished run of the same choices is resumed when its chain stored something since. */
   readonly continueAfter: Instant;
@@ -147,7 +184,10 @@ export interface PageCommit {
   readonly rows: readonly EntityRows[];
   /** Set on the page that ends the walk: the partition is sealed in the same transaction. */
   readonly seal: Seal | null;
-  /** A page of this length was followed by more: walks of this chain that ended with one at least as long are due again, in full. */
+  /**
+   * A page of this length was followed by more: walks of this chain that ended with one at least as long are due again,
+   * in full.
+   */
   readonly followed?: PageLength;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];
@@ -175,6 +215,9 @@ export interface CommittedPage {
   readonly newlyDue: number;
   /** Of those walks the ones that this run had sealed. */
   readonly unsealed?: readonly UnsealedWalk[];
-  /** Records of which only a part came and whose rows stay as they are; they count as unchanged or duplicate. Absent: none. */
+  /**
+   * Records of which only a part came and whose rows stay as they are; they count as unchanged or duplicate. Absent:
+   * none.
+   */
   readonly partial?: number;
 }

@@ -17,7 +17,10 @@ import type { CopiedAway } from './copies.ts';
 import type { Holder } from './lease.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 
-/* JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not what was written. */
+/*
+ * JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not what was
+ * written.
+ */
 
 export function parseHolder(text: string): Holder {
   return check(holder, text, 'who held a connector');

@@ -8,7 +8,10 @@ export interface StoredKeys {
   account(lease: Lease, entity: EntityName): Promise<StoredAccount>;
   /** How many of these records have a row, deleted or not. */
   known(lease: Lease, entity: EntityName, records: readonly PreparedRecord[]): Promise<number>;
-  /** At most `count` rows that are not deleted, spread over all that were stored when a sync last ended well; none where none has. */
+  /**
+   * At most `count` rows that are not deleted, spread over all that were stored when a sync last ended well; none where
+   * none has.
+   */
   spread(lease: Lease, entity: EntityName, count: number): Promise<readonly StoredKey[]>;
 }
 

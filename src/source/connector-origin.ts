@@ -11,8 +11,8 @@ export interface ConnectorOrigin {
 const accountScheme = 'account:';
 
 /**
- * An account of the service itself. It is the same whether the account is read directly or through an API that tells which account
- * its connector has, so going from one to the other keeps the rows.
+ * An account of the service itself. It is the same whether the account is read directly or through an API that tells
+ * which account its connector has, so going from one to the other keeps the rows.
  */
 export function accountOrigin({ name }: Pick<Definition, 'name'>, account: string): ConnectorOrigin {
   return { baseUrl: `${accountScheme}${name}`, connectorId: idOf(account) };

@@ -1,14 +1,16 @@
 import { instant, type Instant } from '../core/clock.ts';
 
-/** Two clocks may differ by a thousandth in their speed, far more than they do: the service's time is never overtaken. */
+/**
+ * Two clocks may differ by a thousandth in their speed, far more than they do: the service's time is never overtaken.
+ */
 const clockDrift = 0.999;
 
 /** The service's own time, as far as its answers tell it. */
 export interface ServerClock {
   heard(dateMs: number): void;
   /**
-   * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never jumps. Never ahead of the
-   * service. Null before the first answer that has a date.
+   * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never jumps.
+   * Never ahead of the service. Null before the first answer that has a date.
    */
   now(): Instant | null;
 }

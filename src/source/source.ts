@@ -17,8 +17,9 @@ export interface Source extends AsyncDisposable {
   /** One page. Sends exactly `params`; refuses parameters the definition does not declare. */
   list(request: ListRequest, signal: AbortSignal): Promise<SourcePage>;
   /**
-   * One record, or null where the service says that this record does not exist (404, 410). Null is proof enough for a delete: a refusal that
-   * is about the connector, the account or the entity is thrown (a connector that is gone: CONNECTOR_UNKNOWN), as is everything that `list` throws.
+   * One record, or null where the service says that this record does not exist (404, 410). Null is proof enough for a
+   * delete: a refusal that is about the connector, the account or the entity is thrown (a connector that is gone:
+   * CONNECTOR_UNKNOWN), as is everything that `list` throws.
    */
   get(request: GetRequest, signal: AbortSignal): Promise<JsonValue>;
   /** Sums since the source was opened. */
@@ -28,10 +29,10 @@ export interface Source extends AsyncDisposable {
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */
 export interface FileSource {
   /**
-   * Asks for one file and hands it to `receive`, again in every attempt: what an earlier attempt wrote must be discarded. Resolves
-   * with what `receive` made of the attempt that brought the whole file. Rejects with what `receive` throws by itself, and
-   * with `SyncError`: FILE_INVALID for a file that is empty, cut, of another length than announced, or no file at all;
-   * BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and whatever a `list` rejects with.
+   * Asks for one file and hands it to `receive`, again in every attempt: what an earlier attempt wrote must be
+   * discarded. Resolves with what `receive` made of the attempt that brought the whole file. Rejects with what
+   * `receive` throws by itself, and with `SyncError`: FILE_INVALID for a file that is empty, cut, of another length
+   * than announced, or no file at all; BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and whatever a `list` rejects with.
    */
   download<T>(request: DownloadRequest, receive: ReceiveFile<T>, signal: AbortSignal): Promise<T>;
 }
@@ -48,15 +49,18 @@ export interface DownloadRequest {
 }
 
 export interface IncomingFile {
-  /** As the service names it in the answer, at most 1000 characters; null where it does not. Hostile: it may hold anything. */
+  /**
+   * As the service names it in the answer, at most 1000 characters; null where it does not. Hostile: it may hold
+   * anything.
+   */
   readonly name: string | null;
   /** `type/subtype` with its parameters, printable ASCII; null where the service says none that can be read so. */
   readonly contentType: string | null;
   /** In bytes, as the answer announces it; null: not known before the end. */
   readonly size: number | null;
   /**
-   * To be read once, as fast as the chunks can be used. Ends only behind the last byte of a file that is whole as far as that can be
-   * known; throws where it is not.
+   * To be read once, as fast as the chunks can be used. Ends only behind the last byte of a file that is whole as far
+   * as that can be known; throws where it is not.
    */
   readonly bytes: AsyncIterable<Uint8Array>;
 }
@@ -92,6 +96,9 @@ export interface SourceStats {
   /** Milliseconds spent waiting for budgets, Retry-After and back-off. */
   readonly waitedMs: number;
   readonly bytes: number;
-  /** The service's time now: the last `Date` header it sent (to `connect` too) and what has passed since; null before the first, or where it is not known. */
+  /**
+   * The service's time now: the last `Date` header it sent (to `connect` too) and what has passed since; null before
+   * the first, or where it is not known.
+   */
   readonly serverTime: Instant | null;
 }

@@ -9,16 +9,17 @@ export type Value = Scalar | readonly Scalar[] | readonly SetRow[];
 export type Values = Readonly<Record<string, Value>>;
 
 /**
- * One transaction on one connection. Statements are written once for every database (`statement.ts` has the few words in which databases differ) and run in
- * the order in which they were given. Those that are asked for without waiting in between (`Promise.all`) share a round trip where there are any.
+ * One transaction on one connection. Statements are written once for every database (`statement.ts` has the few words
+ * in which databases differ) and run in the order in which they were given. Those that are asked for without waiting in
+ * between (`Promise.all`) share a round trip where there are any.
  *
  * While a transaction is open it may wait for its own statements only: no timer, network, file or other transaction.
  */
 export interface Tx {
   readonly dialect: Dialect;
   /**
-   * Rows by column name, `started_at` as `startedAt`. Integers are numbers as far as those are exact, else `bigint`. A column whose name begins with `is_`, `has_`, `was_` or
-   * `can_` is a boolean.
+   * Rows by column name, `started_at` as `startedAt`. Integers are numbers as far as those are exact, else `bigint`. A
+   * column whose name begins with `is_`, `has_`, `was_` or `can_` is a boolean.
    */
   rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
   first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
@@ -31,7 +32,10 @@ export interface Tx {
 export interface TransactHow {
   /** Called before `work` runs again. */
   readonly restart?: (() => void) | undefined;
-  /** Its statements may go through whole tables: no timeout ends them, and the signal of the database's options cancels them. */
+  /**
+   * Its statements may go through whole tables: no timeout ends them, and the signal of the database's options cancels
+   * them.
+   */
   readonly isLong?: boolean;
   /** Waits until the commit is on the disk, whatever the database's durability. */
   readonly isDurable?: boolean;
@@ -45,31 +49,36 @@ export interface ReadableDatabase extends AsyncDisposable {
   /** Runs `work` in one snapshot that writes nothing. Does not see a transaction that is not committed. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
   /**
-   * The state that the database has now, on a connection that nothing else uses; the caller disposes it. Once the signal is aborted, everything that is asked of
-   * it rejects with the signal's reason.
+   * The state that the database has now, on a connection that nothing else uses; the caller disposes it. Once the
+   * signal is aborted, everything that is asked of it rejects with the signal's reason.
    */
   openSnapshot(signal?: AbortSignal): Promise<Snapshot>;
 }
 
 /**
- * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers go on, but the database keeps what they
- * replace until the snapshot is disposed.
+ * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers go
+ * on, but the database keeps what they replace until the snapshot is disposed.
  */
 export interface Snapshot extends AsyncDisposable {
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
-  /** Rows of one statement, in its order, as many at a time as their length allows; memory stays flat. One at a time. */
+  /**
+   * Rows of one statement, in its order, as many at a time as their length allows; memory stays flat. One at a time.
+   */
   batches(sql: string, values?: Values): AsyncGenerator<readonly Cells[]>;
 }
 
-/** The values of a row in the order of its columns. Integers as `Tx.rows` has them; no column is a flag by its name, which may be a user's. */
+/**
+ * The values of a row in the order of its columns. Integers as `Tx.rows` has them; no column is a flag by its name,
+ * which may be a user's.
+ */
 export type Cells = readonly unknown[];
 
 /** A database as rules see it. */
 export interface Database extends ReadableDatabase {
   /**
-   * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing outside of the database that
-   * `restart` does not undo. One that is begun inside another on the same connection is refused. A statement that failed ends the transaction, also where
-   * `work` catches its error.
+   * Runs `work` in one transaction: all of it is stored, or nothing. It may run more than once, so it changes nothing
+   * outside of the database that `restart` does not undo. One that is begun inside another on the same connection is
+   * refused. A statement that failed ends the transaction, also where `work` catches its error.
    */
   transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
 }

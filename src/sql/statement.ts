@@ -3,8 +3,8 @@
  *
  * - `:name` is a value;
  * - `id IN {ids bigint}` and `NOT IN {ids bigint}` ask for a list of values;
- * - `{found: name text, params_hash bytea, n}` stands where a table may stand, and is one: the rows of the value `found`, whose members are named in camel case
- *   (`paramsHash`); `n` counts them from 1. Its alias is `found`;
+ * - `{found: name text, params_hash bytea, n}` stands where a table may stand, and is one: the rows of the value
+ *   `found`, whose members are named in camel case (`paramsHash`); `n` counts them from 1. Its alias is `found`;
  * - `{index name}` behind a table's name has SQLite use that index; PostgreSQL decides by itself;
  * - `{json column key}` is a member of a JSON object that is stored as text;
  * - `{own ids}` behind the columns of an INSERT: it gives numbers that the table would give by itself.

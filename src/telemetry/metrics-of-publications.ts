@@ -1,7 +1,9 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../core/clock.ts';
 
-/** How a publication that a worker was asked for ended. `createdAtMs`: of the newest publication that the target holds. */
+/**
+ * How a publication that a worker was asked for ended. `createdAtMs`: of the newest publication that the target holds.
+ */
 export type EndedPublication =
   | (NewestPublication & { readonly kind: 'published'; readonly rows: number; readonly ms: number })
   | (NewestPublication & { readonly kind: 'unchanged' })

@@ -33,8 +33,8 @@ const changes = ['inserted', 'updated', 'unchanged', 'duplicate', 'filtered', 'q
 const waitedForInBudget: readonly ErrorCode[] = ['THROTTLED', 'FORBIDDEN'];
 
 /**
- * Counts what runs say about themselves, for all connectors together and, where `each` is given, for each. The connector of an
- * event is the one it is handed in with.
+ * Counts what runs say about themselves, for all connectors together and, where `each` is given, for each. The
+ * connector of an event is the one it is handed in with.
  */
 export function countRunEvents(registry: Registry, each: ConnectorSeries | null, clock: Clock): RunCounts {
   const all = openRunMetrics(registry);

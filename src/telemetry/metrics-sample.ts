@@ -30,8 +30,8 @@ interface SampleOptions {
 }
 
 /**
- * Longer than the two seconds after which the queue gives a silent Redis up, and than a busy worker takes for ten thousand
- * connectors: those answers are worth waiting for. Prometheus waits ten.
+ * Longer than the two seconds after which the queue gives a silent Redis up, and than a busy worker takes for ten
+ * thousand connectors: those answers are worth waiting for. Prometheus waits ten.
  */
 const sampleWithinMs = 8000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;

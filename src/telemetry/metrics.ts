@@ -26,7 +26,9 @@ export interface MetricsOptions {
   readonly version: string;
   /** How things stand now; asked for at each scrape, and given up after eight seconds. */
   readonly sample: () => Promise<MetricSample>;
-  /** Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way. */
+  /**
+   * Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way.
+   */
   readonly connectorSeries?: 'all' | 'attention';
   readonly clock?: Clock;
 }

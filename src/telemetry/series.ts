@@ -1,6 +1,6 @@
 /**
- * The series of one metric that has a label for each connector: some hundred thousand of them in a large config, so each is a text
- * and a number. Names and labels are as in Prometheus's text format.
+ * The series of one metric that has a label for each connector: some hundred thousand of them in a large config, so
+ * each is a text and a number. Names and labels are as in Prometheus's text format.
  */
 export interface Series {
   /** A counter that has not begun stays away until it does: 0 begins none. */
@@ -38,7 +38,10 @@ export function labelText(labels: Readonly<Record<string, string>>): string {
   return text;
 }
 
-/** Turns a value into one that may be a label: every value that was ever seen stays in memory and in the operator's store. */
+/**
+ * Turns a value into one that may be a label: every value that was ever seen stays in memory and in the operator's
+ * store.
+ */
 type Label = (value: string) => string;
 
 /** Values of a closed set; anything else is `other`. */

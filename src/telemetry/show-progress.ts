@@ -85,8 +85,8 @@ export async function repeat(
 }
 
 /**
- * Tells in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that fail beside each
- * other are reported once.
+ * Tells in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that fail
+ * beside each other are reported once.
  */
 export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRunEvent {
   let sinceMs: number | null = null;

@@ -78,7 +78,10 @@ export interface Elsewhere {
   readonly base: URL;
 }
 
-/** Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay behind. */
+/**
+ * Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay
+ * behind.
+ */
 export async function askForFile(
   asked: Asked,
   options: AskOptions,

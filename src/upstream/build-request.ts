@@ -25,8 +25,9 @@ interface RequestParts {
 }
 
 /**
- * The request as it is sent. Every parameter stands where the definition says; absent and null ones are not sent, and one that the definition
- * does not declare is refused. Throws `UpstreamFailure` refused for a value that cannot be sent.
+ * The request as it is sent. Every parameter stands where the definition says; absent and null ones are not sent, and
+ * one that the definition does not declare is refused. Throws `UpstreamFailure` refused for a value that cannot be
+ * sent.
  */
 export function buildRequest({ base, request, call, signature }: RequestParts): WireRequest {
   const path = new Map<string, string>();

@@ -2,8 +2,8 @@ import type { Template } from '../definitions/upstream/answer-place.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /**
- * The address that a template and its host variables make. The parsed URL must have the host that was put together: a value that
- * brings a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
+ * The address that a template and its host variables make. The parsed URL must have the host that was put together: a
+ * value that brings a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
   const text = template
@@ -55,8 +55,9 @@ function hostOf(template: Template, variables: ReadonlyMap<string, string>): str
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /**
- * The path below `base`, each value encoded as one segment. A value that a server might read as another path is refused: empty, `.`, `..`,
- * with control characters, or with one of these between slashes. Throws `UpstreamFailure` refused.
+ * The path below `base`, each value encoded as one segment. A value that a server might read as another path is
+ * refused: empty, `.`, `..`, with control characters, or with one of these between slashes. Throws `UpstreamFailure`
+ * refused.
  */
 export function buildPath(base: URL, template: Template, values: ReadonlyMap<string, string>): URL {
   const prefix = base.pathname.replace(/\/+$/, '');

@@ -20,11 +20,14 @@ export interface LaneLimits {
 /** One account's calls: how many at a time, how fast, and what they know together. */
 export interface CallLane {
   /**
-   * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled (reason `gate`) where the wait
-   * would be longer than the gate's limit, and with the signal's reason, also while it waits.
+   * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled (reason
+   * `gate`) where the wait would be longer than the gate's limit, and with the signal's reason, also while it waits.
    */
   enter(signal: AbortSignal): Promise<CallTurn>;
-  /** The service refused a call as one too many: half as many at a time for a while, and none before `waitMs` (null: as long as seems right). */
+  /**
+   * The service refused a call as one too many: half as many at a time for a while, and none before `waitMs` (null: as
+   * long as seems right).
+   */
   slowDown(waitMs: number | null): Promise<void>;
   /** No call starts before; the limits stay. */
   pause(waitMs: number): void;
@@ -32,7 +35,10 @@ export interface CallLane {
   alone<T>(work: () => Promise<T>): Promise<T>;
   /** What `read` brought, for ten minutes; a failure is not kept. */
   remembered(name: string, read: () => Promise<string>): Promise<string>;
-  /** Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the account are refused. */
+  /**
+   * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
+   * account are refused.
+   */
   refusalOf(tokens: string): UpstreamFailure | null;
   keepRefusal(tokens: string, failure: UpstreamFailure): void;
 }

@@ -7,15 +7,15 @@ export interface ChosenPage {
 }
 
 /**
- * A walk by offset asks for 10 records again at the head of each page, or 30 where it stepped back. A page that ends just there, and is less than
- * half as long as asked, would look like the end of the listing.
+ * A walk by offset asks for 10 records again at the head of each page, or 30 where it stepped back. A page that ends
+ * just there, and is less than half as long as asked, would look like the end of the listing.
  */
 const overlaps = [10, 30];
 
 /**
- * One page, because rows could move between two calls: of the sizes up to `asked`, the one whose page shows the most records from the offset on.
- * Where even that is too short to continue from, a larger size up to `maxSize`. Null: no size will do, which only happens for
- * a few offsets of services whose pages hold up to 30 records.
+ * One page, because rows could move between two calls: of the sizes up to `asked`, the one whose page shows the most
+ * records from the offset on. Where even that is too short to continue from, a larger size up to `maxSize`. Null: no
+ * size will do, which only happens for a few offsets of services whose pages hold up to 30 records.
  */
 export function choosePage(offset: number, asked: number, maxSize: number): ChosenPage | null {
   let best = pageOf(offset, asked);

@@ -14,7 +14,10 @@ export interface OpenCredentials {
   readonly values: ReadonlyMap<string, string>;
   /** Those that must not be shown. */
   readonly secrets: readonly string[];
-  /** Tells the account from others, of other services too, and nothing else: the hash of what does not change when tokens are renewed. */
+  /**
+   * Tells the account from others, of other services too, and nothing else: the hash of what does not change when
+   * tokens are renewed.
+   */
   readonly account: string;
 }
 

@@ -14,8 +14,9 @@ import type { WireStream } from './upstream-transport.ts';
 const mostHops = 5;
 
 /**
- * The file of a record. Where the service's answer leads elsewhere, by a redirect or an address in its JSON, that is followed without credentials,
- * to the service's own origin and to public addresses only. Rejects with `UpstreamFailure`, and with the signal's reason.
+ * The file of a record. Where the service's answer leads elsewhere, by a redirect or an address in its JSON, that is
+ * followed without credentials, to the service's own origin and to public addresses only. Rejects with
+ * `UpstreamFailure`, and with the signal's reason.
  */
 export async function downloadFile(
   asked: Asked,

@@ -3,7 +3,10 @@ import { AttemptTimeoutError, UnreadableBodyError } from '../http/read-body.ts';
 import { networkTexts, saysNoHttp } from '../http/network-texts.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
-/** A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is not kept: it may hold headers. */
+/**
+ * A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is
+ * not kept: it may hold headers.
+ */
 export function failureOfError(error: unknown, host: string): UpstreamFailure | null {
   if (error instanceof UpstreamFailure) return error;
   if (!(error instanceof Error)) return null;

@@ -8,8 +8,9 @@ const mostNamed = 8;
 const longestName = 40;
 
 /**
- * The records of a page. Throws `UpstreamFailure`: where there is no array at the path, its text says what is there instead.
- * `hasAnswered`: the path has led to records before, so that it is the answer that is wrong, and not the definition.
+ * The records of a page. Throws `UpstreamFailure`: where there is no array at the path, its text says what is there
+ * instead. `hasAnswered`: the path has led to records before, so that it is the answer that is wrong, and not the
+ * definition.
  */
 export function findRecords(
   answer: JsonAnswer,

@@ -32,8 +32,9 @@ const timeoutMs = 30_000;
 const maxBodyBytes = 1024 * 1024;
 
 /**
- * The values of a template's names, which stand in its host, each checked against its pattern: the definition's file fixes the host's end, so no credential leads to
- * another service. Throws `UpstreamFailure` unauthorized; its text names the fields and repeats no value.
+ * The values of a template's names, which stand in its host, each checked against its pattern: the definition's file
+ * fixes the host's end, so no credential leads to another service. Throws `UpstreamFailure` unauthorized; its text
+ * names the fields and repeats no value.
  */
 export async function hostVariables(
   template: Template,

@@ -5,13 +5,16 @@ export interface NamedAddress {
   readonly url: URL;
   /** The `baseUrl` of the definition on whose behalf it is called; with another host where that is not known yet. */
   readonly base: URL;
-  /** An address from an answer must have the origin of `base` or be public: what the definition may reach, an answer may not choose from. */
+  /**
+   * An address from an answer must have the origin of `base` or be public: what the definition may reach, an answer may
+   * not choose from.
+   */
   readonly namedBy: 'definition' | 'answer';
 }
 
 /**
- * Whether a host may be at any address there. `allowed` has `host`, for the scheme and the port of `base`, and `host:port`, for this port by the scheme that
- * the definition names.
+ * Whether a host may be at any address there. `allowed` has `host`, for the scheme and the port of `base`, and
+ * `host:port`, for this port by the scheme that the definition names.
  */
 export function isAllowed({ url, base, namedBy }: NamedAddress, allowed: ReadonlySet<string>): boolean {
   const isLikeBase = url.protocol === base.protocol && url.port === base.port;

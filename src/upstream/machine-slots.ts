@@ -12,9 +12,10 @@ const askAgainMs = 30;
 const ownUid = process.getuid?.() ?? null;
 
 /**
- * Calls of one account at a time, over all processes of this user that have the same folder for temporary files: a call holds the lock of one of `concurrency`
- * files, which the kernel frees when the process is killed. Rates and pauses are not shared. A call that cannot take a lock, as in a folder that
- * cannot be written, starts at once: each process still keeps its own limit.
+ * Calls of one account at a time, over all processes of this user that have the same folder for temporary files: a call
+ * holds the lock of one of `concurrency` files, which the kernel frees when the process is killed. Rates and pauses are
+ * not shared. A call that cannot take a lock, as in a folder that cannot be written, starts at once: each process still
+ * keeps its own limit.
  */
 export function openMachineSlots(
   clock: Clock,

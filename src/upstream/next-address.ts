@@ -5,8 +5,9 @@ import { UpstreamFailure } from './upstream-failure.ts';
 type Pair = readonly [string, string];
 
 /**
- * A page token out of the address of the next page: the parameters of its query that the definition keeps, and nothing else of it. The next
- * call's address is built as that of every call. Throws `UpstreamFailure` refused for an address of another origin, or one without these parameters.
+ * A page token out of the address of the next page: the parameters of its query that the definition keeps, and nothing
+ * else of it. The next call's address is built as that of every call. Throws `UpstreamFailure` refused for an address
+ * of another origin, or one without these parameters.
  */
 export function writeKept(address: string, asked: URL, keep: readonly string[], status: number): string {
   const next = URL.canParse(address, asked.href) ? new URL(address, asked.href) : null;

@@ -24,8 +24,8 @@ export interface UpstreamOptions {
   /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
   readonly credentials: () => Promise<JsonObject>;
   /**
-   * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and `credentials` must give
-   * them from then on. Null: tokens are renewed only where the refresh token stays the same.
+   * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and
+   * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
    */
   readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
   /** The connector's id: calls with renewed tokens share its limits. */
@@ -35,7 +35,10 @@ export interface UpstreamOptions {
   readonly clock?: Clock;
 }
 
-/** Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without `upstream`. */
+/**
+ * Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without
+ * `upstream`.
+ */
 export function openUpstream(options: UpstreamOptions): UpstreamAccount {
   const { definition, transport, gate, clock = systemClock } = options;
   const { upstream } = definition;

@@ -80,7 +80,10 @@ function matches(rule: ErrorRule, answer: FailedAnswerFacts, words: string): boo
   );
 }
 
-/** A page of HTML instead of an error of the service comes from a network in front of it, which refuses what it takes for an attack. */
+/**
+ * A page of HTML instead of an error of the service comes from a network in front of it, which refuses what it takes
+ * for an attack.
+ */
 function defaultClass({ status, header, value }: FailedAnswerFacts): FailureClass {
   const isHtml = /^text\/html\b/i.test(header('content-type') ?? '');
   if (isHtml && (status === 400 || status === 503)) return 'edge';

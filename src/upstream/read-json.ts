@@ -13,7 +13,10 @@ interface JsonText {
   readonly header: (name: string) => string | null;
 }
 
-/** The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `unavailable`, as a page of a proxy or for maintenance may pass like a cut answer. */
+/**
+ * The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `unavailable`, as a page of a proxy or for
+ * maintenance may pass like a cut answer.
+ */
 export function readJsonAnswer({ status, text, header }: JsonText): JsonValue {
   const type = header('content-type');
   if (type !== null && !jsonType.test(type)) {

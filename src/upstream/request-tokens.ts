@@ -38,8 +38,8 @@ const timeoutMs = 60_000;
 const maxBodyBytes = 1024 * 1024;
 
 /**
- * Asks the token endpoint once for another access token (RFC 6749, section 6). It is never repeated: where the refresh token rotates, the first
- * call may have ended it. Throws `UpstreamFailure`.
+ * Asks the token endpoint once for another access token (RFC 6749, section 6). It is never repeated: where the refresh
+ * token rotates, the first call may have ended it. Throws `UpstreamFailure`.
  */
 export async function requestTokens(call: TokenCall): Promise<NewTokens> {
   const { url, auth, credentials, transport, clock } = call;

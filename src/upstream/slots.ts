@@ -3,7 +3,10 @@ import { UpstreamFailure } from './upstream-failure.ts';
 
 /** How many calls of one account run at a time; a refusal halves it for a while. */
 export interface Slots {
-  /** Resolves in order of asking. Rejects with the signal's reason, and with `UpstreamFailure` throttled after `maxWaitMs`. */
+  /**
+   * Resolves in order of asking. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
+   * `maxWaitMs`.
+   */
   take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }>;
   /** Half as many from now on, at least one; twice as many again after each 10 s. */
   halve(): void;
@@ -29,7 +32,8 @@ export function openSlots(concurrency: number, clock: Clock): Slots {
     return Math.max(1, Math.floor(concurrency * share));
   };
 
-  // Called whenever a call ends. A call that waits behind a lowered limit always waits for one that runs, so no timer is needed.
+  // Called whenever a call ends. A call that waits behind a lowered limit always waits for one that runs, so no timer
+  // is needed.
   const startNext = (): void => {
     for (const one of waiting) {
       if (running >= limit()) return;

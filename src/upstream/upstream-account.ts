@@ -4,13 +4,17 @@ import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 
 /**
- * The account of one connector at the third party. Each call rejects with `UpstreamFailure`, or with the reason of its signal. It retries
- * nothing but a call that found its idle connection closed, and one whose access token could be renewed.
+ * The account of one connector at the third party. Each call rejects with `UpstreamFailure`, or with the reason of its
+ * signal. It retries nothing but a call that found its idle connection closed, and one whose access token could be
+ * renewed.
  */
 export interface UpstreamAccount {
   /** Proves the credentials, and says which account they belong to. */
   check(signal: AbortSignal): Promise<AccountIdentity>;
-  /** One page, as the Connector Execution API would answer it. Sends `params` and what the definition adds, nothing else. */
+  /**
+   * One page, as the Connector Execution API would answer it. Sends `params` and what the definition adds, nothing
+   * else.
+   */
   list(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamPage>;
   /** Null: the service says that there is no such record. */
   get(call: UpstreamCall, signal: AbortSignal): Promise<JsonObject | null>;
@@ -51,7 +55,9 @@ export interface UpstreamFile {
   readonly contentType: string | null;
   /** In bytes; null: not known before the end. */
   readonly size: number | null;
-  /** To be called once. Ends behind the last byte; throws `UpstreamFailure` where the file is cut or comes too slowly. */
+  /**
+   * To be called once. Ends behind the last byte; throws `UpstreamFailure` where the file is cut or comes too slowly.
+   */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Frees the connection of a file that is not read to its end. Idempotent. */
   close(): void;

@@ -1,9 +1,10 @@
 import type { FailureClass } from '../definitions/upstream/failure-class.ts';
 
 /**
- * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the credential is paused; `credentials`: not
- * sent, they cannot be used; `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`: JSON
- * without an array where the definition says that the records are.
+ * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the
+ * credential is paused; `credentials`: not sent, they cannot be used; `request`: not sent, a parameter cannot be;
+ * `address`: not sent, the host may not be reached from here; `noRecords`: JSON without an array where the definition
+ * says that the records are.
  */
 export type FailureReason =
   | 'answer'
@@ -28,8 +29,9 @@ export interface FailureFacts {
 }
 
 /**
- * The one way in which a call to a third party fails, apart from the reason of its signal. Its class decides what follows; its text is
- * redacted and bounded, so it may be shown and logged. It has no `cause`: a network error may carry headers and bytes.
+ * The one way in which a call to a third party fails, apart from the reason of its signal. Its class decides what
+ * follows; its text is redacted and bounded, so it may be shown and logged. It has no `cause`: a network error may
+ * carry headers and bytes.
  */
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure';

@@ -37,8 +37,8 @@ export interface WireStream {
 /** Connections to third parties, shared by all accounts of a process. */
 export interface UpstreamTransport extends AsyncDisposable {
   /**
-   * Sends once: no retry, no redirect, no cookie. Throws `AddressRefusedError`, undici's and Node's errors, `UnreadableBodyError`,
-   * `AttemptTimeoutError`, or the signal's reason.
+   * Sends once: no retry, no redirect, no cookie. Throws `AddressRefusedError`, undici's and Node's errors,
+   * `UnreadableBodyError`, `AttemptTimeoutError`, or the signal's reason.
    */
   send(request: WireRequest, signal: AbortSignal): Promise<WireAnswer>;
   /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
@@ -46,7 +46,10 @@ export interface UpstreamTransport extends AsyncDisposable {
 }
 
 export interface UpstreamTransportOptions {
-  /** Hosts, and ports of hosts, that may lead to any address: see `isAllowed`. All others must be public, and are reached by https on its own port. */
+  /**
+   * Hosts, and ports of hosts, that may lead to any address: see `isAllowed`. All others must be public, and are
+   * reached by https on its own port.
+   */
   readonly allowHosts: readonly string[];
   /** How names are resolved; tests give another. */
   readonly resolve?: ResolveHost;

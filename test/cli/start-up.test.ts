@@ -32,8 +32,8 @@ const { dependencies } = createRequire(import.meta.url)('../../package.json') as
 const forSinks = ['better-sqlite3'];
 
 /**
- * Files of its own and their KiB, somewhat above what each loads today. What grows beyond it has lost its place: a command imports
- * what it does not always need, or all of zod came in with an import of `{ z }`.
+ * Files of its own and their KiB, somewhat above what each loads today. What grows beyond it has lost its place: a
+ * command imports what it does not always need, or all of zod came in with an import of `{ z }`.
  */
 it.each([
   { args: ['--version'], code: 0, packages: [], files: 8, kib: 50 },

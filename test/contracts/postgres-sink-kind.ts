@@ -14,8 +14,8 @@ import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
 
 /**
- * A sink in a PostgreSQL server that the test process shares, looked at over a connection of its own. What differs: `contents` leaves out the
- * lease and the counter of connectors, which say who holds them and not what is stored.
+ * A sink in a PostgreSQL server that the test process shares, looked at over a connection of its own. What differs:
+ * `contents` leaves out the lease and the counter of connectors, which say who holds them and not what is stored.
  */
 export async function postgresSinkKind(): Promise<SinkKind> {
   return await postgresSinkKindOn(await sharedPostgres());

@@ -18,7 +18,10 @@ import {
   type StoredModel,
 } from '../support/publish/stored-model.ts';
 
-/** A kind of target, and how its readers see what was published. `folder` stands for one target: its path, or what its schema is named after. */
+/**
+ * A kind of target, and how its readers see what was published. `folder` stands for one target: its path, or what its
+ * schema is named after.
+ */
 export interface TargetKind {
   readonly open: (folder: string) => Promise<Target>;
   /** Rows that are not deleted, in the state of the newest publication, by `keyTextOf`. */
@@ -40,7 +43,10 @@ export const everyType: readonly Column[] = [
 /** Never aborted. */
 export const untilEnd = new AbortController().signal;
 
-/** What every target promises, whatever it is made of. `isWhole`: false for the share of it that `npm test` has time for. */
+/**
+ * What every target promises, whatever it is made of. `isWhole`: false for the share of it that `npm test` has time
+ * for.
+ */
 export function targetContract({ open, rows, readText = (text) => text }: TargetKind, isWhole = true): void {
   const expectSame = async (folder: string, model: StoredModel): Promise<void> => {
     for (const entity of model.entities.values()) {

@@ -76,10 +76,15 @@ function proofsOf({ entities }: RunReport): number {
   return Object.values(proofs ?? {}).reduce((sum, walks) => sum + walks, 0);
 }
 
-/** One long list, many that are longer than the lower cap and shorter than half of the higher one, and another long one. */
+/**
+ * One long list, many that are longer than the lower cap and shorter than half of the higher one, and another long one.
+ */
 const sizes = [300, ...Array.from({ length: 8 }, (_, index) => 41 + index), 220, 45, 12];
 const all = sizes.reduce((sum, size) => sum + size, 0);
-/** The first long list takes five calls and each short one a call: the second long one shows the lower cap behind its first page. */
+/**
+ * The first long list takes five calls and each short one a call: the second long one shows the lower cap behind its
+ * first page.
+ */
 const falling = (call: number): number => (call <= 5 || call === 14 ? 100 : 40);
 /** The first long list shows it before any short one is read. */
 const fallingEarly = (call: number): number => (call <= 2 ? 100 : 40);

@@ -107,7 +107,8 @@ it('keep its rate together, are all quiet when one is told to be, and slower for
     `four workers at ${requestsPerSecond}/s: at most ${mostInASecond(arrivals)} in any second; after a 429 with Retry-After ${retryAfterS}: ` +
       `${since(1, underWayMs)} under way, ${quiet} during the pause, ${slower}/s for the 5 s behind it`,
   );
-  // Where the machine is busy, calls that left in time arrive together: a second may hold two or three of the one before.
+  // Where the machine is busy, calls that left in time arrive together: a second may hold two or three of the one
+  // before.
   expect(mostInASecond(arrivals)).toBeLessThanOrEqual(1.5 * requestsPerSecond);
   expect(mostWithin(5_000, arrivals)).toBeLessThanOrEqual(5 * requestsPerSecond + 3);
   expect(quiet).toBe(0);

@@ -8,7 +8,10 @@ import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../suppor
 /** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
 const runs = repeats('RUNS', { share: 40, full: 5000 });
 const connectors = Array.from({ length: 20 }, (_, index) => `notes-${index + 1}`);
-/** Jobs that are kept for a person to look at, at most, with a key of log lines each: of a sink, of ticks, and what each schedule has. */
+/**
+ * Jobs that are kept for a person to look at, at most, with a key of log lines each: of a sink, of ticks, and what each
+ * schedule has.
+ */
 const mostKeys = 2 * 500 + 50 + 5 * connectors.length + 50;
 
 let world: ScheduledWorld;
@@ -54,7 +57,8 @@ it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const
     expect(after.listeners).toBeLessThanOrEqual(before.listeners);
     expect(after.redisKeys).toBeLessThanOrEqual(mostKeys);
     expect(after.redisClients).toBeLessThanOrEqual(before.redisClients);
-    // Every run has a row, and one of counts for each entity that it stored pages of; no other table grows; seen rows are of runs under way.
+    // Every run has a row, and one of counts for each entity that it stored pages of; no other table grows; seen rows
+    // are of runs under way.
     const others = (tables: Readonly<Record<string, number>>): object =>
       Object.fromEntries(Object.entries(tables).filter(([name]) => !/_runs|_counts|_seen/.test(name)));
     expect(others(after.tables)).toEqual(others(before.tables));

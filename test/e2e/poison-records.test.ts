@@ -40,7 +40,10 @@ const bad = [
 ];
 const big = '{"id":"big","emails_sent":9007199254740993,"settings":{"n":12345678901234567890}}';
 
-/** One service, asked twice: a body that holds both the deepest record and the largest integers is asked for in smaller pages. */
+/**
+ * One service, asked twice: a body that holds both the deepest record and the largest integers is asked for in smaller
+ * pages.
+ */
 async function syncPoison(type: SampleSinkType) {
   await using server = await startHostileServer({
     connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],

@@ -52,7 +52,10 @@ describe.skipIf(whyNot !== null).each(cases)(
     let recording: Recording;
     let commits: Commits;
 
-    /** A first sync that stops midway, one that resumes it, a full one of a changed account, and one after a reset of an entity. */
+    /**
+     * A first sync that stops midway, one that resumes it, a full one of a changed account, and one after a reset of an
+     * entity.
+     */
     beforeAll(async () => {
       recording = await world.record(sink, [
         { revision: 0, isFull: false, stopAt: 90 },
@@ -125,7 +128,10 @@ interface Lost {
   readonly revision: number;
 }
 
-/** The first of the losses that leaves something to repair: a log of the ledger; without durability, files that lack lines. */
+/**
+ * The first of the losses that leaves something to repair: a log of the ledger; without durability, files that lack
+ * lines.
+ */
 function lossToRepair(losing: Losing): Lost {
   const { ledger, lines } = sinkPaths[losing.sink.type];
   const needsShort = lines !== null && losing.sink.durability === 'normal';

@@ -64,7 +64,8 @@ it.runIf(isLong)(
     const rows = options.connectors * options.pagesEach * rowsPerPage;
     const { fetched, inserted } = await counted(world);
     expect(inserted).toBe(rows);
-    // A run that was killed when it had stored its last page, and had not ended yet, is followed by one that reads the whole shop.
+    // A run that was killed when it had stored its last page, and had not ended yet, is followed by one that reads the
+    // whole shop.
     expect((fetched - rows) % (options.pagesEach * rowsPerPage), 'no single page was stored twice').toBe(0);
     expect(
       changes.filter(({ afterMs }) => afterMs === null),

@@ -41,7 +41,8 @@ it('is not overtaken while it hangs, and leaves its run to another worker when i
   const { run } = await stuck.until(isRunStarted);
   stuck.child.kill('SIGSTOP');
   const other = startWorker();
-  // The queue gives the job away once its lock has expired; the connector's own lock holds for as long as the process lives.
+  // The queue gives the job away once its lock has expired; the connector's own lock holds for as long as the process
+  // lives.
   await other.until((line) => line.msg === 'job ended' && line['end'] === 'busy');
   expect(other.lines.filter(isRunStarted)).toEqual([]);
   stuck.child.kill('SIGCONT');

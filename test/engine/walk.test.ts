@@ -131,7 +131,9 @@ describe.each([
 });
 
 describe('a walk that makes progress', () => {
-  /** Pages of `size` keys from `from` on, each overlapping the one before it by `overlap`; gives why it would be stuck. */
+  /**
+   * Pages of `size` keys from `from` on, each overlapping the one before it by `overlap`; gives why it would be stuck.
+   */
   function walkOn(start: { from: number; to: number; size: number; overlap: number }, before = noProgress) {
     let progress = before;
     for (let at = start.from; at < start.to; at += start.size - start.overlap) {

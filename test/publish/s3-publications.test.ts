@@ -38,7 +38,10 @@ async function openTarget(idleTimeoutMs = 20_000): Promise<Target> {
   return world.target('jsonl', (): ObjectStore => store);
 }
 
-/** What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a change came twice. */
+/**
+ * What a reader of the newest publication has, from a copy of the bucket. Throws where a file is torn, or a change came
+ * twice.
+ */
 async function seen(): Promise<{ readonly publication: number; readonly rows: object }> {
   copyObjects(fake, world.lake);
   const manifests = lakeManifests(world.lake);

@@ -26,10 +26,10 @@ it('knows summer time', () => {
   expect(from('30 2 * * *', '2026-10-25T12:00:00Z', 'Europe/Berlin')).toBe('2026-10-25T00:30:00.000Z');
 });
 
-// Digests over the answers of the checks and the search for slots that stood here before cron-parser: which patterns are wrong, the
-// slot before a moment and the tenth after it, a hundred patterns each. One answer of the 25th differs: in the hour that the clock of
-// Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick is made. And where a list names a value
-// twice, which happens in 34 of the ten thousand, the old search found nothing.
+// Digests over the answers of the checks and the search for slots that stood here before cron-parser: which patterns
+// are wrong, the slot before a moment and the tenth after it, a hundred patterns each. One answer of the 25th differs:
+// in the hour that the clock of Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick
+// is made. And where a list names a value twice, which happens in 34 of the ten thousand, the old search found nothing.
 const digests: unknown = JSON.parse(
   readFileSync(new URL('../fixtures/cron-digests.json', import.meta.url), 'utf8'),
 );

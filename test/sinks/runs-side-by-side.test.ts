@@ -23,14 +23,20 @@ import { it } from '../support/it.ts';
 import { sqliteKind } from '../support/sinks/sqlite-kind.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
-/* Four runs of one process share a sink, each for a connector of its own; every statement of its database takes a random turn of the event loop. */
+/*
+ * Four runs of one process share a sink, each for a connector of its own; every statement of its database takes a
+ * random turn of the event loop.
+ */
 
 const connectors = ['one', 'two', 'three', 'four'] as ConnectorName[];
 const pages = 6;
 const trials = repeats('TRIALS', { share: 2, full: 40 });
 const seed = startSeed(11);
 
-/** Stores pages of new records, with one of the page before that has changed; in the middle it gives the connector back, and goes on. */
+/**
+ * Stores pages of new records, with one of the page before that has changed; in the middle it gives the connector back,
+ * and goes on.
+ */
 async function runInto(bench: Bench, sink: Sink, connector: ConnectorName): Promise<void> {
   const run = `r-${connector}` as RunId;
   const begin = async (): Promise<Started & AsyncDisposable> => {

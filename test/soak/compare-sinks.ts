@@ -24,9 +24,9 @@ const laterMs = 25 * 60 * 60 * 1000;
 const fullRead: Partial<RunOptions> = { isFull: true, allowDeletes: true };
 
 /**
- * Runs a last scheduled sync of every connector; then the sink must match the account, because a full read would hide a loss by
- * repairing it. Then reads each connector in full, into its sink and into a new one, and compares the rows of its sink with the
- * new sink and with the account. The clock is a day ahead, so that volatile fields are stored again.
+ * Runs a last scheduled sync of every connector; then the sink must match the account, because a full read would hide a
+ * loss by repairing it. Then reads each connector in full, into its sink and into a new one, and compares the rows of
+ * its sink with the new sink and with the account. The clock is a day ahead, so that volatile fields are stored again.
  */
 export async function compareSinks(world: SoakWorld): Promise<Compared> {
   const total = { rows: 0, missing: 0, different: 0, superfluous: 0, doubled: 0 };

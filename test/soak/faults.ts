@@ -98,7 +98,8 @@ export const faults: readonly Fault[] = [
     share: 3,
     unavailable: always,
     happen: async ({ world }) => {
-      // Revise all accounts: they share the service's clock, and a change must not be older than records read before it.
+      // Revise all accounts: they share the service's clock, and a change must not be older than records read before
+      // it.
       for (const account of world.connectors) {
         account.revise();
         // Let calls and signals continue: revising an account takes up to some tenths of a second.

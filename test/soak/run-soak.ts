@@ -37,7 +37,9 @@ export interface SoakResult {
 
 const recoverMostMs = 120_000;
 
-/** Runs workers under faults, then without faults until every connector has run, then compares what they have stored. */
+/**
+ * Runs workers under faults, then without faults until every connector has run, then compares what they have stored.
+ */
 export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   const { seed, tell } = options;
   await using world = await openSoakWorld({ connectors: options.connectors, seed });

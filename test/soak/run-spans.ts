@@ -26,8 +26,8 @@ export function findOverlaps(
 }
 
 /**
- * The time span of each run. A killed worker's run ends at the kill, which is later than its last log line. A run whose end could
- * not be stored (a full disk) has no end in the log; the end of its job, which is later, is used instead.
+ * The time span of each run. A killed worker's run ends at the kill, which is later than its last log line. A run whose
+ * end could not be stored (a full disk) has no end in the log; the end of its job, which is later, is used instead.
  */
 function loggedSpans(crew: readonly CrewMember[]): readonly Span[] {
   return crew.flatMap(({ worker: { lines }, killedAt }) => {
@@ -99,7 +99,10 @@ function overlapping(spans: readonly Span[]): readonly string[] {
   });
 }
 
-/** Milliseconds from the slot that the previous run logged as `next` to the next run's start, unless that started earlier. */
+/**
+ * Milliseconds from the slot that the previous run logged as `next` to the next run's start, unless that started
+ * earlier.
+ */
 export function slotDelays(crew: readonly CrewMember[]): readonly number[] {
   const events = crew
     .flatMap(({ worker: { lines } }) => lines)

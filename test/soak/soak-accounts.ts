@@ -22,13 +22,17 @@ export interface SoakAccount {
   revise(): boolean;
   /** Its current rows. */
   truth(): Tables;
-  /** True for a row that may stay stored though the account no longer has it: its entity has `deletes: never`, or it or its page is in the trash. */
+  /**
+   * True for a row that may stay stored though the account no longer has it: its entity has `deletes: never`, or it or
+   * its page is in the trash.
+   */
   mayStay(table: string, key: string, row: Row): boolean;
 }
 
 /**
- * The time of the service's clock while its accounts are at this revision, in milliseconds since the epoch: after all changes of
- * that revision and before those of the next. A record that changes while a run reads must be dated after the run's start.
+ * The time of the service's clock while its accounts are at this revision, in milliseconds since the epoch: after all
+ * changes of that revision and before those of the next. A record that changes while a run reads must be dated after
+ * the run's start.
  */
 export function timeAt(revision: number): number {
   return revisionTime(revision) + 20 * 60 * 60 * 1000;

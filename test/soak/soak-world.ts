@@ -35,7 +35,10 @@ export interface SoakWorld extends AsyncDisposable {
 
 const redisPassword = 'redis-password-of-the-soak';
 
-/** What the workers of a soak need: an API that can fail, a Redis, five sinks (one of them on a separate disk) and a config. */
+/**
+ * What the workers of a soak need: an API that can fail, a Redis, five sinks (one of them on a separate disk) and a
+ * config.
+ */
 export async function openSoakWorld(options: {
   readonly connectors: number;
   readonly seed: number;

@@ -40,7 +40,9 @@ export interface WorkerCrew extends AsyncDisposable {
   readonly stray: () => readonly string[];
   /** Kills a worker; a new one is started. */
   kill(member: CrewMember): Promise<void>;
-  /** Waits until each connector has an `ok` run that started after `since`; resolves with those that have none in time. */
+  /**
+   * Waits until each connector has an `ok` run that started after `since`; resolves with those that have none in time.
+   */
   untilAllRan(connectors: readonly string[], since: string, mostMs: number): Promise<readonly string[]>;
   /** Sends SIGTERM to all; resolves with their exit codes or signals. */
   stop(): Promise<readonly (number | string | null)[]>;

@@ -1,7 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
-/** What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself, and older versions. */
+/**
+ * What names tables `_sync_*` outside of the ledger's rules, and which: those that a driver keeps for itself, and older
+ * versions.
+ */
 const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'any'; why: string }>> = {
   'src/sinks/postgres/schema.ts': {
     tables: ['_sync_counters', '_sync_leases', '_sync_meta'],
@@ -53,7 +56,8 @@ describe('the boundary between databases and the ledger', () => {
         'tombstoned|undelete|walk|watermark|withheld)s?\\b|_sync_',
       'gi',
     );
-    // The program's name, and what other things are called: types, the release of locks and clients, clauses, a message of the wire.
+    // The program's name, and what other things are called: types, the release of locks and clients, clauses, a message
+    // of the wire.
     const others =
       /connector-sync|\bRecord<|\brelease|identity|wire\.sync\(\)|sync\(\): void|autocheckpoint|passwords and records/gi;
     const found = sources

@@ -4,7 +4,10 @@ import type { Database, Tx } from '../../src/sql/database.ts';
 import { it } from '../support/it.ts';
 import { databaseKinds, openTestPostgres } from '../support/sql/databases.ts';
 
-/* What every transaction of the port promises (`src/sql/database.ts`), whatever the database. What a lost answer to a COMMIT means has tests of its own: test/sinks/postgres/cut-connections.test.ts. */
+/*
+ * What every transaction of the port promises (`src/sql/database.ts`), whatever the database. What a lost answer to a
+ * COMMIT means has tests of its own: test/sinks/postgres/cut-connections.test.ts.
+ */
 
 async function makeTable(db: Database): Promise<void> {
   const id = db.dialect.name === 'sqlite' ? 'INTEGER' : 'bigint';

@@ -5,7 +5,9 @@ import { sqliteDialect } from '../../src/sql/sqlite/sqlite-dialect.ts';
 import { it } from '../support/it.ts';
 import { databaseKinds } from '../support/sql/databases.ts';
 
-/* The few words in which statements are written once for every database (`src/sql/statement.ts`) mean the same in each. */
+/*
+ * The few words in which statements are written once for every database (`src/sql/statement.ts`) mean the same in each.
+ */
 
 /** One table with a column of each type. */
 async function makeTable(db: Database): Promise<void> {

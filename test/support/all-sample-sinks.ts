@@ -53,8 +53,8 @@ const postgres: SampleSink = {
 export const allSampleSinks: Readonly<Record<SampleSinkType, SampleSink>> = { ...sampleSinks, postgres };
 
 /**
- * What a suite that runs over every kind of sink tries: all of it on SQLite, and on the other kinds the share that `npm test` has
- * time for. `npm run test:long` tries all of it on each.
+ * What a suite that runs over every kind of sink tries: all of it on SQLite, and on the other kinds the share that `npm
+ * test` has time for. `npm run test:long` tries all of it on each.
  */
 export function shareOf<One>(
   type: string,
@@ -68,7 +68,10 @@ function schemaOf(folder: string): string {
   return `t_${createHash('md5').update(folder).digest('hex').slice(0, 12)}`;
 }
 
-/** Like the readers of files, which this one stands beside, it has the answer when it returns: the statement runs in another thread. */
+/**
+ * Like the readers of files, which this one stands beside, it has the answer when it returns: the statement runs in
+ * another thread.
+ */
 function ask(folder: string, sql: string): readonly unknown[] {
   reader ??= startReader();
   const before = Atomics.load(reader.answered, 0);

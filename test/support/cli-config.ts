@@ -45,7 +45,10 @@ export interface CliConfigOptions {
   readonly more?: string;
 }
 
-/** A config for that service, with the credentials in the environment. The wiki reads its users only where it has a schedule. */
+/**
+ * A config for that service, with the credentials in the environment. The wiki reads its users only where it has a
+ * schedule.
+ */
 export async function writeCliConfig(
   folder: string,
   url: string,

@@ -13,8 +13,8 @@ export interface DeclaredTest {
 }
 
 /**
- * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`, `it.for(table)(title, …)`,
- * `it.skipIf(…)(title, …)` and the like among them. What is always skipped does not count.
+ * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`, `it.for(table)(title,
+ * …)`, `it.skipIf(…)(title, …)` and the like among them. What is always skipped does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
   const known = testsByFile.get(file);
@@ -33,7 +33,8 @@ export function declaredTests(file: string): readonly DeclaredTest[] {
 
 /**
  * What is wrong with the line `file: title` of a document, or null where it names exactly one test. The title is whole:
- * as it stands in the source, or as vitest prints it for one row of a table; suites may stand before it, `suite > title`.
+ * as it stands in the source, or as vitest prints it for one row of a table; suites may stand before it, `suite >
+ * title`.
  */
 export function quoteProblem(file: string, quoted: string): string | null {
   const named = declaredTests(file).filter(({ suites, title, printed }) =>

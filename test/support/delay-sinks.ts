@@ -5,7 +5,10 @@ import type { OpenHow, SinkOptions, SinkPlace } from '../../src/sinks/sink-acces
 import { delayedAccess, randomTurns } from './delayed-sink.ts';
 import { startSeed } from './trials.ts';
 
-/* Before all tests of a project: every sink that is opened in their process is one whose calls take a while, and so does each statement of its database. */
+/*
+ * Before all tests of a project: every sink that is opened in their process is one whose calls take a while, and so
+ * does each statement of its database.
+ */
 
 vi.mock('../../src/sinks/registry.ts', async (importOriginal) => {
   const registry = await importOriginal<typeof Registry>();

@@ -15,8 +15,9 @@ export function randomTurns(seed: number): () => Promise<void> {
 }
 
 /**
- * The same sink as if it were far away: each call, also of what it opens, takes some turns before it begins and before it answers.
- * Other calls come in between, so what relies on an answer at once, or on two answers being of one state, is found out.
+ * The same sink as if it were far away: each call, also of what it opens, takes some turns before it begins and before
+ * it answers. Other calls come in between, so what relies on an answer at once, or on two answers being of one state,
+ * is found out.
  */
 export function delayedAccess(access: SinkAccess, turns: () => Promise<void>): SinkAccess {
   return delayed(access, turns);

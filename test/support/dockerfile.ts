@@ -13,7 +13,10 @@ export interface Stage {
   readonly instructions: readonly Instruction[];
 }
 
-/** A Dockerfile's stages in order; comments are left out, and lines that go on are one. Throws for one that it cannot read. */
+/**
+ * A Dockerfile's stages in order; comments are left out, and lines that go on are one. Throws for one that it cannot
+ * read.
+ */
 export function readDockerfile(path: string): readonly Stage[] {
   const lines = readFileSync(path, 'utf8')
     .split('\n')
@@ -41,7 +44,9 @@ export function saidBy(stage: Stage, word: string): readonly string[] {
   return stage.instructions.filter((one) => one.word === word).map(({ rest }) => rest);
 }
 
-/** The arguments of the only instruction of that word. Throws where it is not in exec form: a shell takes no signals. */
+/**
+ * The arguments of the only instruction of that word. Throws where it is not in exec form: a shell takes no signals.
+ */
 export function execForm(stage: Stage, word: string): readonly string[] {
   const [rest = ''] = saidBy(stage, word);
   return z.array(z.string()).parse(JSON.parse(rest.replace(/^.*?(?=\[)/, '')));

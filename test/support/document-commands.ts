@@ -72,7 +72,10 @@ export function callsOf(document: string): readonly string[] {
   return [...new Set(calls)].filter((args) => !args.startsWith('<command>'));
 }
 
-/** Rejects as commander does where the program has no such command, flag or argument. Nothing is run; of a word alone only its name is known. */
+/**
+ * Rejects as commander does where the program has no such command, flag or argument. Nothing is run; of a word alone
+ * only its name is known.
+ */
 export async function parseCall(args: string): Promise<void> {
   const words = [...args.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
     ([, single, double, plain = '']) => single ?? double ?? plain,

@@ -1,6 +1,6 @@
 /**
- * Draws docs/demo.svg: runs the demo in a terminal of tmux and writes what stands on it as SVG. `npm run picture`; needs
- * tmux and bash.
+ * Draws docs/demo.svg: runs the demo in a terminal of tmux and writes what stands on it as SVG. `npm run picture`;
+ * needs tmux and bash.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -7,7 +7,10 @@ import { buildSync } from 'esbuild';
 const lastBuilt = 'dist/definitions.json';
 /** What it is made of; package-lock.json names the libraries that it puts in. */
 const sources = ['src', 'config/definitions', 'package.json', 'package-lock.json'];
-/** Programs of the tests that run in processes of their own. Translated once: loading TypeScript takes a process longer than most of them work. */
+/**
+ * Programs of the tests that run in processes of their own. Translated once: loading TypeScript takes a process longer
+ * than most of them work.
+ */
 const programs = [
   'test/contracts/sink/holder-process.ts',
   'test/jobs/budget/firing-process.ts',
@@ -25,7 +28,9 @@ const programs = [
   'test/upstream/slot-holder.mjs',
 ];
 
-/** Runs once before all tests: those of whole processes run the built program, so it must not be older than its sources. */
+/**
+ * Runs once before all tests: those of whole processes run the built program, so it must not be older than its sources.
+ */
 export function setup(): void {
   const builtAt = existsSync(lastBuilt) ? statSync(lastBuilt).mtimeMs : 0;
   const files = sources.flatMap((source) => [source, ...entriesBelow(source)]);

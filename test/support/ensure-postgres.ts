@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /**
- * Runs once before all tests: those of the PostgreSQL sink need a real server, 14 or later. Its programs are looked for in $POSTGRES_BIN, on
- * the PATH, and where Debian puts them; on a Debian machine where we may, the package is installed, without a server of its own.
- * Otherwise only the tests that need it fail, and say why.
+ * Runs once before all tests: those of the PostgreSQL sink need a real server, 14 or later. Its programs are looked for
+ * in $POSTGRES_BIN, on the PATH, and where Debian puts them; on a Debian machine where we may, the package is
+ * installed, without a server of its own. Otherwise only the tests that need it fail, and say why.
  */
 export function setup(): void {
   if (findPostgres() !== null) return;

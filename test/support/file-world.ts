@@ -23,7 +23,10 @@ export interface LibraryFile {
   readonly record?: JsonObject;
 }
 
-/** A library of one folder and one document on a server of its own, whose attachments the test puts there and takes away. */
+/**
+ * A library of one folder and one document on a server of its own, whose attachments the test puts there and takes
+ * away.
+ */
 export interface FileWorld extends AsyncDisposable {
   readonly folder: string;
   /** Where the files land. */

@@ -14,7 +14,10 @@ export interface EndedSync {
   readonly stderr: string;
 }
 
-/** Runs one sync of the built program as a user would; kills it `afterMs` behind the first event of kind `from`, unless that is null. */
+/**
+ * Runs one sync of the built program as a user would; kills it `afterMs` behind the first event of kind `from`, unless
+ * that is null.
+ */
 export async function killedSync(
   config: string,
   connector: string,

@@ -4,8 +4,8 @@ import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 
 /**
- * Preloaded with --import: every module that the program loads, and every text that it writes, becomes a line of the file
- * $LOADED_MODULES: the address, or `wrote ` and the text as JSON.
+ * Preloaded with --import: every module that the program loads, and every text that it writes, becomes a line of the
+ * file $LOADED_MODULES: the address, or `wrote ` and the text as JSON.
  */
 if (isMainThread) {
   register(import.meta.url);

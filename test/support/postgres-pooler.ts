@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 
-/** Passes everything on, and gives clients numbers of its own for the server's processes, as a pooler does. Its clients end first. */
+/**
+ * Passes everything on, and gives clients numbers of its own for the server's processes, as a pooler does. Its clients
+ * end first.
+ */
 export async function startPooler(port: number): Promise<{ readonly port: number; close(): Promise<void> }> {
   let clients = 0;
   const server: Server = createServer((client) => {

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 /**
- * What becomes of the bytes of one connection, as they come: how many of them pass. Where that is not all of them, the connection is cut
- * behind those; both ends notice it.
+ * What becomes of the bytes of one connection, as they come: how many of them pass. Where that is not all of them, the
+ * connection is cut behind those; both ends notice it.
  */
 export interface Passing {
   readonly fromClient: (bytes: Buffer) => number | Promise<number>;
@@ -14,7 +14,10 @@ export interface PostgresProxy {
   readonly port: number;
   /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
   rule(make: (() => Passing) | null): void;
-  /** Nothing passes any more, but for what a rule that calls it still lets pass, and nobody is told: connections stay open. */
+  /**
+   * Nothing passes any more, but for what a rule that calls it still lets pass, and nobody is told: connections stay
+   * open.
+   */
   vanish(): void;
   /** What was open is cut, and new connections pass. */
   comeBack(): void;

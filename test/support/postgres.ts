@@ -25,7 +25,10 @@ export interface PrivatePostgres extends AsyncDisposable {
 
 let shared: Promise<PrivatePostgres> | null = null;
 
-/** One server for all tests of this process that need nothing else of it than a schema of their own. It ends with the process. */
+/**
+ * One server for all tests of this process that need nothing else of it than a schema of their own. It ends with the
+ * process.
+ */
 export async function sharedPostgres(): Promise<PrivatePostgres> {
   shared ??= startPostgres();
   return await shared;
@@ -43,7 +46,10 @@ export interface PostgresOptions {
 /** PostgreSQL refuses to run as root. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
-/** Ends the server at once, without a checkpoint, when its input is closed: also when the process that started it was killed. */
+/**
+ * Ends the server at once, without a checkpoint, when its input is closed: also when the process that started it was
+ * killed.
+ */
 const untilAbandoned = '"$@" < /dev/null & server=$!; cat > /dev/null; kill -QUIT $server; wait $server';
 
 /** A PostgreSQL of this test's own, on a free port of loopback. Resolves when it accepts connections. */

@@ -28,7 +28,10 @@ export interface RedisOptions {
   readonly config?: Readonly<Record<string, string>>;
 }
 
-/** A Redis of this test's own: a free port on loopback, nothing on disk that outlives it. Resolves when it accepts connections. */
+/**
+ * A Redis of this test's own: a free port on loopback, nothing on disk that outlives it. Resolves when it accepts
+ * connections.
+ */
 export async function startRedis(options: RedisOptions = {}): Promise<PrivateRedis> {
   const executable = findRedisServer();
   if (executable === null) {

@@ -48,8 +48,8 @@ export async function runDocument(document: string): Promise<DocumentRun> {
 }
 
 /**
- * The blocks as they stand, with three changes: a line that is not run is replaced, the API's usual port is a free one, and after
- * a command in the background the next one waits until that port answers, as a person would.
+ * The blocks as they stand, with three changes: a line that is not run is replaced, the API's usual port is a free one,
+ * and after a command in the background the next one waits until that port answers, as a person would.
  */
 async function scriptOf(document: string): Promise<string> {
   const port = String(await freePort());

@@ -41,7 +41,10 @@ export const scheduledSinks: readonly SampleSinkType[] = isLong ? ['sqlite', 'po
 
 export const redisPassword = 'redis-password-of-this-test';
 
-/** A service with an account for each connector, a Redis, a SQLite sink and a config: all that workers need, and no worker. */
+/**
+ * A service with an account for each connector, a Redis, a SQLite sink and a config: all that workers need, and no
+ * worker.
+ */
 export async function openScheduledWorld(options: {
   readonly connectors: readonly ScheduledConnector[];
   readonly latencyMs?: number;

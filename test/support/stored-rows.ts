@@ -32,8 +32,8 @@ export function sqliteRows(file: string, connector: string, table: EntityTable):
 }
 
 /**
- * Live rows of an entity as a reader of its JSONL files finds them, the last line of a key winning. Throws where a line is
- * torn, or where the same content stands in two lines of one key with no deletion between.
+ * Live rows of an entity as a reader of its JSONL files finds them, the last line of a key winning. Throws where a line
+ * is torn, or where the same content stands in two lines of one key with no deletion between.
  */
 export function jsonlRows(
   directory: string,

@@ -19,14 +19,17 @@ export function repeats(
 export const hasMoreKills = isLong || process.env['KILLS'] !== undefined;
 
 /**
- * Kinds of sinks that whole commands and guards are tried over. The contract of sinks has what is different between them, so `npm test` has time for one:
- * `npm run test:long` tries all.
+ * Kinds of sinks that whole commands and guards are tried over. The contract of sinks has what is different between
+ * them, so `npm test` has time for one: `npm run test:long` tries all.
  */
 export const triedSinks = (['sqlite', 'jsonl', 'postgres'] as const).filter(
   (kind) => isLong || kind === 'sqlite',
 );
 
-/** The first seed of a test's random choices: fixed, unless the environment has a `SEED`. `npm run test:long` makes one up. */
+/**
+ * The first seed of a test's random choices: fixed, unless the environment has a `SEED`. `npm run test:long` makes one
+ * up.
+ */
 export function startSeed(fixed = 1): number {
   return Number(process.env['SEED'] ?? fixed);
 }

@@ -1,4 +1,5 @@
-// Started by worker-process.ts: the wiring of "connector-sync worker" from the built program, with times of the test's own.
+// Started by worker-process.ts: the wiring of "connector-sync worker" from the built program, with times of the test's
+// own.
 import { readdirSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

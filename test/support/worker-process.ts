@@ -15,7 +15,10 @@ export interface WorkerProcess {
   readonly lines: readonly LogLine[];
   /** What it wrote that is no log line. */
   readonly stray: readonly string[];
-  /** Resolves with the first line from this number on, past or to come, for which this holds; rejects when the process ends without one. */
+  /**
+   * Resolves with the first line from this number on, past or to come, for which this holds; rejects when the process
+   * ends without one.
+   */
   until(matches: (line: LogLine) => boolean, from?: number): Promise<LogLine>;
   /** Resolves with code and signal when the process has ended and its output was read. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;

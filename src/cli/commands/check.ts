@@ -172,8 +172,9 @@ async function checkDisk(sink: SinkSettings): Promise<string> {
 }
 
 /**
- * Copies that were not completed, into every sink of the config: a sink may be there for a copy alone. And connectors of the config that have left the sink
- * that it names for them. Both fail the next sync where the connector is to be synced into that sink.
+ * Copies that were not completed, into every sink of the config: a sink may be there for a copy alone. And connectors
+ * of the config that have left the sink that it names for them. Both fail the next sync where the connector is to be
+ * synced into that sink.
  */
 async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];

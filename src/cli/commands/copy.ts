@@ -98,7 +98,10 @@ interface CopyDisplay extends Disposable {
 const redrawMs = 100;
 const lineMs = 10_000;
 
-/** How far a copy is: redrawn in place on a terminal, elsewhere a line every ten seconds. Disposing it removes the live line. */
+/**
+ * How far a copy is: redrawn in place on a terminal, elsewhere a line every ten seconds. Disposing it removes the live
+ * line.
+ */
 function showCopying(connector: ConnectorName, screen: ProgressScreen, clock: Clock): CopyDisplay {
   const { style } = screen;
   const startedMs = clock.now();

@@ -69,7 +69,10 @@ function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): D
   return known.find((one) => one.id.toLowerCase() === id?.toLowerCase());
 }
 
-/** Connector types that the API offers: name, definition, id, level of support. The last has no room in 80 columns, and goes first. */
+/**
+ * Connector types that the API offers: name, definition, id, level of support. The last has no room in 80 columns, and
+ * goes first.
+ */
 export function definitionTable(
   rows: readonly (readonly string[])[],
   width: number | null,

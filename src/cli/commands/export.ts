@@ -136,7 +136,10 @@ function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf
 
 const batchChars = 64 * 1024;
 
-/** Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it is aborted. */
+/**
+ * Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it
+ * is aborted.
+ */
 async function writeRecords(
   format: RecordFormat,
   batches: ReturnType<EntityChanges['records']>,
@@ -167,7 +170,10 @@ interface OutputFile extends AsyncDisposable {
   keep(): Promise<void>;
 }
 
-/** For its owner alone. Throws USAGE, in words, where `file` is something else than a file or its place does not allow it. */
+/**
+ * For its owner alone. Throws USAGE, in words, where `file` is something else than a file or its place does not allow
+ * it.
+ */
 async function openOutputFile(file: string): Promise<OutputFile> {
   const partial = join(dirname(file), `.${basename(file)}.${randomBytes(4).toString('hex')}.partial`);
   const handle = await said(file, async () => {

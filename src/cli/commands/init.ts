@@ -109,7 +109,10 @@ interface ConfigChoices {
   readonly dataFolder: string;
 }
 
-/** A config file with a connector of each built-in definition that hosted services have; texts are written as JSON, which YAML reads. */
+/**
+ * A config file with a connector of each built-in definition that hosted services have; texts are written as JSON,
+ * which YAML reads.
+ */
 function configText(choices: ConfigChoices): string {
   const sink = {
     sqlite: `{ type: sqlite, path: ${pathText(choices.dataFolder, 'warehouse.db')} }`,

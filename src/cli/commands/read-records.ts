@@ -63,7 +63,9 @@ async function read(
   return exitCodes.ok;
 }
 
-/** JSON escapes C0 controls; the others that steer a terminal are written as escapes too, so that the line stays exact. */
+/**
+ * JSON escapes C0 controls; the others that steer a terminal are written as escapes too, so that the line stays exact.
+ */
 function recordLine(record: JsonValue): string {
   return wholeJson(record).replace(
     /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,

@@ -80,8 +80,8 @@ function showRun(context: CommandContext, run: RunSummary): ExitCode {
 export type ShownRun = RunSummary & { readonly sink: string };
 
 /**
- * The sink is shown where there are several. On a narrow screen without the start, which a run's id begins with; where not even that fits, each run is
- * written as a sentence.
+ * The sink is shown where there are several. On a narrow screen without the start, which a run's id begins with; where
+ * not even that fits, each run is written as a sentence.
  */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
@@ -129,7 +129,10 @@ interface RunChange {
   readonly run: RunSummary;
 }
 
-/** A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with 0. */
+/**
+ * A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with
+ * 0.
+ */
 async function followRuns(context: CommandContext, settings: LocalSettings): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));

@@ -123,7 +123,10 @@ function tellMore({ terminal }: CommandContext, { records, hasMore, cursor, took
   terminal.note(`${counted(records.length, 'record')}${took}${more}`);
 }
 
-/** The fields that a query sorts and chooses by, in this order: each by its whole name, and by the first name of its path. */
+/**
+ * The fields that a query sorts and chooses by, in this order: each by its whole name, and by the first name of its
+ * path.
+ */
 export function askedFields(query: JsonValue): readonly string[] {
   if (!isJsonObject(query)) return [];
   const { sort = null, filter = null } = query;
@@ -143,8 +146,8 @@ function fieldsOf(filter: JsonValue): readonly string[] {
 }
 
 /**
- * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader of the
- * pipe is gone. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
+ * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader of
+ * the pipe is gone. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
  */
 async function writeAllPages(
   { terminal, signal }: CommandContext,

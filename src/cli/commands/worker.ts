@@ -78,7 +78,8 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags);
   warnUnscheduled(served, log);
-  // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a time.
+  // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a
+  // time.
   setFlagsFromString('--heap-growing-percent=50');
   // Loaded only here: no other command needs all of it, and it would double their start.
   const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');

@@ -11,7 +11,9 @@ import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { wholeNumber } from '../whole-number.ts';
 
-/** Where the demo's records came from, whatever port it was this time: else a second run would meet another identity. */
+/**
+ * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.
+ */
 export const demoBaseUrl = 'demo';
 export const demoDatabase = 'demo.db';
 /** The target of its publications, and the folder. */
@@ -115,7 +117,10 @@ export async function demoSettings(
   return settings;
 }
 
-/** The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that cannot be used. */
+/**
+ * The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that
+ * cannot be used.
+ */
 export async function startDemoService(
   portText: string,
   clientSecret: string,

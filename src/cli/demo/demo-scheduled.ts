@@ -45,7 +45,9 @@ export async function runScheduledDemo(
   return gravestExitCode(context.signal.aborted ? [...codes, exitCodes.interrupted] : codes);
 }
 
-/** Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt. */
+/**
+ * Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt.
+ */
 async function watchRuns(context: CommandContext, settings: Settings): Promise<readonly EndedRun[]> {
   const { terminal, clock, signal } = context;
   const ended: EndedRun[] = [];

@@ -16,7 +16,10 @@ export function deleteLines(report: RunReport, program: string): readonly string
   ];
 }
 
-/** What later runs ask for by `get`, and when that will be done; empty where there is nothing. `everyMs`: the connector's schedule; null: it has none, or is paused. */
+/**
+ * What later runs ask for by `get`, and when that will be done; empty where there is nothing. `everyMs`: the
+ * connector's schedule; null: it has none, or is paused.
+ */
 export function toConfirmLines(
   { entities, confirmation, finishedAt }: Pick<RunReport, 'entities' | 'confirmation' | 'finishedAt'>,
   everyMs: number | null,

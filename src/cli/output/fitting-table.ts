@@ -3,8 +3,8 @@ import { wrapped, displayWidth, columnGap, textTable, type TableColumn } from '.
 
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
- * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is too
- * long for the column before (complete). Where not even the numbers fit, each row is told as a sentence.
+ * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is
+ * too long for the column before (complete). Where not even the numbers fit, each row is told as a sentence.
  */
 export function fittingTable(
   columns: readonly TableColumn[],

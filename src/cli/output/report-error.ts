@@ -9,7 +9,9 @@ interface ErrorDocument {
   readonly problems?: readonly Problem[];
 }
 
-/** What a failure says, for machines. Errors we did not raise have the code INTERNAL and their message, nothing more. */
+/**
+ * What a failure says, for machines. Errors we did not raise have the code INTERNAL and their message, nothing more.
+ */
 export function errorDocument(error: unknown): ErrorDocument {
   if (error instanceof ProblemsError) {
     return { code: error.code, message: error.message, problems: error.problems };
@@ -18,7 +20,10 @@ export function errorDocument(error: unknown): ErrorDocument {
   return { code: 'INTERNAL', message: error instanceof Error ? error.message : String(error) };
 }
 
-/** The message on stderr, or one document on stdout with `--json`. The stack only on request: it is for us, not for users. */
+/**
+ * The message on stderr, or one document on stdout with `--json`. The stack only on request: it is for us, not for
+ * users.
+ */
 export function reportError(terminal: Terminal, error: unknown, isDebug: boolean): void {
   const document = errorDocument(error);
   terminal.printJson({ error: document });

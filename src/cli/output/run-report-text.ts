@@ -13,8 +13,8 @@ const shownFailures = 10;
 const indent = '  ';
 
 /**
- * The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. Deleted rows
- * are those that were not read.
+ * The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name.
+ * Deleted rows are those that were not read.
  */
 const columns = [
   ...leftColumns('entity'),
@@ -29,7 +29,10 @@ interface RunTextStyle {
   readonly isVerbose?: boolean;
 }
 
-/** A run for people: one line, a table by entity, how to continue, what failed. The table is as wide as it gets where `width` is null. */
+/**
+ * A run for people: one line, a table by entity, how to continue, what failed. The table is as wide as it gets where
+ * `width` is null.
+ */
 export function runReportText(
   report: RunReport,
   width: number | null,
@@ -123,7 +126,9 @@ function isUnfinished(entity: EntityReport, report: RunReport): boolean {
   return report.entities.slice(0, report.entities.indexOf(entity) + 1).some(hasWork);
 }
 
-/** A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents. */
+/**
+ * A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents.
+ */
 function wasQuiet({ counts, pages, setAside, entity }: EntityReport, report: RunReport): boolean {
   return (
     report.kind === 'sync' &&

@@ -12,8 +12,8 @@ import { runReportText } from './run-report-text.ts';
 export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
 
 /**
- * Shows a run while it goes on: progress for a person, an event per line for a program (with `marks` in each; null: none), log lines
- * where $LOG_LEVEL asks for them.
+ * Shows a run while it goes on: progress for a person, an event per line for a program (with `marks` in each; null:
+ * none), log lines where $LOG_LEVEL asks for them.
  */
 export async function showRun<T>(
   context: CommandContext,

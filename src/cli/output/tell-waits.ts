@@ -9,8 +9,8 @@ import type { CommandContext } from '../command-context.ts';
 const leastMs = 500;
 
 /**
- * An app for a command that makes a few calls and shows no progress: each wait for another attempt is shown on stderr, or a service that is
- * not there would look like a program that hangs. The caller disposes it.
+ * An app for a command that makes a few calls and shows no progress: each wait for another attempt is shown on stderr,
+ * or a service that is not there would look like a program that hangs. The caller disposes it.
  */
 export async function openPatientApp(
   { clock, terminal }: Pick<CommandContext, 'clock' | 'terminal'>,

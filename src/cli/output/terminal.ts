@@ -21,8 +21,9 @@ export interface Terminal extends ProgressScreen {
   /** A result for machines, one line of JSON on stdout, only with `--json`. */
   printJson(value: unknown): void;
   /**
-   * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a screen what
-   * could steer it is made visible instead. Resolves when there is room for more; false: nobody reads any more.
+   * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a
+   * screen what could steer it is made visible instead. Resolves when there is room for more; false: nobody reads any
+   * more.
    */
   printRecords(text: string): Promise<boolean>;
   /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */

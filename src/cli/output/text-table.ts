@@ -18,7 +18,10 @@ export function rightColumns(...titles: readonly string[]): readonly TableColumn
 /** Blanks between two columns. */
 export const columnGap = 2;
 
-/** Aligned text without rules, two spaces between columns; cells are made inert. A column without any content is left out. */
+/**
+ * Aligned text without rules, two spaces between columns; cells are made inert. A column without any content is left
+ * out.
+ */
 export function textTable(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],
@@ -83,8 +86,8 @@ function widthOf(character: string): number {
 const hanging = '    ';
 
 /**
- * An enumeration in lines of at most `width` characters (null: one line), broken behind commas; a longer part stays whole.
- * Lines after the first are indented four further. Not for what people copy: a broken command is no command.
+ * An enumeration in lines of at most `width` characters (null: one line), broken behind commas; a longer part stays
+ * whole. Lines after the first are indented four further. Not for what people copy: a broken command is no command.
  */
 export function wrapped(text: string, width: number | null): readonly string[] {
   if (width === null || displayWidth(text) <= width) return [text];

@@ -5,9 +5,9 @@ const exampleNote = /^(\s*\$ .*?\S)(?:\s{2,}(\S.*))?$/;
 const secondColumn = /^\s+\S.*?\s{2,}(?=\S)/;
 
 /**
- * A help text in lines of at most `width` columns, broken between words. Paragraphs are filled anew, lists keep their columns, and
- * a command of an example that is too long goes on behind a backslash, so that it can still be copied. A single word that is longer
- * stays whole. A text that fits is left as it is.
+ * A help text in lines of at most `width` columns, broken between words. Paragraphs are filled anew, lists keep their
+ * columns, and a command of an example that is too long goes on behind a backslash, so that it can still be copied. A
+ * single word that is longer stays whole. A text that fits is left as it is.
  */
 export function wrapHelp(text: string, width: number): string {
   const lines = text.split('\n');

@@ -4,8 +4,8 @@ import { SyncError } from '../../core/errors.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 
 /**
- * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does not allow it;
- * with `isNew` also where the file exists.
+ * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does
+ * not allow it; with `isNew` also where the file exists.
  */
 export async function writePrivateFile(file: string, text: string, isNew: boolean): Promise<void> {
   try {

@@ -19,8 +19,8 @@ export interface HostVariable {
 export type HostSource =
   | CredentialValue
   /**
-   * A GET that tells it, with credentials of its own kind; has no value where those have none. `separator`: what follows the
-   * last one counts; null: the whole text. An answer without a text at `path` is unauthorized.
+   * A GET that tells it, with credentials of its own kind; has no value where those have none. `separator`: what
+   * follows the last one counts; null: the whole text. An answer without a text at `path` is unauthorized.
    */
   | {
       readonly kind: 'lookup';
@@ -45,11 +45,17 @@ export type PlainAuthentication =
 
 export type Authentication = PlainAuthentication | RefreshedAuthentication;
 
-/** OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a plain bearer token. */
+/**
+ * OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a plain
+ * bearer token.
+ */
 export interface RefreshedAuthentication {
   readonly kind: 'refresh';
   readonly scheme: string;
-  /** Credential field of the access token; may be absent: then it is asked for before the first call. A new one is saved here. */
+  /**
+   * Credential field of the access token; may be absent: then it is asked for before the first call. A new one is saved
+   * here.
+   */
   readonly accessToken: string;
   /** Credential field of the refresh token. A new one is saved here before it is used. */
   readonly refreshToken: string;

@@ -8,7 +8,10 @@ import type { AuthenticationFile, HostSourceFile, UpstreamFile, ValueFile } from
 
 type Shape = DefinitionFile['credentials'][number];
 
-/** Every way to sign in has its authentication, every value comes from a field of it, and every name in an address has a source. */
+/**
+ * Every way to sign in has its authentication, every value comes from a field of it, and every name in an address has a
+ * source.
+ */
 export function checkAuthentications(
   file: DefinitionFile,
   upstream: UpstreamFile,

@@ -14,7 +14,9 @@ const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['
   page: 'offset',
 };
 
-/** The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once. */
+/**
+ * The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once.
+ */
 export function checkPaging(
   { paging, metadata }: ListRequestFile,
   pagination: Pagination,

@@ -7,7 +7,10 @@ import { checkEntityRequests } from './check-requests.ts';
 import { checkHeader, checkHeaderName, checkPath, checkRequest, checkTemplateUrl } from './check-sent.ts';
 import type { UpstreamFile } from './upstream-file.ts';
 
-/** Holds `upstream:` against itself and against the credentials and entities of its definition; every problem goes to `note`. */
+/**
+ * Holds `upstream:` against itself and against the credentials and entities of its definition; every problem goes to
+ * `note`.
+ */
 export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
   const noteHere: Note = (at, message, ...restsOn) =>
     note(['upstream', ...at], message, ...restsOn.map((place) => ['upstream', ...place]));

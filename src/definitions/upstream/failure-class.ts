@@ -36,8 +36,8 @@ export const failureClasses = [
 ] as const;
 
 /**
- * `edge`: a network in front of the service refused; `staleToken`: the page token ended, the walk begins again; `unavailable`: may pass;
- * `refused`: the call is wrong and stays so.
+ * `edge`: a network in front of the service refused; `staleToken`: the page token ended, the walk begins again;
+ * `unavailable`: may pass; `refused`: the call is wrong and stays so.
  */
 export type FailureClass = (typeof failureClasses)[number];
 

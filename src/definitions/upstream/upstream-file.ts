@@ -16,7 +16,9 @@ export type PagingFile = ListRequestFile['paging'];
 export type PlaceFile = z.infer<ReturnType<typeof placeFile>>;
 export type CheckFile = UpstreamFile['check'];
 
-/** The format of `upstream:`: shapes only; `checkUpstream` holds the parts against each other and against the entities. */
+/**
+ * The format of `upstream:`: shapes only; `checkUpstream` holds the parts against each other and against the entities.
+ */
 export function upstreamFile() {
   const texts = z.record(z.string(), z.string()).default({});
   const scalar = z.union([z.string(), z.number(), z.boolean()], {

@@ -5,8 +5,8 @@ import type { Authentication, HostVariable } from './authentication.ts';
 import type { ErrorRule, FailedAnswer, HeaderTime, Wait } from './failure-class.ts';
 
 /**
- * How a definition's records are read from the third party itself: what its `upstream:` says, checked and with every default
- * filled in. Data only; `src/upstream` carries it out.
+ * How a definition's records are read from the third party itself: what its `upstream:` says, checked and with every
+ * default filled in. Data only; `src/upstream` carries it out.
  */
 export interface Upstream {
   /** Scheme https (http only for loopback addresses), names in the host part only. No `/` at its end. */
@@ -82,7 +82,10 @@ export interface GetRequest extends UpstreamRequest {
 }
 
 export interface DownloadRequest extends UpstreamRequest {
-  /** Null: the answer is the file (redirects are followed without credentials). Else the answer is JSON that holds the address of the file. */
+  /**
+   * Null: the answer is the file (redirects are followed without credentials). Else the answer is JSON that holds the
+   * address of the file.
+   */
   readonly url: AnswerPath | null;
 }
 
@@ -101,19 +104,23 @@ export type ParamPlace =
   | { readonly kind: 'paging' };
 
 /**
- * How the pages of the service become those that the entity's `pagination` declares. Where it is by token, the token and the flag
- * are written under the first of its `tokenKeys` and `flagKeys`; where it is by offset, the total under the first of its `totalKeys`.
+ * How the pages of the service become those that the entity's `pagination` declares. Where it is by token, the token
+ * and the flag are written under the first of its `tokenKeys` and `flagKeys`; where it is by offset, the total under
+ * the first of its `totalKeys`.
  */
 export type Paging =
   /** The parameters are the service's own, and `metadata` copies what its answer says. */
   | { readonly kind: 'none' }
   /** pageToken. No token ends the walk, as does `more` when it is there and not true. */
   | { readonly kind: 'cursor'; readonly token: AnswerPlace; readonly more: AnswerPlace | null }
-  /** pageToken. The next page begins after the last record: its `field` is the token. `more` says whether there is one. */
+  /**
+   * pageToken. The next page begins after the last record: its `field` is the token. `more` says whether there is one.
+   */
   | { readonly kind: 'lastRecord'; readonly field: AnswerPath; readonly more: AnswerPlace }
   /**
-   * pageToken. The next page's address, in the body or the `Link` header with rel=next. It must have the origin of `baseUrl`, and
-   * only the `keep` parameters of its query are taken over, into the token; `isAlone`: a call with a token sends no other parameters.
+   * pageToken. The next page's address, in the body or the `Link` header with rel=next. It must have the origin of
+   * `baseUrl`, and only the `keep` parameters of its query are taken over, into the token; `isAlone`: a call with a
+   * token sends no other parameters.
    */
   | {
       readonly kind: 'nextUrl' | 'linkHeader';
@@ -125,8 +132,9 @@ export type Paging =
   /** offset. The parameters are the service's own (perhaps under other names). */
   | { readonly kind: 'offset'; readonly total: AnswerPlace | null }
   /**
-   * offset. `param` counts pages from `first` on. One call for a page, never two, between which rows could move. An offset at which no page of the
-   * asked size begins gets that of a smaller one which shows the most from there on; those before the offset are left out.
+   * offset. `param` counts pages from `first` on. One call for a page, never two, between which rows could move. An
+   * offset at which no page of the asked size begins gets that of a smaller one which shows the most from there on;
+   * those before the offset are left out.
    */
   | {
       readonly kind: 'page';

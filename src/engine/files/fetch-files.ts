@@ -13,12 +13,18 @@ const batchFiles = 1_000;
 /** Files of one entity in a row without an answer: its others would fare no better now. */
 const mostUnanswered = 5;
 
-/** The entities whose files a run is to fetch: of those that it reads. Backfills bring records, and leave files to the next sync. */
+/**
+ * The entities whose files a run is to fetch: of those that it reads. Backfills bring records, and leave files to the
+ * next sync.
+ */
 export function fetchedEntities({ files, plan }: Pick<Run, 'files' | 'plan'>): readonly EntityName[] {
   return plan.kind === 'sync' ? plan.entities.filter((entity) => files?.entities.has(entity) === true) : [];
 }
 
-/** After the walks and the sweep: fetches files that are wanted and not stored, each noted by itself; failed ones are set aside. Throws what must end the run. */
+/**
+ * After the walks and the sweep: fetches files that are wanted and not stored, each noted by itself; failed ones are
+ * set aside. Throws what must end the run.
+ */
 export async function fetchFiles(run: Run): Promise<void> {
   const { sink, lease, id, files, onEvent, signal } = run;
   const entities = fetchedEntities(run);
@@ -127,7 +133,10 @@ const ofSink: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SINK_INCOMPATIBLE',
   'FENCED',
 ]);
-/** Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked for it in another way. */
+/**
+ * Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked
+ * for it in another way.
+ */
 const ofFile: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
 /** The service did not answer, as far as can be told, or redirected the call. */
 const silent: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);

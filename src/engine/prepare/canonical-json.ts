@@ -2,14 +2,19 @@ import { hash } from 'node:crypto';
 import type { JsonValue } from '../../core/json.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 
-/** A record nested deeper than this is not stored: readers of the JSON text (SQLite's own among them) stop near 1000. */
+/**
+ * A record nested deeper than this is not stored: readers of the JSON text (SQLite's own among them) stop near 1000.
+ */
 export const maxDepth = 200;
 
 export class TooDeepError extends Error {
   override readonly name = 'TooDeepError';
 }
 
-/** JSON text with sorted keys: equal values give equal texts. Integers keep their digits, lone surrogates become escapes. Throws `TooDeepError`. */
+/**
+ * JSON text with sorted keys: equal values give equal texts. Integers keep their digits, lone surrogates become
+ * escapes. Throws `TooDeepError`.
+ */
 export function canonicalJson(value: JsonValue): string {
   const sorting = { isPlain: true };
   const sorted = sortNames(value, 0, sorting);
@@ -22,7 +27,10 @@ export function canonicalJsonWithout(value: JsonValue, paths: readonly (readonly
   return canonicalJson(without(value, paths, 0));
 }
 
-/** `canonicalJsonWithout` of any value, however deep: one too deep to be stored keeps its names in the order that they came in. */
+/**
+ * `canonicalJsonWithout` of any value, however deep: one too deep to be stored keeps its names in the order that they
+ * came in.
+ */
 export function anyJsonWithout(value: JsonValue, paths: readonly (readonly string[])[]): string {
   try {
     return canonicalJsonWithout(value, paths);
@@ -76,7 +84,10 @@ function checkDepth(depth: number): void {
   if (depth >= maxDepth) throw new TooDeepError(`nested deeper than ${maxDepth} levels`);
 }
 
-/** Insertion sort: most objects have a handful of names, and the built-in sort costs kilobytes for each. True when it moved something. */
+/**
+ * Insertion sort: most objects have a handful of names, and the built-in sort costs kilobytes for each. True when it
+ * moved something.
+ */
 function sortInPlace(names: string[]): boolean {
   let hasMoved = false;
   for (let index = 1; index < names.length; index += 1) {
@@ -161,7 +172,9 @@ interface HashedColumn {
   readonly name: string;
 }
 
-/** By name: neither a definition's order nor an absent field changes a record. Added columns are hashed with `_extra`. */
+/**
+ * By name: neither a definition's order nor an absent field changes a record. Added columns are hashed with `_extra`.
+ */
 export function hashedColumns(columns: readonly Column[]): readonly HashedColumn[] {
   return columns
     .flatMap(({ name, isEvolved }, index) => (isEvolved === true ? [] : [{ index, name }]))
@@ -192,7 +205,8 @@ function withoutVolatile(
   volatile: readonly VolatileField[],
 ): readonly ColumnValue[] {
   const copy = [...values];
-  // A field that is volatile as a whole counts as absent: some answers carry it (an id of the answer) and others do not.
+  // A field that is volatile as a whole counts as absent: some answers carry it (an id of the answer) and others do
+  // not.
   for (const { index, stableText } of volatile) {
     if (index < copy.length) copy[index] = stableText === '' ? null : stableText;
   }

@@ -3,7 +3,10 @@ import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
 
-/** Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read as a time. */
+/**
+ * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
+ * as a time.
+ */
 export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan | null {
   const names = path.split('.');
 

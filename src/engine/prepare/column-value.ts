@@ -33,7 +33,10 @@ export function toColumnValue(type: FieldType, value: JsonValue): ColumnValue | 
 
 const noFields: ReadonlyMap<string, JsonValue> = new Map();
 
-/** Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that one's value. Throws `TooDeepError`. */
+/**
+ * Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that
+ * one's value. Throws `TooDeepError`.
+ */
 export function copiedFields(
   record: JsonObject,
   filledFrom: Entity['filledFrom'],

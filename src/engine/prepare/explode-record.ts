@@ -14,8 +14,9 @@ export interface Exploded {
 }
 
 /**
- * Turns an array field's elements into rows of their own; null: the entity explodes nothing. Absent key parts become '': equal events of one second are
- * one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a change to fail the entity.
+ * Turns an array field's elements into rows of their own; null: the entity explodes nothing. Absent key parts become
+ * '': equal events of one second are one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a
+ * change to fail the entity.
  */
 export function compileExplode(
   entity: Entity,

@@ -9,7 +9,10 @@ const maxTextChars = 1_000;
 
 type FileOfRecord = (raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
 
-/** Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a parameter has no value: no file. */
+/**
+ * Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a
+ * parameter has no value: no file.
+ */
 export function compileFileOfRecord(download: Action | null): FileOfRecord | null {
   const fields = download?.file ?? null;
   if (download === null || fields === null) return null;

@@ -18,12 +18,18 @@ type FindChildren = (
   found: {
     readonly inject: Readonly<Record<string, JsonValue>>;
     readonly keyText: string;
-    /** The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change again unnoticed. */
+    /**
+     * The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change
+     * again unnoticed.
+     */
     readonly settledMs: number;
   },
 ) => readonly FoundPartition[];
 
-/** Names the child partitions a record leads to: one per child entity, way of descent and variant. Unlisted records (in the trash) lead to none. */
+/**
+ * Names the child partitions a record leads to: one per child entity, way of descent and variant. Unlisted records (in
+ * the trash) lead to none.
+ */
 export function compileFindChildren(
   definition: Definition,
   chosen: ChosenEntities,

@@ -13,7 +13,10 @@ type Placed =
       readonly isBelowLimit: boolean;
     };
 
-/** Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows belong to the tree as syncs know it. */
+/**
+ * Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows
+ * belong to the tree as syncs know it.
+ */
 export function placeInTree(
   rules: Recursive,
   partition: Partition,
@@ -49,7 +52,10 @@ function baseOf(rules: Recursive, { params, inject }: Partition): Params {
   return { ...params, [rules.param]: inject[rules.rootField] ?? params[rules.param] ?? null };
 }
 
-/** Where a record says it lies: in the tree's own listing, elsewhere in trees, or (by its parent's type) in none any more. */
+/**
+ * Where a record says it lies: in the tree's own listing, elsewhere in trees, or (by its parent's type) in none any
+ * more.
+ */
 export function whereInTree(
   rules: Recursive,
   raw: JsonObject,

@@ -3,7 +3,10 @@ import type { PreparedRecord } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { refuseRecord } from './prepare-record.ts';
 
-/** Whether it lacks what the definition says every whole record has: stored as it is, it would replace the rest by nulls. */
+/**
+ * Whether it lacks what the definition says every whole record has: stored as it is, it would replace the rest by
+ * nulls.
+ */
 export function isPartial({ whole }: Pick<Entity, 'whole'>, raw: JsonValue): boolean {
   return isJsonObject(raw) && missingFields(whole, raw).length > 0;
 }

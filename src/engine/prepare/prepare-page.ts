@@ -55,11 +55,16 @@ interface PageContext {
   readonly alreadyRead: number;
   /** When the page was answered, by the service's clock, in milliseconds. */
   readonly answeredMs: number;
-  /** How far the clock that dates the records is behind that one at most, by earlier pages and walks. Null: not known. */
+  /**
+   * How far the clock that dates the records is behind that one at most, by earlier pages and walks. Null: not known.
+   */
   readonly differenceMs: number | null;
 }
 
-/** The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a policy take what comes. */
+/**
+ * The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a
+ * policy take what comes.
+ */
 export function compilePreparePage(
   definition: Definition,
   chosen: ChosenEntities,
@@ -174,8 +179,8 @@ export function compilePreparePage(
 }
 
 /**
- * The key, and the value a sorted listing is sorted by: a record that moved is another place in it. Where changes move it, times may be too coarse
- * to show a second one: then all of its content counts.
+ * The key, and the value a sorted listing is sorted by: a record that moved is another place in it. Where changes move
+ * it, times may be too coarse to show a second one: then all of its content counts.
  */
 function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
   if (entity.order === null || !isJsonObject(raw)) return record.keyText;
@@ -189,7 +194,10 @@ function idOf(raw: JsonValue): string {
   return isJsonObject(raw) ? wholeJson(raw['id'] ?? null) : '';
 }
 
-/** Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may have changed at its old place. `dates`: of the records, by the field `datedBy`. */
+/**
+ * Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may
+ * have changed at its old place. `dates`: of the records, by the field `datedBy`.
+ */
 function compileIsSorted(
   entity: Entity,
   capMs: number,

@@ -50,7 +50,10 @@ export interface RecordShape {
   readonly policy?: SchemaPolicy;
 }
 
-/** The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a policy whatever comes is stored. */
+/**
+ * The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a
+ * policy whatever comes is stored.
+ */
 export function recordShape(entity: Entity, policy: SchemaPolicy | undefined): RecordShape {
   const { table, ignored, volatile, filledFrom, moved, explode, actions } = entity;
   const download = actions.get('download') ?? null;
@@ -74,8 +77,9 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 );
 
 /**
- * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest goes to `extra`. `inject` (field -> value)
- * wins over the record's own value, which goes to `extra`. Throws `SyncError` SCHEMA_CHANGED where the policy wants it.
+ * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest
+ * goes to `extra`. `inject` (field -> value) wins over the record's own value, which goes to `extra`. Throws
+ * `SyncError` SCHEMA_CHANGED where the policy wants it.
  */
 export function compilePrepare(
   shape: RecordShape,

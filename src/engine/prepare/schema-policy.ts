@@ -30,7 +30,9 @@ export function refusing({ onNews, isKnown }: SchemaPolicy): SchemaPolicy {
   return { onNews: onNews === 'accept' ? 'accept' : 'quarantine', isKnown };
 }
 
-/** Nothing is news as long as the entity has not been read whole: what its records look like is only being found out. */
+/**
+ * Nothing is news as long as the entity has not been read whole: what its records look like is only being found out.
+ */
 export function schemaPolicyOf(
   { onSchemaChange }: Pick<ChosenEntity, 'onSchemaChange'>,
   known: KnownDrift,
@@ -125,7 +127,10 @@ function tablesOf({ entities }: Definition, name: EntityName): readonly EntityNa
   return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
 }
 
-/** What is to be noted of a field. The same field and type give the very same object: a page's notes are told apart by identity. */
+/**
+ * What is to be noted of a field. The same field and type give the very same object: a page's notes are told apart by
+ * identity.
+ */
 export function driftNotes(
   entity: EntityName,
   { onNews, isKnown }: SchemaPolicy,

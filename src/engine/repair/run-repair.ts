@@ -30,8 +30,9 @@ interface RepairedEntity {
 export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntity) => void) => Promise<void>;
 
 /**
- * A run without walks, beside the chain of syncs: repairs stand in the history, and every row names its run. `prepare` is called with the connector held:
- * with null nothing is written. Throws where no run could begin, and what the work throws, after the run has ended with it.
+ * A run without walks, beside the chain of syncs: repairs stand in the history, and every row names its run. `prepare`
+ * is called with the connector held: with null nothing is written. Throws where no run could begin, and what the work
+ * throws, after the run has ended with it.
  */
 export async function runRepair(
   options: RepairOptions,

@@ -12,7 +12,10 @@ import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
 import { findGetParams } from './find-get-params.ts';
 
-/** A run without limits spends so many seconds of its rate on asking for rows that seem to be gone; the rest waits for the next. */
+/**
+ * A run without limits spends so many seconds of its rate on asking for rows that seem to be gone; the rest waits for
+ * the next.
+ */
 const mostSecondsPerRun = 600;
 /** After so many seconds of it, what was answered is judged and deleted. */
 const secondsPerRound = 60;
@@ -57,9 +60,9 @@ interface Round {
 }
 
 /**
- * Asks for missing rows by `get` in rounds, entities in turns, and stores the answers: no row twice in a run. The source
- * gives null only where the API says that this record does not exist (404, 410) and still answers for the connector: the record is gone.
- * All other failures throw, and say nothing about the record.
+ * Asks for missing rows by `get` in rounds, entities in turns, and stores the answers: no row twice in a run. The
+ * source gives null only where the API says that this record does not exist (404, 410) and still answers for the
+ * connector: the record is gone. All other failures throw, and say nothing about the record.
  */
 export function openConfirmation(run: Run): {
   readonly ask: (entities: readonly Entity[]) => Promise<Round>;
@@ -189,8 +192,9 @@ async function storeAnswers(
 }
 
 /**
- * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that its listing alone can place, or
- * that a policy refuses, says only that something is there. `filters`: parameters by which the settings choose records.
+ * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that
+ * its listing alone can place, or that a policy refuses, says only that something is there. `filters`: parameters by
+ * which the settings choose records.
  */
 function compileReadConfirmed(
   entity: Entity,

@@ -6,7 +6,10 @@ import { convertValue } from '../../definitions/convert-value.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate } from '../../sinks/deletes.ts';
 
-/** Parameters of the `get` for a record: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
+/**
+ * Parameters of the `get` for a record: from its key and its partition. Null where there is no `get`, or one of them
+ * cannot be had.
+ */
 export function findGetParams(
   entity: Entity,
   { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,

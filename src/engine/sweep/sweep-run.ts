@@ -19,7 +19,10 @@ interface JudgedEntity extends DeleteVerdict {
   readonly below: number;
 }
 
-/** Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
+/**
+ * Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it
+ * does not meet says nothing. After an early end, what was withheld still is.
+ */
 export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
   if (plan.kind !== 'sync') return;
@@ -33,8 +36,9 @@ export async function sweepPhase(run: Run): Promise<void> {
 }
 
 /**
- * After the walks: finds what full walks did not meet, and in rounds asks by `get` where that must confirm it, has the guards judge it with all that
- * would go along, and deletes what passes. Each step is stored by itself; a later run resumes. Throws what must end the run.
+ * After the walks: finds what full walks did not meet, and in rounds asks by `get` where that must confirm it, has the
+ * guards judge it with all that would go along, and deletes what passes. Each step is stored by itself; a later run
+ * resumes. Throws what must end the run.
  */
 export async function sweepRun(run: Run): Promise<void> {
   const { sink, lease, id, definition, asked, tally, onEvent, signal } = run;
@@ -168,7 +172,10 @@ async function deleteAll(
   }
 }
 
-/** What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a `get`. True when there was any. */
+/**
+ * What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a
+ * `get`. True when there was any.
+ */
 async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
@@ -183,12 +190,13 @@ async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Pr
 }
 
 /**
- * Whether the rows that seem to be deleted may be believed to be. An entity has too many of them when those that would go now, missing ones and
- * those that would go along with others' together, and those that went in the last 24 hours are more than the guards' share of its
- * rows of 24 hours ago **and** more than their least number. Then its own missing rows are withheld, and so is every record
- * that would take rows of it along. Nothing that was stored is still there: withheld too, until another chain of runs agrees where the entity
- * came back empty, until a person lets it pass where other records stand in its place. What a person has allowed passes and does not count; nor does what
- * `get` returned when it was asked last.
+ * Whether the rows that seem to be deleted may be believed to be. An entity has too many of them when those that would
+ * go now, missing ones and those that would go along with others' together, and those that went in the last 24 hours
+ * are more than the guards' share of its rows of 24 hours ago **and** more than their least number. Then its own
+ * missing rows are withheld, and so is every record that would take rows of it along. Nothing that was stored is still
+ * there: withheld too, until another chain of runs agrees where the entity came back empty, until a person lets it pass
+ * where other records stand in its place. What a person has allowed passes and does not count; nor does what `get`
+ * returned when it was asked last.
  */
 export function judgeDeletes(
   found: readonly EntityMissing[],

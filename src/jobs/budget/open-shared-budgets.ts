@@ -8,7 +8,10 @@ import { openRedisBackoff, type AskRedis } from './redis-backoff.ts';
 import { openSharedPace } from './shared-pace.ts';
 import { openSharedSlots } from './shared-slots.ts';
 
-/** Rate and concurrency per account, kept in Redis. Disposing it releases the slots of all its budgets and closes the connection. */
+/**
+ * Rate and concurrency per account, kept in Redis. Disposing it releases the slots of all its budgets and closes the
+ * connection.
+ */
 export interface SharedBudgets extends AsyncDisposable {
   /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
   open(limits: AccountLimits): SharedBudget;

@@ -7,9 +7,10 @@ const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 
 /**
- * A circuit breaker: each command to a hanging Redis costs the whole command timeout, which must not delay calls. After a
- * failure all commands are skipped for 1 s; then a single one is sent as a trial, and each failed trial doubles the pause,
- * up to 30 s. Any error counts: a Redis that is out of memory or denies access to the keys cannot enforce limits either.
+ * A circuit breaker: each command to a hanging Redis costs the whole command timeout, which must not delay calls. After
+ * a failure all commands are skipped for 1 s; then a single one is sent as a trial, and each failed trial doubles the
+ * pause, up to 30 s. Any error counts: a Redis that is out of memory or denies access to the keys cannot enforce limits
+ * either.
  */
 export function openRedisBackoff(clock: Clock, onError: (error: Error) => void): AskRedis {
   let pauseMs = 0;

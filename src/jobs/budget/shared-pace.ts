@@ -7,9 +7,15 @@ import type { AskRedis } from './redis-backoff.ts';
 
 /** A rate limit shared by all processes, first come, first served. A throttle pauses it, then slows it down. */
 interface SharedPace {
-  /** Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's reason if aborted. */
+  /**
+   * Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's
+   * reason if aborted.
+   */
   turn(signal: AbortSignal): Promise<void>;
-  /** No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never rejects. */
+  /**
+   * No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never
+   * rejects.
+   */
   slowDown(waitMs: number): Promise<void>;
 }
 
@@ -25,7 +31,10 @@ interface SharedPaceOptions {
   readonly clock: Clock;
 }
 
-/** So many milliseconds' worth of calls may start at once: timers are not exact enough for one after the other at a high rate. */
+/**
+ * So many milliseconds' worth of calls may start at once: timers are not exact enough for one after the other at a high
+ * rate.
+ */
 const burstMs = 20;
 /** The lowest rate is 1/16 of the full rate. */
 const mostHalvings = 4;
@@ -33,24 +42,31 @@ const mostHalvings = 4;
 const halveAtMostEveryMs = 1_000;
 /** A waiting caller asks at least this often: callers before it may have given up. */
 const askEveryMs = 1_000;
-/** Who asks later than it was told to, by more than this, loses its place to the next one: its process may have been killed. */
+/**
+ * Who asks later than it was told to, by more than this, loses its place to the next one: its process may have been
+ * killed.
+ */
 const lateMs = 50;
-/** What is allowed for the way to Redis and back: a caller that is farther away would be late every time, and never get a turn. */
+/**
+ * What is allowed for the way to Redis and back: a caller that is farther away would be late every time, and never get
+ * a turn.
+ */
 const mostRoundTripMs = 1_000;
 
 /**
- * Starts a call, or says how long to wait before the next try. Callers queue in the order in which they first asked. The rate is kept
- * by the time at which calls start, not by reserved times: a process that was busy when its turn came must not make up for it
- * by several calls at once.
+ * Starts a call, or says how long to wait before the next try. Callers queue in the order in which they first asked.
+ * The rate is kept by the time at which calls start, not by reserved times: a process that was busy when its turn came
+ * must not make up for it by several calls at once.
  *
- * A caller is the next when all before it are late. It may also start when a burst has room for it and for all before it, which keep
- * their places: at a high rate one that is later by a few calls would lose its place every time, and never get a turn.
+ * A caller is the next when all before it are late. It may also start when a burst has room for it and for all before
+ * it, which keep their places: at a high rate one that is later by a few calls would lose its place every time, and
+ * never get a turn.
  *
- * KEYS: pause, slow, rate (from when the next call may start, in microseconds), queue. While a caller is not late there is a key
- * of its own, below that of the queue.
- * ARGV: caller, microseconds per call, calls of a burst, recoverEveryMs, mostHalvings, lateMs, askEveryMs.
- * Times are by the clock of Redis, so that the clocks of the machines do not matter. Places are numbers, and whether one is late is the
- * TTL of a key, so that it does not matter either when the clock of Redis is set.
+ * KEYS: pause, slow, rate (from when the next call may start, in microseconds), queue. While a caller is not late there
+ * is a key of its own, below that of the queue. ARGV: caller, microseconds per call, calls of a burst, recoverEveryMs,
+ * mostHalvings, lateMs, askEveryMs. Times are by the clock of Redis, so that the clocks of the machines do not matter.
+ * Places are numbers, and whether one is late is the TTL of a key, so that it does not matter either when the clock of
+ * Redis is set.
  */
 const startOrWait = `
 local caller = ARGV[1]
@@ -120,7 +136,10 @@ if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 
 const waitingTimes = z.tuple([z.number(), z.number()]);
 
-/** No second exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 % lower. */
+/**
+ * No second exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
+ * lower.
+ */
 export function openSharedPace(options: SharedPaceOptions): SharedPace {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
   const burst = Math.max(1, Math.ceil((options.requestsPerSecond * burstMs) / 1_000));

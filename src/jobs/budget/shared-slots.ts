@@ -23,8 +23,8 @@ interface SharedSlotsOptions {
 const askAgainMs = 50;
 
 /**
- * A slot is a member of a sorted set, with the time of its last renewal by the clock of Redis: the machines' clocks may differ by any amount.
- * Takes or renews a slot; with ARGV[4] = 'held' only one that is still there.
+ * A slot is a member of a sorted set, with the time of its last renewal by the clock of Redis: the machines' clocks may
+ * differ by any amount. Takes or renews a slot; with ARGV[4] = 'held' only one that is still there.
  */
 const takeOrRenew = `
 local time = redis.call('time')

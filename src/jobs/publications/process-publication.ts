@@ -27,7 +27,10 @@ const maxStarts = 3;
 /** During a deploy, a worker with the old config may get jobs of targets that only the new config has. */
 const unknownForMs = 15 * 60 * 1000;
 
-/** The processor of a sink's queue of publications. It must declare all three parameters, as BullMQ passes a signal only to such a function. */
+/**
+ * The processor of a sink's queue of publications. It must declare all three parameters, as BullMQ passes a signal only
+ * to such a function.
+ */
 export function createPublicationProcessor(
   context: PublicationContext,
 ): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown> {
@@ -43,7 +46,9 @@ export function createPublicationProcessor(
   };
 }
 
-/** Publishes, unless something holds the job back: this worker stops, the sink is away, the config has no such target. */
+/**
+ * Publishes, unless something holds the job back: this worker stops, the sink is away, the config has no such target.
+ */
 async function publishUnlessHeld(
   context: PublicationContext,
   job: Job,

@@ -13,8 +13,8 @@ export interface PublicationJob {
 const publicationJob = z.strictObject({ target: z.string().min(1) });
 
 /**
- * At most one job of a target waits, and one runs: what is asked for during a publication is made by another one after it, because the one that
- * runs may have read the sink before.
+ * At most one job of a target waits, and one runs: what is asked for during a publication is made by another one after
+ * it, because the one that runs may have read the sink before.
  */
 export function addPublication(
   publications: Queue,

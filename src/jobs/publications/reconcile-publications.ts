@@ -23,7 +23,10 @@ export function scheduledTargets(
     .toSorted((left, right) => (left.target < right.target ? -1 : 1));
 }
 
-/** Makes Redis hold exactly these ticks of the sink's targets. One that is right is left alone, as its next time would move. Gives the names of jobs. */
+/**
+ * Makes Redis hold exactly these ticks of the sink's targets. One that is right is left alone, as its next time would
+ * move. Gives the names of jobs.
+ */
 export async function reconcilePublications(
   { ticks }: Pick<QueueSet, 'ticks'>,
   sink: ServedSink,

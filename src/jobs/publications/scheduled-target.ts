@@ -7,7 +7,10 @@ export type ScheduledTarget = Pick<PublishSettings, 'name' | 'when'> & {
   })[];
 };
 
-/** The name of the sink that it is published from; null for a target without connectors, which the config does not allow. */
+/**
+ * The name of the sink that it is published from; null for a target without connectors, which the config does not
+ * allow.
+ */
 export function sinkOfTarget({ connectors }: Pick<ScheduledTarget, 'connectors'>): string | null {
   return connectors[0]?.sink.name ?? null;
 }

@@ -31,7 +31,10 @@ interface BuildEnd {
   readonly keepFrom: string | null;
 }
 
-/** Changes leave free blocks behind. Where they are more than this share, and some MiB, the new file is written table by table. */
+/**
+ * Changes leave free blocks behind. Where they are more than this share, and some MiB, the new file is written table by
+ * table.
+ */
 const mostFreeShare = 0.5;
 const leastFreeBlocks = 64;
 /** Of 210,000 rows of random numbers 150 columns did not fit, and 100 did. */
@@ -113,7 +116,10 @@ async function openWhole(from: string, to: string): Promise<Duckdb> {
   return await openDuckdb(to, 'write');
 }
 
-/** Null, and nothing is left of it, where the tables cannot be copied one by one: DuckDB copies those of others without regard to their foreign keys. */
+/**
+ * Null, and nothing is left of it, where the tables cannot be copied one by one: DuckDB copies those of others without
+ * regard to their foreign keys.
+ */
 async function openCompacted(from: string, to: string): Promise<Duckdb | null> {
   const db = await openDuckdb(to, 'write');
   try {

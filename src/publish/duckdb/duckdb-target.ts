@@ -24,7 +24,10 @@ export interface DuckdbTargetOptions {
 const manifestsAtOnce = 20;
 const dayMs = 24 * 3_600_000;
 
-/** A DuckDB file with the current rows of every entity. Each publication builds another file beside it, which takes its place: readers keep theirs. */
+/**
+ * A DuckDB file with the current rows of every entity. Each publication builds another file beside it, which takes its
+ * place: readers keep theirs.
+ */
 export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbTargetOptions): Target {
   let running: DuckdbProcess | null = null;
   const duckdb = (): DuckdbProcess => (running ??= startDuckdbProcess(signal));

@@ -57,7 +57,10 @@ const ownFields: readonly Field[] = [
 /** A column that somebody dropped cannot be added again: its values are gone. */
 export const ownNames: readonly string[] = ownFields.map(({ name }) => name);
 
-/** `\ud83d` without its other half: DuckDB's functions on JSON fail on it, for all rows that a query reads. Becomes U+FFFD, as in texts. */
+/**
+ * `\ud83d` without its other half: DuckDB's functions on JSON fail on it, for all rows that a query reads. Becomes
+ * U+FFFD, as in texts.
+ */
 function withoutLoneSurrogates(value: string): string {
   if (!/\\u[dD][89a-fA-F]/.test(value)) return value;
   return value.replace(

@@ -7,7 +7,10 @@ import type { Build } from './open-build.ts';
 /** What one message carries at most, beyond a single record. */
 const messageChars = 1024 * 1024;
 
-/** A publication that is a new file. `keepFrom`: manifests that were not the newest one at this instant or later are left out. */
+/**
+ * A publication that is a new file. `keepFrom`: manifests that were not the newest one at this instant or later are
+ * left out.
+ */
 export function filePublication(build: Build, keepFrom: string | null): OpenPublication {
   return {
     write: async (entity, { changes }) => {

@@ -16,14 +16,17 @@ export interface BuiltTable {
   readonly table: string;
   /** Filled again and again: what it holds outside of the heap is seen by no garbage collection. */
   readonly chunk: DuckDBDataChunk;
-  /** Rows that are on their way into the table: of a new one itself, else of the stage. Their characters are counted. */
+  /**
+   * Rows that are on their way into the table: of a new one itself, else of the stage. Their characters are counted.
+   */
   readonly held: { appender: DuckDBAppender; chars: number };
   readonly fields: readonly Field[];
 }
 
 /**
- * Makes the table, or adds the columns that it lacks. Throws `SyncError` TARGET_INCOMPATIBLE where another program's table is there, or somebody changed
- * ours so that it does not hold what was published, unless a new generation replaces it.
+ * Makes the table, or adds the columns that it lacks. Throws `SyncError` TARGET_INCOMPATIBLE where another program's
+ * table is there, or somebody changed ours so that it does not hold what was published, unless a new generation
+ * replaces it.
  */
 export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): Promise<BuiltTable> {
   const { connector, entity: name, key } = entity;
@@ -133,7 +136,10 @@ export async function appendRows(db: Duckdb, built: BuiltTable, rows: readonly B
   held.chars = 0;
 }
 
-/** The newest `_seq` of each key wins; deleted rows go. Keys that differ for the sink may be equal here: lone surrogates, and the two zeros. */
+/**
+ * The newest `_seq` of each key wins; deleted rows go. Keys that differ for the sink may be equal here: lone
+ * surrogates, and the two zeros.
+ */
 export async function mergeTable(db: Duckdb, built: BuiltTable): Promise<void> {
   const { entity, isNew, table, held } = built;
   if (isNew) {

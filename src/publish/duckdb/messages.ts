@@ -28,7 +28,10 @@ export type DuckdbRequest =
   | { readonly kind: 'rows'; readonly rows: readonly BuiltRow[] }
   /** They are all there. */
   | { readonly kind: 'merge' }
-  /** Adds the manifest, forgets those that were not the newest one at `keepFrom` or later, and closes the file. Null: all are kept. */
+  /**
+   * Adds the manifest, forgets those that were not the newest one at `keepFrom` or later, and closes the file. Null:
+   * all are kept.
+   */
   | {
       readonly kind: 'finish';
       readonly publication: BuiltPublication | null;

@@ -11,7 +11,9 @@ import type { DuckdbProcess } from './start-duckdb-process.ts';
 /** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
 export interface Build extends AsyncDisposable {
   readonly ask: DuckdbProcess['ask'];
-  /** Once the process has finished the file. False: the old file is another one than the one that was copied, and stays. */
+  /**
+   * Once the process has finished the file. False: the old file is another one than the one that was copied, and stays.
+   */
   place(): Promise<boolean>;
 }
 

@@ -14,7 +14,9 @@ export interface Duckdb extends Disposable {
   ) => Promise<readonly Row[]>;
 }
 
-/** Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are. */
+/**
+ * Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are.
+ */
 const memoryLimit = '256MB';
 /** For rows of up to 256 KiB, each of which may take a block of that size, and for tables of many columns. */
 const largerLimit = '640MB';
@@ -33,7 +35,10 @@ const settings = {
   preserve_insertion_order: 'false',
 };
 
-/** Throws `SyncError` PACKAGE_MISSING, and what `toDuckdbError` says. A file to write is one that no reader has: a crash may spoil it. */
+/**
+ * Throws `SyncError` PACKAGE_MISSING, and what `toDuckdbError` says. A file to write is one that no reader has: a crash
+ * may spoil it.
+ */
 export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<Duckdb> {
   const library = await loadLibrary();
   const more = { ...settings, temp_directory: `${path}.tmp` };
@@ -58,7 +63,10 @@ export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<D
   };
 }
 
-/** Without a log, through which all rows of a small transaction would pass: it takes three times their memory. DuckDB before 1.5 knows no file without. */
+/**
+ * Without a log, through which all rows of a small transaction would pass: it takes three times their memory. DuckDB
+ * before 1.5 knows no file without.
+ */
 async function attach(connection: duckdb.DuckDBConnection, path: string): Promise<void> {
   const sql = `ATTACH ${quotedText(path)} AS ${fileName}`;
   await connection.run(`${sql} (RECOVERY_MODE no_wal_writes)`).catch(() => connection.run(sql));
@@ -97,8 +105,8 @@ export interface LongRow {
 }
 
 /**
- * What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may quote values is left out.
- * `longest`: of what was given to DuckDB.
+ * What a failure of DuckDB means for the target at `path`; a `SyncError` is given back as it came. A message that may
+ * quote values is left out. `longest`: of what was given to DuckDB.
  */
 export function toDuckdbError(error: unknown, path: string, longest: LongRow | null = null): SyncError {
   if (error instanceof SyncError) return error;
@@ -136,7 +144,10 @@ export function toDuckdbError(error: unknown, path: string, longest: LongRow | n
   );
 }
 
-/** A value of a row may stand behind the first quote or digit, and anywhere in what JavaScript says of a value that it cannot convert. */
+/**
+ * A value of a row may stand behind the first quote or digit, and anywhere in what JavaScript says of a value that it
+ * cannot convert.
+ */
 function withoutValues(error: unknown): string {
   if (!(error instanceof Error) || error.name !== 'Error') {
     return error instanceof Error ? error.name : 'unknown error';
@@ -162,7 +173,9 @@ function tooLittleMemory(
   );
 }
 
-/** The name of the open file, which statements put in front of a schema: alone, the schema's name may be the file's too. */
+/**
+ * The name of the open file, which statements put in front of a schema: alone, the schema's name may be the file's too.
+ */
 export async function catalogOf(db: Duckdb): Promise<string> {
   const [main] = await db.rows<{ readonly name: string }>('SELECT current_database() AS name');
   return main?.name ?? '';

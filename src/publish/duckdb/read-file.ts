@@ -37,7 +37,10 @@ export async function publicationsOf(db: Duckdb, which: string): Promise<readonl
   return rows.map(({ number, ...publication }) => ({ number: Number(number), ...publication }));
 }
 
-/** False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for one with tables, and none of a publication. */
+/**
+ * False for a file without any table. Throws `SyncError` TARGET_INCOMPATIBLE for one with tables, and none of a
+ * publication.
+ */
 export async function isTarget(db: Duckdb, path: string): Promise<boolean> {
   const tables = await db.rows<{ readonly schema: string; readonly name: string }>(
     'SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE NOT internal AND NOT temporary',
@@ -59,7 +62,10 @@ interface KnownTable {
   readonly rows: bigint;
 }
 
-/** Compares every table, its columns and how many rows it has with what was published, and follows the chain of manifests. */
+/**
+ * Compares every table, its columns and how many rows it has with what was published, and follows the chain of
+ * manifests.
+ */
 export async function checkFile(path: string): Promise<TargetCheck> {
   using db = await openDuckdb(path, 'read');
   const { size: bytes } = await stat(path);
@@ -119,7 +125,10 @@ async function shapeOf(
   };
 }
 
-/** Tables of these entities that are gone, have lost a column, or have fewer rows than were published. DuckDB counts without reading them. */
+/**
+ * Tables of these entities that are gone, have lost a column, or have fewer rows than were published. DuckDB counts
+ * without reading them.
+ */
 export async function lostTables({
   path,
   entities,

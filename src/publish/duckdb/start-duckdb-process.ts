@@ -13,9 +13,9 @@ export interface DuckdbProcess extends AsyncDisposable {
 const maxHeapMiB = 256;
 
 /**
- * It gets no secret of this program: of the environment only where temporary files go, and the time zone. A process of its own because DuckDB is native
- * code: what crashes it or takes too much memory ends no worker, and its locks on files are those of a process.
- * Once the signal is aborted it is killed, and requests reject with its reason.
+ * It gets no secret of this program: of the environment only where temporary files go, and the time zone. A process of
+ * its own because DuckDB is native code: what crashes it or takes too much memory ends no worker, and its locks on
+ * files are those of a process. Once the signal is aborted it is killed, and requests reject with its reason.
  */
 export function startDuckdbProcess(
   signal: AbortSignal,

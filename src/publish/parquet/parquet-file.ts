@@ -23,7 +23,10 @@ const heldBytes = 1024 * 1024;
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
-/** One Parquet file, written synchronously by a process that does nothing else. Its methods throw `SyncError` TARGET_FAILED. */
+/**
+ * One Parquet file, written synchronously by a process that does nothing else. Its methods throw `SyncError`
+ * TARGET_FAILED.
+ */
 export interface ParquetFile extends Disposable {
   /** Gives the bytes so far. */
   write(records: readonly StoredRecord[]): number;

@@ -4,8 +4,8 @@ import { receivedRecord, type Answer, type Request } from './messages.ts';
 import { createParquetFile, type ParquetFile } from './parquet-file.ts';
 
 /**
- * The entry point of a process that writes Parquet: answers each request in its order, until its parent disconnects. It writes and compresses
- * without a pause for anything else, which is why it is a process.
+ * The entry point of a process that writes Parquet: answers each request in its order, until its parent disconnects. It
+ * writes and compresses without a pause for anything else, which is why it is a process.
  */
 const files = new Map<number, ParquetFile>();
 

@@ -17,7 +17,10 @@ interface KnownTable extends KnownShape {
 
 const publicationsAtOnce = 20;
 
-/** Compares every table, its columns, its index, its view and how many rows it has with what was published, and follows the chain of manifests. In one state. */
+/**
+ * Compares every table, its columns, its index, its view and how many rows it has with what was published, and follows
+ * the chain of manifests. In one state.
+ */
 export async function checkTables(tx: Tx, at: string): Promise<TargetCheck> {
   const problems: string[] = [];
   const chain = chainProblems();

@@ -12,7 +12,9 @@ interface KnownTable extends KnownShape {
 /** Of a table with more rows, it is only known that so many are there. */
 const mostCounted = 10_000;
 
-/** Tables of these entities that are gone, have lost a column or their index, or have fewer rows than were published. */
+/**
+ * Tables of these entities that are gone, have lost a column or their index, or have fewer rows than were published.
+ */
 export async function lostTables(
   tx: Tx,
   at: string,

@@ -17,7 +17,10 @@ export interface Staged {
 /** An entry of an index has room for a third of a page; texts of keys beyond are told apart by their hashes. */
 const mostKeyBytes = 2_000;
 
-/** Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key wins. Counts its rows. Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given. */
+/**
+ * Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key
+ * wins. Counts its rows. Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given.
+ */
 export async function mergeRows(
   tx: Tx,
   {
@@ -95,13 +98,19 @@ function textKeys({ columns, key }: PlannedEntity): readonly string[] {
   return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
 }
 
-/** With the collation of the primary key: another index that somebody has made, for which more keys are equal, then reports a conflict of its own. */
+/**
+ * With the collation of the primary key: another index that somebody has made, for which more keys are equal, then
+ * reports a conflict of its own.
+ */
 function plainKey(entity: PlannedEntity): readonly string[] {
   const texts = textKeys(entity);
   return entity.key.map((name) => (texts.includes(name) ? `${quoted(name)} COLLATE "C"` : quoted(name)));
 }
 
-/** An index wants functions that depend on nothing: `convert_to` would not do. A conflict is looked up by the same expressions. */
+/**
+ * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is looked up by the same
+ * expressions.
+ */
 function hashedKey(entity: PlannedEntity): readonly string[] {
   const texts = textKeys(entity);
   return entity.key.map((name) =>

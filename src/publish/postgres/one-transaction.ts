@@ -4,8 +4,9 @@ import { settingSql, txOn, type Session } from '../../sql/postgres/session.ts';
 import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
 
 /**
- * Statements go through whole tables, so they have no time limit; a lock on a table keeps everybody from it, so it is waited for a moment only. What the
- * other side hears nothing of any more ends: its settings notice a dead client, and an idle one after an hour.
+ * Statements go through whole tables, so they have no time limit; a lock on a table keeps everybody from it, so it is
+ * waited for a moment only. What the other side hears nothing of any more ends: its settings notice a dead client, and
+ * an idle one after an hour.
  */
 const settings = {
   ...valueSettings,

@@ -22,8 +22,8 @@ export interface TableTarget {
 }
 
 /**
- * One transaction: rows come into temporary tables, which lock nothing that others use, and only `commit` touches the tables of the target. A publisher
- * that is killed leaves nothing.
+ * One transaction: rows come into temporary tables, which lock nothing that others use, and only `commit` touches the
+ * tables of the target. A publisher that is killed leaves nothing.
  */
 export async function openTablePublication(target: TableTarget): Promise<OpenPublication> {
   const { server, at, signal } = target;
@@ -75,8 +75,8 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
 }
 
 /**
- * The row with the number comes first: who publishes the same number meanwhile waits for this transaction, or this one for that. False: the number is
- * taken, or the newest publication is another one than the manifest follows.
+ * The row with the number comes first: who publishes the same number meanwhile waits for this transaction, or this one
+ * for that. False: the number is taken, or the newest publication is another one than the manifest follows.
  */
 async function takeNumber(
   tx: Session,
@@ -106,8 +106,8 @@ async function takeNumber(
 }
 
 /**
- * Where the answer is lost, the server is asked whether it was stored. Where it is not seen there, it counts as failed: the next publication follows what is
- * there then, whatever became of this one.
+ * Where the answer is lost, the server is asked whether it was stored. Where it is not seen there, it counts as failed:
+ * the next publication follows what is there then, whatever became of this one.
  */
 async function storeAll(tx: Session, { server, at }: TableTarget, attempt: string): Promise<void> {
   try {

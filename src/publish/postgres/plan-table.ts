@@ -11,7 +11,10 @@ import { incompatible } from './target-error.ts';
 
 /** What is done to an entity's table before rows come into it. */
 export interface TablePlan {
-  /** `empty`: the table stays, with what others have attached to it; its rows go. `replace`: another one takes its place. */
+  /**
+   * `empty`: the table stays, with what others have attached to it; its rows go. `replace`: another one takes its
+   * place.
+   */
   readonly kind: 'make' | 'replace' | 'empty' | 'keep';
   readonly name: string;
   /** Columns that go, where it stays: what comes in their place has another type. */
@@ -25,8 +28,9 @@ export interface TablePlan {
 }
 
 /**
- * Compares the table with the one that is needed, and locks nothing. Throws `SyncError` TARGET_INCOMPATIBLE where a table of that name is another
- * program's, or somebody changed ours so that it cannot take the rows, unless a new generation replaces it.
+ * Compares the table with the one that is needed, and locks nothing. Throws `SyncError` TARGET_INCOMPATIBLE where a
+ * table of that name is another program's, or somebody changed ours so that it cannot take the rows, unless a new
+ * generation replaces it.
  */
 export async function planTable(
   tx: Tx,
@@ -80,8 +84,8 @@ interface ColumnChange {
 }
 
 /**
- * A column with another type is another column. Types change with a generation alone: one that has another type without that left with an earlier generation,
- * and is empty.
+ * A column with another type is another column. Types change with a generation alone: one that has another type without
+ * that left with an earlier generation, and is empty.
  */
 function columnChange(had: GivenShape, { columns, key }: PlannedEntity): ColumnChange {
   const wanted = new Map(columns.map(({ name, type }) => [name, type]));
@@ -97,7 +101,10 @@ function columnChange(had: GivenShape, { columns, key }: PlannedEntity): ColumnC
   };
 }
 
-/** Why the table cannot take the rows; null where it can. What others have in a column of theirs is not mixed with what is published. */
+/**
+ * Why the table cannot take the rows; null where it can. What others have in a column of theirs is not mixed with what
+ * is published.
+ */
 function problemOf(
   had: GivenShape,
   { kept, dropped, added }: ColumnChange,

@@ -22,7 +22,10 @@ export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>
 
 const manifestsAtOnce = 20;
 
-/** Tables in a schema of PostgreSQL that show the newest publication. Nothing is asked of the server before it is needed. */
+/**
+ * Tables in a schema of PostgreSQL that show the newest publication. Nothing is asked of the server before it is
+ * needed.
+ */
 export function openPostgresTarget(
   { connection, schema, deletes }: PostgresPlace,
   signal: AbortSignal,

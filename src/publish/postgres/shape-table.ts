@@ -30,7 +30,10 @@ export async function shapeTable(
   for (const grant of grants) tx.put(grant);
 }
 
-/** Keeps what others have attached to the table, and throws `SyncError` TARGET_INCOMPATIBLE where that keeps rows. TRUNCATE would show an empty one to those who read an earlier state. */
+/**
+ * Keeps what others have attached to the table, and throws `SyncError` TARGET_INCOMPATIBLE where that keeps rows.
+ * TRUNCATE would show an empty one to those who read an earlier state.
+ */
 async function alterTable(
   tx: Tx,
   table: string,
@@ -75,7 +78,10 @@ async function note(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity):
   );
 }
 
-/** Rows that are not deleted, without what this program has added. Columns that come later stand behind the others, as a view can only have them. */
+/**
+ * Rows that are not deleted, without what this program has added. Columns that come later stand behind the others, as a
+ * view can only have them.
+ */
 async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: string): Promise<void> {
   if (await isOthersView(tx, at, { name, columns }, view)) {
     await tx.run(`UPDATE ${at}_published_tables SET view_name = NULL WHERE view_name = :view`, { view });
@@ -92,7 +98,9 @@ async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: 
   );
 }
 
-/** Somebody has put something else in the place of the view: what cannot become ours by columns that are added to it. */
+/**
+ * Somebody has put something else in the place of the view: what cannot become ours by columns that are added to it.
+ */
 async function isOthersView(
   tx: Tx,
   at: string,

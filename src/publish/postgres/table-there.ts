@@ -69,7 +69,10 @@ export async function tableThere(tx: Tx, table: string): Promise<TableThere | nu
   return { columns: new Map(named), uniqueIndexes };
 }
 
-/** How a table differs from the one that was made; null where rows can go into it. Columns and indexes of others do not matter. */
+/**
+ * How a table differs from the one that was made; null where rows can go into it. Columns and indexes of others do not
+ * matter.
+ */
 export function shapeProblem(given: GivenShape, there: TableThere | null): string | null {
   if (there === null) return 'is gone';
   const published = given.columns.map(({ name, type }) => [name, binaryType[type]] as const);
@@ -84,7 +87,9 @@ export function shapeProblem(given: GivenShape, there: TableThere | null): strin
     : 'has lost the unique index on its key';
 }
 
-/** Of a text in a key that may be long. Another expression would not be found by one that tells where a row conflicts. */
+/**
+ * Of a text in a key that may be long. Another expression would not be found by one that tells where a row conflicts.
+ */
 const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
 
 function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenShape): boolean {

@@ -9,8 +9,9 @@ import {
 import { CertificateError } from '../../sql/postgres/tls.ts';
 
 /**
- * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE where a person must change something
- * in the schema. Other errors of this program are given back as they came. No statement and no value is in the message.
+ * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE
+ * where a person must change something in the schema. Other errors of this program are given back as they came. No
+ * statement and no value is in the message.
  */
 export function toTargetError(error: unknown, place: string): unknown {
   const cause = error instanceof SyncError || error instanceof CertificateError ? error.cause : error;

@@ -5,8 +5,9 @@ import { otherVersionAdvice, readManifest, type StoredManifest } from '../manife
 import { incompatible } from './target-error.ts';
 
 /**
- * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly once. `_published_tables`: each
- * entity's table, the columns and the key that it was given, and how many rows it should have.
+ * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly
+ * once. `_published_tables`: each entity's table, the columns and the key that it was given, and how many rows it
+ * should have.
  */
 function schemaSql(at: string): readonly string[] {
   return [
@@ -33,7 +34,10 @@ function schemaSql(at: string): readonly string[] {
 
 const ownColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
 
-/** Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, a `_publications` of another program, or half a target. */
+/**
+ * Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, a `_publications` of
+ * another program, or half a target.
+ */
 export async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
   const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(
     `SELECT c.relname::text AS name, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a

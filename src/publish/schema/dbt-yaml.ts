@@ -45,7 +45,10 @@ export function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTabl
   });
 }
 
-/** Of dbt-duckdb; other adapters leave it alone. Both dbt and it take braces for names to fill in: a folder with some in its path is not said. */
+/**
+ * Of dbt-duckdb; other adapters leave it alone. Both dbt and it take braces for names to fill in: a folder with some in
+ * its path is not said.
+ */
 function externalLocation(table: CatalogueTable, { place }: Catalogue): object {
   const relation = filesAsRelation(table, place);
   return relation === null || /[{}]/.test(relation) ? {} : { meta: { external_location: relation } };

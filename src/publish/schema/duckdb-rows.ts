@@ -26,7 +26,10 @@ export function rootOf(place: CataloguePlace): string | null {
   }
 }
 
-/** An expression of DuckDB for the rows of files. `files`: SQL of a path with `*`, or of a list. Files of earlier columns lack the later ones. */
+/**
+ * An expression of DuckDB for the rows of files. `files`: SQL of a path with `*`, or of a list. Files of earlier
+ * columns lack the later ones.
+ */
 export function readFiles(files: string, table: CatalogueTable, format: FileFormat): string {
   switch (format) {
     case 'parquet':
@@ -43,8 +46,8 @@ export function readFiles(files: string, table: CatalogueTable, format: FileForm
 }
 
 /**
- * All files of a table as a relation with every column in its type, for where no table can be made before: also of columns that no file
- * has yet. Null: the target has no files; those of a table without rows give no rows.
+ * All files of a table as a relation with every column in its type, for where no table can be made before: also of
+ * columns that no file has yet. Null: the target has no files; those of a table without rows give no rows.
  */
 export function filesAsRelation(table: CatalogueTable, place: CataloguePlace): string | null {
   const root = rootOf(place);

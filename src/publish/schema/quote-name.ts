@@ -1,8 +1,9 @@
 export type Dialect = 'duckdb' | 'postgres' | 'clickhouse' | 'snowflake' | 'bigquery' | 'redshift';
 
 /**
- * A name as an SQL text of the dialect has it. Plain names stay bare: each dialect folds them in its own way, in definitions and in questions
- * alike. What is a word of any dialect is quoted in all of them, so that one table has the same name everywhere.
+ * A name as an SQL text of the dialect has it. Plain names stay bare: each dialect folds them in its own way, in
+ * definitions and in questions alike. What is a word of any dialect is quoted in all of them, so that one table has the
+ * same name everywhere.
  */
 export function quoteName(name: string, dialect: Dialect): string {
   if (isPlainName(name)) return name;

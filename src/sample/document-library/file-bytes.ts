@@ -37,8 +37,8 @@ export interface FileContent {
 const chunkSize = 64 * 1024;
 
 /**
- * The bytes of a file, chunk by chunk: the right magic at its start (and end, where the kind has one), and in between words,
- * rows or noise. Rejects with the signal's reason when that is aborted.
+ * The bytes of a file, chunk by chunk: the right magic at its start (and end, where the kind has one), and in between
+ * words, rows or noise. Rejects with the signal's reason when that is aborted.
  */
 export async function* fileBytes(content: FileContent, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   for (const chunk of fileChunks(content)) {

@@ -154,8 +154,8 @@ export function sizeOf(seed: number, index: number, version: number): number {
 }
 
 /**
- * As people and programs name files. Some are paths, reserved on some system, or hold signs that end a header, a line or a
- * text: a client that stores files under their names has to survive all of them.
+ * As people and programs name files. Some are paths, reserved on some system, or hold signs that end a header, a line
+ * or a text: a client that stores files under their names has to survive all of them.
  */
 const names: readonly string[] = [
   'Signed agreement (final) v2.pdf',

@@ -12,9 +12,9 @@ import {
 } from './library.ts';
 
 /**
- * Every revision renames a folder, edits two documents, moves one and adds one, gives two attachments other bytes and adds
- * one. It deletes a document and an attachment, which the revision after the next brings back. A folder with two documents
- * is added, deleted and restored in turns of three. What happens to an attachment edits its document.
+ * Every revision renames a folder, edits two documents, moves one and adds one, gives two attachments other bytes and
+ * adds one. It deletes a document and an attachment, which the revision after the next brings back. A folder with two
+ * documents is added, deleted and restored in turns of three. What happens to an attachment edits its document.
  */
 export function reviseLibrary(seed: number, first: Library, revisions: number): Library {
   const folders = [...first.folders];

@@ -158,7 +158,9 @@ const categories = [
 /** All of them divide a thousand: see `members.ts`. */
 const strides = [2, 4, 5, 8, 10, 20, 25];
 
-/** Revisions rename a category with its first interest, and the first list gets another one that no member has chosen. */
+/**
+ * Revisions rename a category with its first interest, and the first list gets another one that no member has chosen.
+ */
 export function planCategories(
   dice: Dice,
   of: { readonly count: number; readonly revision: number; readonly isFirst: boolean },

@@ -25,7 +25,9 @@ import {
 } from './mailing-list.ts';
 import { type Campaign, planCampaigns } from './plan-campaigns.ts';
 
-/** What is behind one account: everything but the rows that grow with the members, which are computed when asked for. */
+/**
+ * What is behind one account: everything but the rows that grow with the members, which are computed when asked for.
+ */
 export interface MailingPlan {
   readonly lists: readonly MailingList[];
   readonly campaigns: readonly Campaign[];

@@ -219,8 +219,9 @@ function locationOf(dice: Dice): JsonObject {
 const prefixesByList = new WeakMap<MailingList, Uint32Array>();
 
 /**
- * Finds a member's index by the hash of its address, or null. A hash cannot be turned round: the first look-up in a list
- * computes the hashes of all its members and keeps four bytes of each, 4 MB and about a second for a million members.
+ * Finds a member's index by the hash of its address, or null. A hash cannot be turned round: the first look-up in a
+ * list computes the hashes of all its members and keeps four bytes of each, 4 MB and about a second for a million
+ * members.
  */
 export function findMember(list: MailingList, id: string): number | null {
   const idAt = (index: number): string => memberId(memberPerson(list, index).email);

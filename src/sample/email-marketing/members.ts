@@ -136,7 +136,9 @@ function newcomerAt(list: MailingList, index: number): { joinedIn: number; place
   return { joinedIn: Math.floor(number / each) + 1, place: number % each };
 }
 
-/** One and the same person may be in several lists. The first newcomer of a revision may have been in the list before. */
+/**
+ * One and the same person may be in several lists. The first newcomer of a revision may have been in the list before.
+ */
 export function personNumberOf(list: MailingList, index: number): number {
   if (index < list.memberCount) return list.firstPerson + index;
   const { joinedIn, place } = newcomerAt(list, index);

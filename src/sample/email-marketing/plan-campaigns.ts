@@ -89,8 +89,9 @@ const maxRecipients = 2_500;
 const maxNewRecipients = 40;
 
 /**
- * Campaigns go to the lists (those with members), in turns; `create_time` grows with the index. Every revision edits one, and adds a
- * draft that is sent two revisions later; the last one that was sent is deleted and restored in turns of five.
+ * Campaigns go to the lists (those with members), in turns; `create_time` grows with the index. Every revision edits
+ * one, and adds a draft that is sent two revisions later; the last one that was sent is deleted and restored in turns
+ * of five.
  */
 export function planCampaigns(
   seed: number,

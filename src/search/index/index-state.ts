@@ -73,8 +73,8 @@ interface IndexTables {
 }
 
 /**
- * No table of records begins so, and none of these is another's shadow table: a name of a connector or entity never holds
- * two underscores in a row, so what follows the last two tells them apart.
+ * No table of records begins so, and none of these is another's shadow table: a name of a connector or entity never
+ * holds two underscores in a row, so what follows the last two tells them apart.
  */
 export function indexTables(table: string): IndexTables {
   return {

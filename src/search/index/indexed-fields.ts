@@ -10,7 +10,9 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 export interface IndexedField {
   readonly field: SearchField;
-  /** Two signs before each of its words: one list of words serves all fields of a row, and a field's words lie together. */
+  /**
+   * Two signs before each of its words: one list of words serves all fields of a row, and a field's words lie together.
+   */
   readonly prefix: string;
 }
 
@@ -21,8 +23,8 @@ const formatVersion = 2;
 const maxFields = 36 * 36;
 
 /**
- * By name, the fields whose words are in the index: those that can hold text. One that takes a value from the parent record is not
- * there, because it changes without a change of the row.
+ * By name, the fields whose words are in the index: those that can hold text. One that takes a value from the parent
+ * record is not there, because it changes without a change of the row.
  */
 export function indexedFields(target: SearchTarget): ReadonlyMap<string, IndexedField> {
   const indexed = [...target.fields.values()].filter(
@@ -36,7 +38,10 @@ export function indexedFields(target: SearchTarget): ReadonlyMap<string, Indexed
   );
 }
 
-/** Equal where an index of the one can be read, and gone on with, for the other. A new edition of Unicode folds other words. */
+/**
+ * Equal where an index of the one can be read, and gone on with, for the other. A new edition of Unicode folds other
+ * words.
+ */
 export function indexFormat(fields: ReadonlyMap<string, IndexedField>): string {
   const sample = wordsOf('Straße ΑΣ İI Ǆ ﬁ ½ é e\u0301 中文 𝒳 a_b-c1');
   return createHash('sha256')

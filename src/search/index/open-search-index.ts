@@ -9,9 +9,9 @@ import { areSpellingsListed, maxIndexedWord, tellingTrigrams } from './spelling.
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 /**
- * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives exactly the rows
- * of which a text of the field's value, at any depth, has one of the words. To be used within the transaction it was opened
- * in. Reads only.
+ * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives
+ * exactly the rows of which a text of the field's value, at any depth, has one of the words. To be used within the
+ * transaction it was opened in. Reads only.
  */
 export function openSearchIndex(db: Connection, target: SearchTarget): SearchIndex {
   const fields = indexedFields(target);
@@ -94,7 +94,9 @@ function spellingsOf(
   return spellings;
 }
 
-/** A list of a part as large as that of all rows takes longer to make than most searches take to find a page without it. */
+/**
+ * A list of a part as large as that of all rows takes longer to make than most searches take to find a page without it.
+ */
 const commonPart = 0.25;
 const fewRows = 10_000;
 
@@ -122,7 +124,10 @@ function anyOf(prefix: string, words: readonly string[]): string {
 const maxCompared = 200_000;
 const maxNear = 1_000;
 
-/** The indexed words that are `word` with the slips that are allowed; null where the list of spellings cannot tell, or it would take too long. */
+/**
+ * The indexed words that are `word` with the slips that are allowed; null where the list of spellings cannot tell, or
+ * it would take too long.
+ */
 function findNearWords(db: Connection, table: string, word: string): readonly string[] | null {
   const slips = slipsAllowed(word);
   const telling = areSpellingsListed(word, slips) ? tellingTrigrams(word, slips) : null;
@@ -149,16 +154,21 @@ function findNearWords(db: Connection, table: string, word: string): readonly st
 
 /**
  * What narrows `keyword` and `fuzzy`: a superset of the rows that meet them, from FTS5 tables that stand beside the
- * records' table in the same file and follow its change numbers. Without an index every row is looked at, and finds the same.
- * It also knows how times are spelled, which decides whether SQLite may sort a column of texts.
+ * records' table in the same file and follow its change numbers. Without an index every row is looked at, and finds the
+ * same. It also knows how times are spelled, which decides whether SQLite may sort a column of texts.
  */
 export interface SearchIndex {
   /** Rows whose `_seq` is at or below this are in the index as they are; 0: there is no index. */
   readonly indexedSeq: number;
-  /** Rows with one of the words somewhere in the field. Null: the index cannot tell, or a good part of all rows has one. */
+  /**
+   * Rows with one of the words somewhere in the field. Null: the index cannot tell, or a good part of all rows has one.
+   */
   rowsWithWord(field: string, words: readonly string[]): Piece | null;
   /** Rows that may have all of the words, each with its slips, in the field. Null: too many to be worth it. */
   rowsNearWords(field: string, words: readonly string[]): Piece | null;
-  /** Whether the texts of the field's column, newest rows included, stand in the order of their instants. False: that is not known. */
+  /**
+   * Whether the texts of the field's column, newest rows included, stand in the order of their instants. False: that is
+   * not known.
+   */
   isInOrderAsStored(field: string): boolean;
 }

@@ -4,7 +4,10 @@
  */
 export const maxIndexedWord = 64;
 
-/** Letters (code points) and digits of words that can be found by their spelling: ids and numbers would fill the list and are not misspelled. */
+/**
+ * Letters (code points) and digits of words that can be found by their spelling: ids and numbers would fill the list
+ * and are not misspelled.
+ */
 const maxSpelledLetters = 24;
 const maxSpelledDigits = 6;
 
@@ -30,8 +33,8 @@ export function trigramsOf(word: string): readonly string[] {
 }
 
 /**
- * Trigrams of which every word with up to `slips` slips has one; null where there are too few for that. A slip changes four
- * at most (two letters that change places), so one of any `4 * slips + 1` is left.
+ * Trigrams of which every word with up to `slips` slips has one; null where there are too few for that. A slip changes
+ * four at most (two letters that change places), so one of any `4 * slips + 1` is left.
  */
 export function tellingTrigrams(word: string, slips: number): readonly string[] | null {
   const needed = 4 * slips + 1;

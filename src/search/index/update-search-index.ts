@@ -35,10 +35,11 @@ interface UpdateOptions {
 }
 
 /**
- * Brings the search index of one table of a SQLite sink up to its newest change; the first time it makes it. In transactions of some
- * thousand rows: a kill at any point leaves an index that says how far it has come, and the next update resumes from there.
- * Any number may run at once, beside searches and a sync; each takes what is next. Gives how many rows it took, 0 too where there is no such table yet.
- * Rejects with the signal's reason, and with `SyncError` SINK_FAILED, SINK_FULL or SINK_INCOMPATIBLE.
+ * Brings the search index of one table of a SQLite sink up to its newest change; the first time it makes it. In
+ * transactions of some thousand rows: a kill at any point leaves an index that says how far it has come, and the next
+ * update resumes from there. Any number may run at once, beside searches and a sync; each takes what is next. Gives how
+ * many rows it took, 0 too where there is no such table yet. Rejects with the signal's reason, and with `SyncError`
+ * SINK_FAILED, SINK_FULL or SINK_INCOMPATIBLE.
  */
 export async function updateSearchIndex(
   file: string,
@@ -84,12 +85,15 @@ export async function updateSearchIndex(
 /** So many changes may have altered which of two indexes leads to fewer rows; a sample of each is looked at again. */
 const manyRows = 1_000;
 
-/** A statement that makes or drops one index; one transaction each, so that a writer of the sink waits for one alone. */
+/**
+ * A statement that makes or drops one index; one transaction each, so that a writer of the sink waits for one alone.
+ */
 type IndexStatement = string;
 
 /**
- * What it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every index with the
- * row number, which is how equal values are sorted. Indexes of columns that are not searched any more are dropped.
+ * What it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every
+ * index with the row number, which is how equal values are sorted. Indexes of columns that are not searched any more
+ * are dropped.
  */
 function columnIndexStatements(db: Connection, target: SearchTarget): readonly IndexStatement[] {
   const wanted = new Map(
@@ -128,8 +132,10 @@ const batchRows = 4_000;
 const batchBytes = 8 * 1024 * 1024;
 
 /**
- * Brings the next changes into the table's index, and notes how far it has come; gives how many rows that were, 0 when none are
- * left. `mayBegin`: start a new index if the stored one has another format; otherwise only continue the stored one. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
+ * Brings the next changes into the table's index, and notes how far it has come; gives how many rows that were, 0 when
+ * none are left. `mayBegin`: start a new index if the stored one has another format; otherwise only continue the stored
+ * one. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes
+ * meanwhile.
  */
 function indexBatch(
   db: Connection,
@@ -153,7 +159,10 @@ function indexBatch(
   return changes.length;
 }
 
-/** The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all were dropped). */
+/**
+ * The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all
+ * were dropped).
+ */
 function resumeAfter(db: Connection, table: string, format: string): number {
   const indexed = readIndexedSeq(db, table, format);
   const oldest =

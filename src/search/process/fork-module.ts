@@ -25,9 +25,10 @@ interface ForkOptions {
 }
 
 /**
- * Runs a module as a process, with the number of this one as its argument. It gets no secret of this program: of the environment
- * only where temporary files go, the time zone, and what `env` adds. Beyond `maxHeapMiB` it ends instead of the machine's memory.
- * `youngMiB`: how much may be new in the heap before it is looked through; left out, as Node.js has it.
+ * Runs a module as a process, with the number of this one as its argument. It gets no secret of this program: of the
+ * environment only where temporary files go, the time zone, and what `env` adds. Beyond `maxHeapMiB` it ends instead of
+ * the machine's memory. `youngMiB`: how much may be new in the heap before it is looked through; left out, as Node.js
+ * has it.
  */
 export function forkModule<To extends object, From>(
   module: URL,

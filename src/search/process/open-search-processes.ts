@@ -28,8 +28,9 @@ export interface SearchProcessesOptions {
 
 export interface SearchProcesses extends AsyncDisposable {
   /**
-   * Rejects with `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SEARCH_BUSY, SINK_FAILED (no such file, or the process died), INTERRUPTED
-   * (disposed meanwhile), or with the signal's reason; then the search has ended too, wherever it was.
+   * Rejects with `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SEARCH_BUSY, SINK_FAILED (no such file, or the process
+   * died), INTERRUPTED (disposed meanwhile), or with the signal's reason; then the search has ended too, wherever it
+   * was.
    */
   search(call: SearchCall, signal: AbortSignal): Promise<SearchAnswer>;
 }
@@ -42,8 +43,8 @@ const startMs = 20_000;
 const idleMs = 60_000;
 
 /**
- * Runs searches in separate processes: a SQLite statement cannot be interrupted, but a process can be killed. No process is left after
- * it is disposed, or after this process dies.
+ * Runs searches in separate processes: a SQLite statement cannot be interrupted, but a process can be killed. No
+ * process is left after it is disposed, or after this process dies.
  */
 export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
   const { processes, maxWaiting, clock, deadlineMs } = options;

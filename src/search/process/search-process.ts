@@ -14,8 +14,8 @@ import type {
 import type { SentError } from './fork-module.ts';
 
 /**
- * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is the process id of
- * the parent.
+ * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is
+ * the process id of the parent.
  */
 const files = openFiles();
 let settings: ProcessSettings | null = null;
@@ -75,7 +75,9 @@ interface OpenFiles extends Disposable {
   of(file: string): Search;
 }
 
-/** Keeps the last few files open; one that was removed, or replaced by another of its name, is let go at the next call. */
+/**
+ * Keeps the last few files open; one that was removed, or replaced by another of its name, is let go at the next call.
+ */
 function openFiles(): OpenFiles {
   const open = new Map<string, { readonly search: Search; readonly identity: string | null }>();
   const close = (file: string): void => {

@@ -70,7 +70,10 @@ export function startSearchProcess(entry: URL, settings: ProcessSettings) {
     gone,
     /** It is gone, or about to be: not to be asked any more. */
     isEnding: child.isEnding,
-    /** One at a time. Rejects with the `SyncError` that the search threw, or SINK_FAILED when the process ended meanwhile. */
+    /**
+     * One at a time. Rejects with the `SyncError` that the search threw, or SINK_FAILED when the process ended
+     * meanwhile.
+     */
     ask: async (call: SearchCall): Promise<SearchAnswer> => {
       const next = reply();
       child.send({ kind: 'search', call });
@@ -107,8 +110,8 @@ const maxDepth = 64;
 const maxChars = 128 * 1024;
 
 /**
- * Refuses parameters that are not worth handing to another process, where copying them would cost as much as they are large or
- * overflow the stack. Throws `SyncError` SEARCH_INVALID.
+ * Refuses parameters that are not worth handing to another process, where copying them would cost as much as they are
+ * large or overflow the stack. Throws `SyncError` SEARCH_INVALID.
  */
 export function checkCallSize(params: JsonObject): void {
   let chars = 0;

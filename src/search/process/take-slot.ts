@@ -1,8 +1,8 @@
 import type PQueue from 'p-queue';
 
 /**
- * A slot of a queue, in the order in which they were asked for. Resolves with what gives it back; while it waits, rejects with
- * the signal's reason.
+ * A slot of a queue, in the order in which they were asked for. Resolves with what gives it back; while it waits,
+ * rejects with the signal's reason.
  */
 export function takeSlot(queue: PQueue, signal: AbortSignal): Promise<() => void> {
   return new Promise((resolve, reject) => {

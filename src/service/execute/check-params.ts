@@ -132,7 +132,10 @@ function missing(
   );
 }
 
-/** Enough of a wrong value to recognise it; of an array or object its kind, for it may be nested deeper than can be written. */
+/**
+ * Enough of a wrong value to recognise it; of an array or object its kind, for it may be nested deeper than can be
+ * written.
+ */
 function shorten(value: unknown): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
   const text = typeof value === 'string' ? value : JSON.stringify(value);

@@ -11,7 +11,10 @@ import type { ContextStores } from '../store/context-stores.ts';
 import { checkParams, pythonList } from './check-params.ts';
 import { fieldsOf, type ResultShape, shapeResult } from './shape-result.ts';
 
-/** More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is refused. */
+/**
+ * More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is
+ * refused.
+ */
 const fieldPaths = z.array(z.string()).max(100_000).nullish();
 
 /** The body of an execute call. What `params` may hold is the definition's business: see `checkParams`. */
@@ -56,8 +59,8 @@ export type ExecuteAnswer =
 
 /**
  * Runs one action of one entity: `list`, `get` and `download` at the third party, searches in the indexed store. Throws
- * `ApiError`: 400 for what the definition does not offer or a value it does not take, 404 for a record that is not there,
- * 504 where the third party takes too long, and what the provider or the store throws.
+ * `ApiError`: 400 for what the definition does not offer or a value it does not take, 404 for a record that is not
+ * there, 504 where the third party takes too long, and what the provider or the store throws.
  */
 export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
   const { body, provider, signal } = call;

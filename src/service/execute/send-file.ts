@@ -9,11 +9,11 @@ import type { ProviderFile } from '../provider.ts';
 const defaultStalledMs = 60_000;
 
 /**
- * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory. Resolves when
- * the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes, it rejects as long as
- * nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later, it ends the connection: what
- * comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves, when `signal` is, and, once bytes were sent,
- * when none has moved for `stalledMs`.
+ * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory.
+ * Resolves when the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes,
+ * it rejects as long as nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later,
+ * it ends the connection: what comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves,
+ * when `signal` is, and, once bytes were sent, when none has moved for `stalledMs`.
  */
 export async function sendFile(
   reply: FastifyReply,
@@ -61,9 +61,9 @@ function cutSignal(reply: FastifyReply, outer: AbortSignal): AbortSignal {
 }
 
 /**
- * Always a chunk behind the provider, so that the last one comes when that has ended as it should: before, no client can have
- * it all. The first thing it gives is empty, and says that there are bytes to send (or none at all): until then the
- * answer can still be another one.
+ * Always a chunk behind the provider, so that the last one comes when that has ended as it should: before, no client
+ * can have it all. The first thing it gives is empty, and says that there are bytes to send (or none at all): until
+ * then the answer can still be another one.
  */
 async function* wholeFile(
   file: ProviderFile,
@@ -105,9 +105,9 @@ function mediaType(text: string): string {
 }
 
 /**
- * `attachment` with a file's name as RFC 6266 has it. The third party's name is first made harmless in any folder and on any
- * terminal; `filename*` holds it whole, and a plain `filename` beside it serves clients that know no other. Pure ASCII whatever
- * the name, so nothing in one can begin another header.
+ * `attachment` with a file's name as RFC 6266 has it. The third party's name is first made harmless in any folder and
+ * on any terminal; `filename*` holds it whole, and a plain `filename` beside it serves clients that know no other. Pure
+ * ASCII whatever the name, so nothing in one can begin another header.
  */
 export function contentDisposition(name: string): string {
   if (name === '') return 'attachment';

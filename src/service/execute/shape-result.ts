@@ -30,8 +30,8 @@ interface NamedField {
 }
 
 /**
- * Null for no paths. Taken apart once for all records, as a body has room for a hundred thousand paths, and only as far down as a
- * record goes, as one path has room for as many names.
+ * Null for no paths. Taken apart once for all records, as a body has room for a hundred thousand paths, and only as far
+ * down as a record goes, as one path has room for as many names.
  */
 export function fieldsOf(paths: readonly string[]): Fields | null {
   return paths.length === 0 ? null : namedFields(paths);

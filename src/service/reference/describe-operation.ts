@@ -202,7 +202,10 @@ export function collectSchemas(): Schemas {
   };
 }
 
-/** Leaves out what says nothing to a reader: patterns beside a format, bounds of safe integers, that names are texts, that arrays are read. */
+/**
+ * Leaves out what says nothing to a reader: patterns beside a format, bounds of safe integers, that names are texts,
+ * that arrays are read.
+ */
 function simplify(schema: z.core.JSONSchema.BaseSchema): void {
   if (schema.format !== undefined) delete schema.pattern;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;

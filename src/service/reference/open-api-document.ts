@@ -5,7 +5,9 @@ import { collectSchemas, describeOperation, type Operation } from './describe-op
 /** An OpenAPI 3.1 document, as far as this service makes use of the format. */
 export type OpenApiDocument = ReturnType<typeof openApiDocument>;
 
-/** The document is made of the same declarations that the server routes and parses by: there is no second description. */
+/**
+ * The document is made of the same declarations that the server routes and parses by: there is no second description.
+ */
 export function openApiDocument(endpoints: readonly Endpoint[], definitions: Iterable<Definition>) {
   const schemas = collectSchemas();
   /** Path -> method in lower case -> operation. */

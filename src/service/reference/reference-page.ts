@@ -136,8 +136,8 @@ export function makeReference(endpoints: readonly Endpoint[], definitions: Itera
 }
 
 /**
- * Light and dark by the reader's choice; the list of endpoints stands beside the text where there is room. On a narrow screen
- * tables keep a width that can be read and are scrolled; a shade at the right edge says that more follows.
+ * Light and dark by the reader's choice; the list of endpoints stands beside the text where there is room. On a narrow
+ * screen tables keep a width that can be read and are scrolled; a shade at the right edge says that more follows.
  */
 const pageStyle = `
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #5b6675; --ground: #fff; --raised: #f5f7fa; --line: #dde3ea; --shade: #b9c4d1;

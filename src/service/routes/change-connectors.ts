@@ -156,7 +156,10 @@ export const deleteConnector = endpoint({
   },
 });
 
-/** Null: a sample account, which takes any credentials until it is asked for records. Throws `ApiError` 422 where the third party does not take them. */
+/**
+ * Null: a sample account, which takes any credentials until it is asked for records. Throws `ApiError` 422 where the
+ * third party does not take them.
+ */
 function accountOf(check: ProviderCheck): string | null {
   if (check.kind === 'refused') {
     throw new ApiError(422, check.why, {

@@ -51,7 +51,9 @@ export function readStoredConfig(stored: JsonObject): ConnectorConfig {
   return kept.parse(stored);
 }
 
-/** Throws `ApiError` 422 for an entity that the definition does not have, and for writing, which no connector offers. */
+/**
+ * Throws `ApiError` 422 for an entity that the definition does not have, and for writing, which no connector offers.
+ */
 export function checkRequestedEntities(
   { entities: known }: Definition,
   entities: RequestedEntities | null | undefined,

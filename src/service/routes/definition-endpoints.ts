@@ -100,8 +100,8 @@ export function iconUrl(definition: Definition): string {
 }
 
 /**
- * The JSON schema (draft 2020-12) of the credentials that a connector of this definition takes. Where there are several ways to sign in, one
- * of `oneOf`; secret fields are `writeOnly`: they are in no answer.
+ * The JSON schema (draft 2020-12) of the credentials that a connector of this definition takes. Where there are several
+ * ways to sign in, one of `oneOf`; secret fields are `writeOnly`: they are in no answer.
  */
 export function credentialsSchema({ title, credentials }: Definition): Record<string, unknown> {
   const [first, ...others] = credentials.map(shapeSchema);

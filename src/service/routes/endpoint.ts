@@ -7,14 +7,14 @@ import type { ProviderFile } from '../provider.ts';
 import type { Principal, ServiceState } from '../state/service-state.ts';
 
 /**
- * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the other way
- * round. `workspace`: both; a scoped token meets only what is in its workspace.
+ * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
+ * other way round. `workspace`: both; a scoped token meets only what is in its workspace.
  */
 export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
 /**
- * One endpoint, declared once: the server routes and parses by it, the OpenAPI document and the reference page are made of it.
- * Its shapes are the only description of its requests and answers.
+ * One endpoint, declared once: the server routes and parses by it, the OpenAPI document and the reference page are made
+ * of it. Its shapes are the only description of its requests and answers.
  */
 export interface Endpoint {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -32,7 +32,10 @@ export interface Endpoint {
   /** Status codes besides those that every endpoint of its kind has, and when they come. */
   readonly refusals: Readonly<Record<number, string>>;
   readonly example: Example;
-  /** Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and what `refusals` tells. */
+  /**
+   * Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and what `refusals`
+   * tells.
+   */
   answer(raw: RawRequest, call: Call, api: ApiParts): Promise<Answer>;
 }
 

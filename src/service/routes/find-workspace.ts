@@ -13,8 +13,8 @@ export function workspaceByName(state: ServiceState, principal: Principal, name:
 }
 
 /**
- * The workspace of this name, made where there is none: there is no other way to make one. A scoped token makes none: any name
- * but that of the token's workspace gives 404.
+ * The workspace of this name, made where there is none: there is no other way to make one. A scoped token makes none:
+ * any name but that of the token's workspace gives 404.
  */
 export function ensureWorkspace(state: ServiceState, principal: Principal, name: string): Workspace {
   const known = state.workspaces.byName(principal.organizationId, name);

@@ -100,8 +100,8 @@ export const connectorChange = z
   .meta({ id: 'ConnectorChange' });
 
 /**
- * Holds credentials (null: none are given) against the definition's ways to sign in. Whether the third party takes them is another
- * question. Throws `ApiError` 422 with the path of each wrong field.
+ * Holds credentials (null: none are given) against the definition's ways to sign in. Whether the third party takes them
+ * is another question. Throws `ApiError` 422 with the path of each wrong field.
  */
 export function checkCredentials(definition: Definition, credentials: JsonObject | null): void {
   const problems = credentialProblems(definition, credentials);

@@ -7,9 +7,9 @@ import type { Principal } from '../state/service-state.ts';
 import type { Access, Answer, ApiParts, Call, Endpoint } from './endpoint.ts';
 
 /**
- * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a token of
- * the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing there. HEAD is answered
- * wherever GET is; another method of a path that is there with 405, which names those it has.
+ * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a
+ * token of the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing
+ * there. HEAD is answered wherever GET is; another method of a path that is there with 405, which names those it has.
  */
 export function registerEndpoints(
   server: FastifyInstance,
@@ -112,7 +112,10 @@ export function trackCalls() {
   const controllers = new Set<AbortController>();
   let closed: ApiError | null = null;
   return {
-    /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of the service. */
+    /**
+     * The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of
+     * the service.
+     */
     open(reply: FastifyReply): AbortSignal {
       const controller = new AbortController();
       if (closed !== null) controller.abort(closed);

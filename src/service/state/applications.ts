@@ -89,8 +89,8 @@ export function createApplications(
 }
 
 /**
- * The last right secret of each application, so that one that asks for tokens often does not cost a slow hash each time. Kept as
- * a digest under a key that only this process has, together with the stored hash that it was right for.
+ * The last right secret of each application, so that one that asks for tokens often does not cost a slow hash each
+ * time. Kept as a digest under a key that only this process has, together with the stored hash that it was right for.
  */
 function createProvenSecrets() {
   const key = randomBytes(32);
@@ -144,9 +144,9 @@ interface TurnLimits {
 }
 
 /**
- * Lets only so much of a costly work go on at once. Senders take turns, so that one who asks much waits behind itself alone; of one
- * sender the order of asking counts. Throws `ApiError` 429 at once when too much waits: a crowd that guesses costs this
- * process a bounded part of its time and memory.
+ * Lets only so much of a costly work go on at once. Senders take turns, so that one who asks much waits behind itself
+ * alone; of one sender the order of asking counts. Throws `ApiError` 429 at once when too much waits: a crowd that
+ * guesses costs this process a bounded part of its time and memory.
  */
 function takeTurns({
   atOnce,

@@ -26,10 +26,10 @@ export interface ServiceStateOptions {
 }
 
 /**
- * Opens what the service remembers, making it where there is nothing yet. One service at a time: the kernel's lock is held
- * until it is disposed of, unless it is shared. Throws `SyncError` USAGE where another process has the folder, SINK_INCOMPATIBLE for a file of
- * another program, of a newer version, or with credentials that were sealed with another key, and SINK_FAILED where it
- * cannot be read or written.
+ * Opens what the service remembers, making it where there is nothing yet. One service at a time: the kernel's lock is
+ * held until it is disposed of, unless it is shared. Throws `SyncError` USAGE where another process has the folder,
+ * SINK_INCOMPATIBLE for a file of another program, of a newer version, or with credentials that were sealed with
+ * another key, and SINK_FAILED where it cannot be read or written.
  */
 export function openServiceState(options: ServiceStateOptions): ServiceState {
   const { folder, key, clock, isShared = false, ...tokens } = options;

@@ -24,8 +24,8 @@ const busyMs = 5_000;
 const oldestState = stateVersion - stateMigrations.length;
 
 /**
- * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it, as a service that
- * runs does; then the file must be of this version already.
+ * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it,
+ * as a service that runs does; then the file must be of this version already.
  */
 export function openStateFile(folder: string | null, clock: Clock, isShared = false): StateFile {
   const name = folder === null ? ':memory:' : join(folder, 'service.db');
@@ -67,7 +67,9 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
   }
 }
 
-/** Null: another process has it, and it may be shared. Recovery `retry`: the process that has it may be about to end. */
+/**
+ * Null: another process has it, and it may be shared. Recovery `retry`: the process that has it may be about to end.
+ */
 function lockFolder(folder: string, isShared: boolean): Lock | null {
   createPrivateDirectory(folder);
   const lock = takeLock(join(folder, 'service.lock'));
@@ -153,8 +155,8 @@ function incompatible(file: string, found: string, advice: string): SyncError {
 }
 
 /**
- * Says what a failure of SQLite or of the file system means for the service's data in `file`. `SyncError`s and programming
- * errors are given back as they came.
+ * Says what a failure of SQLite or of the file system means for the service's data in `file`. `SyncError`s and
+ * programming errors are given back as they came.
  */
 export function toStateError(error: unknown, file: string): unknown {
   const failure = storageFailure(error);

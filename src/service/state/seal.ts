@@ -20,8 +20,8 @@ const tagBytes = 16;
 const headBytes = 1 + keyIdBytes + nonceBytes + tagBytes;
 
 /**
- * AES-256-GCM: format version, id of the key, a random nonce, the tag, then the text. Everything before the tag and the owner
- * are authenticated with it. Without a key every call throws `SyncError` INTERNAL.
+ * AES-256-GCM: format version, id of the key, a random nonce, the tag, then the text. Everything before the tag and the
+ * owner are authenticated with it. Without a key every call throws `SyncError` INTERNAL.
  */
 export function createSealer(key: Buffer | null): Sealer {
   if (key === null) return { seal: noKey, open: noKey, checkKey: noKey };

@@ -23,9 +23,9 @@ const maxFileBytes = 256;
 
 /**
  * The 32 bytes that everything secret of the service hangs on: from `text` (base64 or hex) where it is given, else from
- * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder made up for this
- * process. Throws `SyncError` USAGE for a text that is no key, for a file that is none, is no regular file, or that others may
- * read, and where the file is gone that credentials were sealed with.
+ * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder made up
+ * for this process. Throws `SyncError` USAGE for a text that is no key, for a file that is none, is no regular file, or
+ * that others may read, and where the file is gone that credentials were sealed with.
  */
 export function loadServiceKey(folder: string | null, text: string | undefined): Buffer {
   if (text !== undefined && text !== '') return parseKey(text, 'CONNECTOR_SYNC_SERVICE_KEY');
@@ -95,7 +95,10 @@ function readKeyFile(file: string): Buffer | null {
   }
 }
 
-/** Written beside and then linked: a reader never finds half a key, and two processes that create one both use the first. */
+/**
+ * Written beside and then linked: a reader never finds half a key, and two processes that create one both use the
+ * first.
+ */
 function makeKeyFile(folder: string, file: string): Buffer {
   createPrivateDirectory(folder);
   const key = randomBytes(keyBytes);

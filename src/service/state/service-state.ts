@@ -2,9 +2,10 @@ import type { Instant } from '../../core/clock.ts';
 import type { JsonObject } from '../../core/json.ts';
 
 /**
- * All that the service remembers, in one SQLite file: who may call it, workspaces, connectors and what was changed by whom.
- * Every look-up names the organization that asks; nothing of another one is ever found, under whatever id. Synchronous, every
- * change is one transaction. Throws `SyncError` SINK_FAILED where the file cannot be read or written.
+ * All that the service remembers, in one SQLite file: who may call it, workspaces, connectors and what was changed by
+ * whom. Every look-up names the organization that asks; nothing of another one is ever found, under whatever id.
+ * Synchronous, every change is one transaction. Throws `SyncError` SINK_FAILED where the file cannot be read or
+ * written.
  */
 export interface ServiceState extends Disposable {
   readonly applications: Applications;
@@ -24,8 +25,8 @@ export interface Application {
 
 export interface Applications {
   /**
-   * Makes the application, and its organization where there is none of this name; one that is there gets the new secret.
-   * Throws `SyncError` USAGE for a client id of another organization.
+   * Makes the application, and its organization where there is none of this name; one that is there gets the new
+   * secret. Throws `SyncError` USAGE for a client id of another organization.
    */
   put(application: {
     readonly organizationName: string;
@@ -33,8 +34,8 @@ export interface Applications {
     readonly clientSecret: string;
   }): Application;
   /**
-   * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from. Rejects with `ApiError` 429
-   * where too many wait to be checked.
+   * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from. Rejects
+   * with `ApiError` 429 where too many wait to be checked.
    */
   authenticate(clientId: string, clientSecret: string, address: string): Promise<Application | null>;
   list(): readonly Application[];
@@ -55,8 +56,9 @@ export interface Principal {
 }
 
 /**
- * Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. While the disk is full, new application tokens are
- * kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that asks too often.
+ * Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. While the disk is full, new
+ * application tokens are kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that
+ * asks too often.
  */
 export interface Tokens {
   issueApplication(application: Application): IssuedToken;
@@ -159,7 +161,9 @@ export interface Connectors {
   renewCredentials(organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void;
   /** False: there is none. */
   delete(organizationId: string, id: string): boolean;
-  /** Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key. */
+  /**
+   * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
+   */
   credentials(organizationId: string, id: string): JsonObject | null;
 }
 

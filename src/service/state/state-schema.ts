@@ -2,21 +2,25 @@ import { randomUUID } from 'node:crypto';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Instant } from '../../core/clock.ts';
 
-/** Marks a SQLite file as the data of a service ("CSV1"); any other value in a file that has tables is a foreign database. */
+/**
+ * Marks a SQLite file as the data of a service ("CSV1"); any other value in a file that has tables is a foreign
+ * database.
+ */
 export const stateApplicationId = 0x43_53_56_31;
 
 /** Raised with every change of the tables, which needs a migration. */
 export const stateVersion = 2;
 
 /**
- * What leads from each version that is still read to the next; the last one leads to `stateVersion`. All that a file needs run in one transaction.
- * Never changed once released, only added to. Empty: only `stateVersion` is read.
+ * What leads from each version that is still read to the next; the last one leads to `stateVersion`. All that a file
+ * needs run in one transaction. Never changed once released, only added to. Empty: only `stateVersion` is read.
  */
 export const stateMigrations: readonly ((db: Connection, now: Instant) => void)[] = [];
 
 /**
- * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`: SHA-256;
- * `expires_at`: milliseconds. `connectors.account`: which account at the third party the connector belongs to; NULL: a sample account. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
+ * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`:
+ * SHA-256; `expires_at`: milliseconds. `connectors.account`: which account at the third party the connector belongs to;
+ * NULL: a sample account. `gone_workspaces` keeps the places of deleted workspaces for pages that begin behind them.
  */
 export function createState(db: Connection, now: Instant): void {
   db.exec(`

@@ -12,8 +12,9 @@ export interface CallAnswer {
 }
 
 /**
- * Answers a `list` or a `get` of a store's sync from the connector's provider: `body` is that of an execute call. Never rejects: what
- * fails is an answer too. Resolves in bounded time, also where the provider does not listen to its signal.
+ * Answers a `list` or a `get` of a store's sync from the connector's provider: `body` is that of an execute call. Never
+ * rejects: what fails is an answer too. Resolves in bounded time, also where the provider does not listen to its
+ * signal.
  */
 export async function answerCall(
   connector: KeptConnector,

@@ -5,8 +5,9 @@ import type { SearchAnswer } from '../../search/search-request.ts';
 import type { Provider } from '../provider.ts';
 
 /**
- * `Loading`: the first sync waits, reads or has stored nothing yet. `Building Preview`: it stores records. `Preview`: it
- * ended without everything (what there is can be searched). `Ready`: a sync was complete; later ones that are not leave it so.
+ * `Loading`: the first sync waits, reads or has stored nothing yet. `Building Preview`: it stores records. `Preview`:
+ * it ended without everything (what there is can be searched). `Ready`: a sync was complete; later ones that are not
+ * leave it so.
  */
 export type Readiness = 'Loading' | 'Building Preview' | 'Preview' | 'Ready';
 
@@ -35,13 +36,14 @@ export interface KeptConnector {
 }
 
 /**
- * The indexed stores of all connectors: one SQLite sink each, filled and refreshed by syncs that run in processes of their
- * own, searched in others. This process only hands pages, queries and answers on, so it goes on answering meanwhile.
+ * The indexed stores of all connectors: one SQLite sink each, filled and refreshed by syncs that run in processes of
+ * their own, searched in others. This process only hands pages, queries and answers on, so it goes on answering
+ * meanwhile.
  */
 export interface ContextStores extends AsyncDisposable {
   /**
-   * Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due. What is there is
-   * known before the next event: no request finds it missing.
+   * Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due.
+   * What is there is known before the next event: no request finds it missing.
    */
   keep(connector: KeptConnector): void;
   /** Ends what is under way for the connector and removes its store. Resolves when its files are gone. */
@@ -52,8 +54,9 @@ export interface ContextStores extends AsyncDisposable {
   /** Resolves when search works for the connector (`Preview` or `Ready`), or rejects with the signal's reason. */
   searchable(connectorId: string, signal: AbortSignal): Promise<void>;
   /**
-   * `params` as an execute call brings them: query, limit, cursor, fields. Throws `ApiError`: 400 for a query that cannot be
-   * asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too many wait.
+   * `params` as an execute call brings them: query, limit, cursor, fields. Throws `ApiError`: 400 for a query that
+   * cannot be asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too
+   * many wait.
    */
   search(connectorId: string, entity: string, params: JsonObject, signal: AbortSignal): Promise<SearchAnswer>;
 }

@@ -24,7 +24,9 @@ interface KeepStoreOptions {
   readonly after: Promise<void> | null;
 }
 
-/** The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process. */
+/**
+ * The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process.
+ */
 export interface KeptStore extends AsyncDisposable {
   readonly file: string;
   readonly connector: KeptConnector;
@@ -215,7 +217,10 @@ function openWaitingRoom() {
         signal.addEventListener('abort', onAbort, { once: true });
         inside.add(waiter);
       }),
-    /** Takes everybody out who is in it: they wait on for what this returns to be called. Who comes later is not among them. */
+    /**
+     * Takes everybody out who is in it: they wait on for what this returns to be called. Who comes later is not among
+     * them.
+     */
     take: (): (() => void) => {
       const taken = take();
       return () => {

@@ -94,8 +94,8 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
 }
 
 /**
- * For a service that keeps no stores: every connector stays `Loading`, and says why. `folder`: where an earlier service may have left
- * stores, which go with their connectors; null: nowhere.
+ * For a service that keeps no stores: every connector stays `Loading`, and says why. `folder`: where an earlier service
+ * may have left stores, which go with their connectors; null: nowhere.
  */
 export function noContextStores(folder: string | null = null): ContextStores {
   const connectors = new Map<string, KeptConnector>();

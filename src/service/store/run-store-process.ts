@@ -23,7 +23,10 @@ export type StoreProcessEnd = StoreSyncEnd | { readonly kind: 'died'; readonly h
 /** Far more than a sync takes; one that goes beyond ends instead of the machine's memory. */
 const maxHeapMiB = 1_024;
 
-/** Runs one sync of a store in a child process. Resolves when the process has exited, for whatever reason; never rejects. */
+/**
+ * Runs one sync of a store in a child process. Resolves when the process has exited, for whatever reason; never
+ * rejects.
+ */
 export async function runStoreProcess(options: StoreProcessOptions): Promise<StoreProcessEnd> {
   const { job, answer, onLedger, signal } = options;
   if (signal.aborted) return { kind: 'died', how: 'not begun' };

@@ -3,8 +3,8 @@ import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { ChosenEntities } from '../../engine/chosen-entities.ts';
 
 /**
- * Root entities are read in full by every sync: they are small, and only so is it seen what was deleted. What lies below is read
- * when its parent changed, or by what changed in it, and in full once a day.
+ * Root entities are read in full by every sync: they are small, and only so is it seen what was deleted. What lies
+ * below is read when its parent changed, or by what changed in it, and in full once a day.
  */
 const fullEveryMs = 24 * 60 * 60 * 1000;
 
@@ -40,8 +40,8 @@ export function storeEntities(definition: Definition): ChosenEntities {
 }
 
 /**
- * The definition as a store's sync reads it. What a search shows is no longer `volatile`: a change of it alone would otherwise be
- * stored a day late.
+ * The definition as a store's sync reads it. What a search shows is no longer `volatile`: a change of it alone would
+ * otherwise be stored a day late.
  */
 export function storeDefinition(definition: Definition): Definition {
   const entities = [...definition.entities].map(([name, entity]): [EntityName, Entity] => {

@@ -24,8 +24,8 @@ export function checkedId(connectorId: string): ConnectorId {
 }
 
 /**
- * Removes a store with what SQLite and the lock keep beside it. No process may be writing it. A missing file is no error;
- * rejects with the system's error for what cannot be removed.
+ * Removes a store with what SQLite and the lock keep beside it. No process may be writing it. A missing file is no
+ * error; rejects with the system's error for what cannot be removed.
  */
 export async function removeStore(file: string): Promise<void> {
   // The file last: as long as it is there, the others are found again with it.

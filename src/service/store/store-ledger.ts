@@ -40,8 +40,8 @@ export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt
 const runsLookedAt = 20;
 
 /**
- * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError` where it cannot be
- * read.
+ * From the file, read only, in one state. Empty where there is none, or nothing in it yet. Rejects with `SyncError`
+ * where it cannot be read.
  */
 export async function readStoreLedger(file: string, definition: Definition): Promise<StoreLedger> {
   if (!isSinkThere(file)) return emptyLedger;
@@ -89,8 +89,8 @@ export function isUnusable(error: SyncError): boolean {
 const damaged = /^SQLITE_(CORRUPT|NOTADB|FORMAT)(_|$)/;
 
 /**
- * What a sync that was not complete says of itself; null: it was complete. Codes and numbers alone: what a third party says in
- * words may quote a record, or a credential.
+ * What a sync that was not complete says of itself; null: it was complete. Codes and numbers alone: what a third party
+ * says in words may quote a record, or a credential.
  */
 function problemOf({ report }: Pick<RunSummary, 'report'>): string | null {
   if (report === null) return cutOff;

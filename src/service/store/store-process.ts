@@ -4,8 +4,9 @@ import type { FromStoreProcess, StoreJob, ToStoreProcess } from './run-store-pro
 import { syncStore } from './sync-store.ts';
 
 /**
- * The process of one sync of one store: told what to do by `run-store-process.ts`, it asks for pages, stores them, says what it came
- * to, and goes when its parent lets go of it. Killed at any moment it leaves a store that the next sync resumes.
+ * The process of one sync of one store: told what to do by `run-store-process.ts`, it asks for pages, stores them, says
+ * what it came to, and goes when its parent lets go of it. Killed at any moment it leaves a store that the next sync
+ * resumes.
  */
 const send = (message: FromStoreProcess): void => {
   // This process exits when its parent does: see `disconnect`.

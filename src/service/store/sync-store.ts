@@ -35,7 +35,10 @@ interface SyncStoreOptions {
 /** How often what is stored is told while a sync goes on, once there is something. */
 const tellEveryMs = 2_000;
 
-/** One sync of a store, and the search index after it. Resolves with what it came to; rejects only with faults of the program. */
+/**
+ * One sync of a store, and the search index after it. Resolves with what it came to; rejects only with faults of the
+ * program.
+ */
 export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd> {
   const { job, onLedger, signal } = options;
   try {
@@ -46,7 +49,8 @@ export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd
     try {
       await indexStore(job, signal);
     } finally {
-      // Only now: without an index a search of much takes long. One that cannot be made takes nothing from what is stored.
+      // Only now: without an index a search of much takes long. One that cannot be made takes nothing from what is
+      // stored.
       onLedger(ledger);
     }
     return { kind: 'run', outcome: report.outcome, resumeAt: report.resumeAt };
@@ -103,7 +107,9 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   return { report, ledger: await readStoreLedger(file, definition) };
 }
 
-/** Brings the search index of everything that can be searched up to what is stored. Throws `SyncError` as a sink does. */
+/**
+ * Brings the search index of everything that can be searched up to what is stored. Throws `SyncError` as a sink does.
+ */
 async function indexStore({ file, definition }: StoreJob, signal: AbortSignal): Promise<void> {
   using search = openSearch(file);
   for (const entity of searchableEntities(definition)) {
@@ -142,8 +148,8 @@ interface StoreSourceOptions {
 const requestsPerSecond = 10_000;
 
 /**
- * What a store's sync reads from: the connector's provider, which lives in the service's own process. The same calls as over
- * HTTP, so failures are classified and tried again by the same table.
+ * What a store's sync reads from: the connector's provider, which lives in the service's own process. The same calls as
+ * over HTTP, so failures are classified and tried again by the same table.
  */
 function openStoreSource(options: StoreSourceOptions): Source {
   const { definition, connectorId, transport, clock, onEvent } = options;

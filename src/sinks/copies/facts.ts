@@ -1,7 +1,7 @@
 /**
- * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning (`src/sinks/ledger/schema.ts` says
- * what each column is).
- * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none.
+ * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning
+ * (`src/sinks/ledger/schema.ts` says what each column is). `run`: the number of a run, `partition`: the id of a
+ * partition, as the source has them; 0 stands for none.
  */
 const columns = {
   runs: {

@@ -5,8 +5,8 @@ const mostRows = 1_000;
 export const pageLength = 4_000_000;
 
 /**
- * Reads rows page by page, each behind the last row of the one before. `read` gives at most `limit` rows, and fewer where they are longer than `pageLength`; none: it
- * was the last page.
+ * Reads rows page by page, each behind the last row of the one before. `read` gives at most `limit` rows, and fewer
+ * where they are longer than `pageLength`; none: it was the last page.
  */
 export async function* inPages<Row extends object>(
   read: (last: Row | null, limit: number) => Promise<readonly Row[]>,

@@ -13,7 +13,10 @@ export type StoredCounts = Pick<
   'quarantined' | 'inserted' | 'updated' | 'duplicate' | 'unchanged'
 >;
 
-/** What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError` ACCOUNTING unless all are accounted for. */
+/**
+ * What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError`
+ * ACCOUNTING unless all are accounted for.
+ */
 export function countPage(
   page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'>,
   walked: EntityName,

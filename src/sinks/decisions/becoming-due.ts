@@ -54,15 +54,24 @@ function isCurrent({ fullAt, sealedScope }: KnownWalks, reading: ChainReading): 
 
 const dayMs = 24 * 60 * 60 * 1_000;
 
-/** Clocks of hosts differ by less than a day. One that was ahead by years, once, must not keep records from being read in full, or from counting as missing. */
+/**
+ * Clocks of hosts differ by less than a day. One that was ahead by years, once, must not keep records from being read
+ * in full, or from counting as missing.
+ */
 export function believedUntil(now: Instant): Instant {
   return instant(Date.parse(now) + dayMs);
 }
 
-/** What a record that once led to a due partition says of it, where the chain `origin` has not found the partition itself. */
+/**
+ * What a record that once led to a due partition says of it, where the chain `origin` has not found the partition
+ * itself.
+ */
 export type ParentStanding = 'is-there' | 'seems-gone' | 'leads-elsewhere';
 
-/** A full walk of the parent's home, by the chain `walkedBy`, after the partition was last found decides: it has missed the parent, or met it and was not led here. */
+/**
+ * A full walk of the parent's home, by the chain `walkedBy`, after the partition was last found decides: it has missed
+ * the parent, or met it and was not led here.
+ */
 export function standingOfParent(
   { walkedBy, isSeen }: { readonly walkedBy: number | null; readonly isSeen: boolean },
   { origin, foundOrigin }: { readonly origin: number; readonly foundOrigin: number },
@@ -72,8 +81,8 @@ export function standingOfParent(
 }
 
 /**
- * What a page says of last pages: walks that ended with one of this size and at least so many records ended too early. Null: nothing beyond `known`,
- * the shortest page that was followed by more, by entity and requested size.
+ * What a page says of last pages: walks that ended with one of this size and at least so many records ended too early.
+ * Null: nothing beyond `known`, the shortest page that was followed by more, by entity and requested size.
  */
 export function learnPageLength(
   known: Map<string, number>,

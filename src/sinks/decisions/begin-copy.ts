@@ -19,8 +19,9 @@ export interface CopyMarker {
 }
 
 /**
- * What a copy does in a target that noted `known` about an earlier one; `isHeld`: the target has the connector already. `done`: this
- * state of this source was copied before; `refuse`: the connector there is another one; `begin`: what an earlier copy left is dropped.
+ * What a copy does in a target that noted `known` about an earlier one; `isHeld`: the target has the connector already.
+ * `done`: this state of this source was copied before; `refuse`: the connector there is another one; `begin`: what an
+ * earlier copy left is dropped.
  */
 export function meetCopy(
   known: CopyMarker | undefined,

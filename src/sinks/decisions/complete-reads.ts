@@ -56,8 +56,9 @@ export function entityStatuses(facts: readonly EntityFacts[]): readonly EntitySt
 }
 
 /**
- * Since when an entity has been read completely; null: it never was. A listing that was never read completely, or that may still be found through an unread
- * parent, is new where a chain has read the entity whole before: then what that chain read counts.
+ * Since when an entity has been read completely; null: it never was. A listing that was never read completely, or that
+ * may still be found through an unread parent, is new where a chain has read the entity whole before: then what that
+ * chain read counts.
  */
 function lastCompleteRead(
   entity: EntityName,

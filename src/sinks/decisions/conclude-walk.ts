@@ -32,7 +32,10 @@ export interface Conclusion {
   readonly watermark: Instant | null;
   /** The parent's change value with which it need not be read again. */
   readonly marker: string | null;
-  /** When the chain began whose full walk counts, with every row that it missed noted; null: the next walk is a full one. */
+  /**
+   * When the chain began whose full walk counts, with every row that it missed noted; null: the next walk is a full
+   * one.
+   */
   readonly fullAt: Instant | null;
   /** The chain of the newest full walk that says something of what it did not meet. */
   readonly fullOrigin: number | null;
@@ -41,8 +44,8 @@ export interface Conclusion {
 }
 
 /**
- * A full walk says how far the records go: a clock that was wrong once may have said further. What a walk that began midway did not meet says nothing,
- * as its first half may have changed: the next walk is a full one.
+ * A full walk says how far the records go: a clock that was wrong once may have said further. What a walk that began
+ * midway did not meet says nothing, as its first half may have changed: the next walk is a full one.
  */
 export function concludeWalk(
   walk: EndedWalk,
@@ -61,8 +64,8 @@ export function concludeWalk(
 }
 
 /**
- * A walk that proves nothing: the next one reads what this one was to read. What lies below a record may not be found again before its parent
- * changes: it is read again all the same, as it has no full walk.
+ * A walk that proves nothing: the next one reads what this one was to read. What lies below a record may not be found
+ * again before its parent changes: it is read again all the same, as it has no full walk.
  */
 function asBefore({ watermark, fullAt, fullOrigin, isBelowRecord }: EndedWalk): Conclusion {
   return { watermark, marker: null, fullAt: isBelowRecord ? null : fullAt, fullOrigin, sweepOrigin: null };

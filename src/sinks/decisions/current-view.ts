@@ -2,8 +2,8 @@ import type { DerivedColumn } from '../../core/described-table.ts';
 import type { Column } from '../../core/records.ts';
 
 /**
- * The name of a table's view of current rows: `<table>_current`, or `<table>__current` where another entity's table has that name. No table has two
- * underscores there, and both names are short enough for every server.
+ * The name of a table's view of current rows: `<table>_current`, or `<table>__current` where another entity's table has
+ * that name. No table has two underscores there, and both names are short enough for every server.
  */
 export function viewNames(table: string, tables: ReadonlySet<string>): readonly string[] {
   return [`${table}_current`, `${table}__current`].filter((name) => !tables.has(name));

@@ -13,11 +13,16 @@ export interface NotedDrift {
   readonly isRefused: boolean;
 }
 
-/** Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no ledger. */
+/**
+ * Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no
+ * ledger.
+ */
 const maxFields = 200;
 export const otherFields = '*';
 
-/** What is noted of one entity; `isRefusedByKey`: text of field, kind and type -> whether it was only refused so far. */
+/**
+ * What is noted of one entity; `isRefusedByKey`: text of field, kind and type -> whether it was only refused so far.
+ */
 export interface DriftMemory {
   readonly isRefusedByKey: Map<string, boolean>;
   readonly fields: Set<string>;
@@ -30,7 +35,10 @@ export function rememberDrift(stored: readonly NotedDrift[]): DriftMemory {
   };
 }
 
-/** What is to be noted of a field that was met, which is remembered; null where it is noted already. Accepted once, it is never a refused one again. */
+/**
+ * What is to be noted of a field that was met, which is remembered; null where it is noted already. Accepted once, it
+ * is never a refused one again.
+ */
 export function newsOf({ isRefusedByKey, fields }: DriftMemory, met: FieldDrift): NotedDrift | null {
   const isNamed = fields.has(met.field) || fields.size < maxFields;
   const { kind, type, isRefused = false } = met;
@@ -62,7 +70,10 @@ export function knownDrift(
   return { evolved, fields: new Set(fields), misfits, isEstablished };
 }
 
-/** Columns for undeclared fields: those with a declarable name that no column has (without case), and values of one type. All numbers are one type. */
+/**
+ * Columns for undeclared fields: those with a declarable name that no column has (without case), and values of one
+ * type. All numbers are one type.
+ */
 export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns): readonly Column[] {
   const declared = new Set(table.declared.map(({ name }) => name.toLowerCase()));
   const storedType = new Map(table.stored.map(({ name, type }) => [name, type]));

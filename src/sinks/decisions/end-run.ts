@@ -6,7 +6,10 @@ const dayMs = 24 * 60 * 60 * 1_000;
 const runDays = 90;
 const quarantineDays = 90;
 
-/** Of a connector, newest first. A source that sends a broken record every minute would add 130,000 to the quarantine in 90 days. */
+/**
+ * Of a connector, newest first. A source that sends a broken record every minute would add 130,000 to the quarantine in
+ * 90 days.
+ */
 export const mostKept = { runs: 1_000, quarantined: 10_000 } as const;
 
 /** What is older is pruned at the end of a run. */
@@ -19,7 +22,10 @@ export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
   return outcome === 'ok' || outcome === 'degraded';
 }
 
-/** The run seems to have read another account: a later one that resumed it would take its listings for those of the right one. */
+/**
+ * The run seems to have read another account: a later one that resumed it would take its listings for those of the
+ * right one.
+ */
 export function isDoubted({ error }: Pick<RunReport, 'error'>): boolean {
   return error?.code === 'IDENTITY_CHANGED';
 }
@@ -37,7 +43,10 @@ export function agreesWithStored(
   return isFull && isWhole && isProven && withheld + pending === 0;
 }
 
-/** The entities that were read whole without a doubt, and whose walks they come from: an exploded table stands behind its entity in `tables`, the plan's order. */
+/**
+ * The entities that were read whole without a doubt, and whose walks they come from: an exploded table stands behind
+ * its entity in `tables`, the plan's order.
+ */
 export function readWhole(
   { entities }: Pick<RunReport, 'entities'>,
   tables: Iterable<EntityName>,

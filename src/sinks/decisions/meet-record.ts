@@ -25,7 +25,10 @@ export interface StoredRow {
   readonly home: number | null;
 }
 
-/** Where a stored record is met: in its `home` (or outside a walk), in what becomes its `new-home`, or as a `guest`, whose home stays while that is live. */
+/**
+ * Where a stored record is met: in its `home` (or outside a walk), in what becomes its `new-home`, or as a `guest`,
+ * whose home stays while that is live.
+ */
 export type MeetingPlace = 'home' | 'new-home' | 'guest';
 
 /** `partition` shows the record; null outside a walk. A `guest` alone does not count as met in its home. */
@@ -60,8 +63,9 @@ export interface Showing {
 }
 
 /**
- * A record with a stored key is updated (another hash, edited, or tombstoned), duplicate (`wasSeen` by this chain) or unchanged, in this order. The last two are
- * written only for stale volatile fields; one that came in part is one of them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
+ * A record with a stored key is updated (another hash, edited, or tombstoned), duplicate (`wasSeen` by this chain) or
+ * unchanged, in this order. The last two are written only for stale volatile fields; one that came in part is one of
+ * them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
  */
 export function classifyMet(
   { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'home'>,

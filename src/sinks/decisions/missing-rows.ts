@@ -5,8 +5,9 @@ import type { Absence } from '../partition.ts';
 import { weakestAbsence } from './conclude-walk.ts';
 
 /**
- * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its own rows that
- * was looked at. Below 0: all of them were, and the last of its guests (rows that are at home elsewhere) is in the number.
+ * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its
+ * own rows that was looked at. Below 0: all of them were, and the last of its guests (rows that are at home elsewhere)
+ * is in the number.
  */
 export function areOwnRowsSwept(sweptTo: number): boolean {
   return sweptTo < 0;
@@ -72,7 +73,10 @@ type WhereRowIs =
       readonly leaves: readonly number[];
     };
 
-/** A row that its home does not show lives where this chain has met it; else where it may still be found. Without such a place it is missing. */
+/**
+ * A row that its home does not show lives where this chain has met it; else where it may still be found. Without such a
+ * place it is missing.
+ */
 export function lookForRow(
   { home, otherPlaces, isSeen, changedAt }: LookedForRow,
   chain: LookingChain,
@@ -92,7 +96,10 @@ export function lookForRow(
   return { kind: 'missing', ...weakest(home, otherPlaces, chain), leaves };
 }
 
-/** Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be found again, but not for ever. */
+/**
+ * Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be
+ * found again, but not for ever.
+ */
 export function isLedTo(
   place: Pick<Place, 'isLive' | 'isDue' | 'origin' | 'foundAt' | 'isBelowRecord'>,
   { origin, keepPartitionsSince }: LookingChain,
@@ -120,7 +127,10 @@ function weakest(
 
 /** What is noted of a live row that full walks did not meet, or that lies below a deleted record. */
 export interface NotedMissing {
-  /** By how many chains' walks in a row. 0: `get` has returned it since; it is kept so that the next miss withdraws nothing. */
+  /**
+   * By how many chains' walks in a row. 0: `get` has returned it since; it is kept so that the next miss withdraws
+   * nothing.
+   */
   readonly missed: number;
   readonly needs: Needs;
   readonly isAllowed: boolean;
@@ -141,7 +151,10 @@ export function isOrphan({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>
   return missed > 0 && home === 'emptied';
 }
 
-/** `get` returned it when it was asked last: it is asked again before it goes, and no guard counts it until `get` finds it no more. */
+/**
+ * `get` returned it when it was asked last: it is asked again before it goes, and no guard counts it until `get` finds
+ * it no more.
+ */
 export function isVouchedFor(noted: NotedMissing): boolean {
   return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;
 }

@@ -8,7 +8,10 @@ export function resetEntities({ entity, tables }: ResetScope): readonly EntityNa
   return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
 }
 
-/** `known`: every entity of which there is anything; null where the connector is unknown. Throws USAGE where there is nothing to forget. */
+/**
+ * `known`: every entity of which there is anything; null where the connector is unknown. Throws USAGE where there is
+ * nothing to forget.
+ */
 export function checkReset(
   connector: ConnectorName,
   { entity, tables }: ResetScope,
@@ -27,7 +30,10 @@ export function checkReset(
   );
 }
 
-/** `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and `IdentityChangedError` for another type. */
+/**
+ * `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and
+ * `IdentityChangedError` for another type.
+ */
 export function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
   if (stored === undefined) {
     throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);

@@ -19,7 +19,10 @@ export interface EarlierRun {
   readonly hasStored: boolean;
   /** Until when the service asked for quiet, where that ended the run. */
   readonly resumeAt: Instant | null;
-  /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
+  /**
+   * When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until
+   * when.
+   */
   readonly progressAt: Instant;
 }
 
@@ -57,11 +60,15 @@ export interface RunInChain extends Pick<
   readonly followed: Map<string, number>;
 }
 
-/** Whether a plan's run may resume the newest one: it was cut short, reads the same and got on lately. Work must be left, too. */
+/**
+ * Whether a plan's run may resume the newest one: it was cut short, reads the same and got on lately. Work must be
+ * left, too.
+ */
 export function mayResume(newest: EarlierRun, plan: RunPlan, definitionHash: string): boolean {
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
+  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the
+  // same.
   const isYoung = newest.progressAt > plan.continueAfter;
   const isFullEnough = newest.isFull || !plan.isFull;
   const readsTheSame = newest.scope === scopeOf(plan, definitionHash);
@@ -73,7 +80,10 @@ export function wasKeptWaiting(earlier: EarlierRun | null): boolean {
   return earlier !== null && earlier.resumeAt !== null && !earlier.hasStored;
 }
 
-/** What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else now. */
+/**
+ * What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else
+ * now.
+ */
 export function scopeOf(plan: RunPlan, definitionHash: string): string {
   return writeJson({
     definition: definitionHash,
@@ -83,7 +93,10 @@ export function scopeOf(plan: RunPlan, definitionHash: string): string {
   });
 }
 
-/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would never become ready. */
+/**
+ * How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would
+ * never become ready.
+ */
 export function chainReadings(
   plan: RunPlan,
   definitionHash: string,

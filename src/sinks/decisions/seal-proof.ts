@@ -1,7 +1,10 @@
 import type { Instant } from '../../core/clock.ts';
 import type { Doubt, Seal, StoredDoubt, StoredProof, WalkMode } from '../partition.ts';
 
-/** What is stored when a partition's own listing has been read to its end; what counts of it is known when its whole tree is read. `before`: of the walk before. */
+/**
+ * What is stored when a partition's own listing has been read to its end; what counts of it is known when its whole
+ * tree is read. `before`: of the walk before.
+ */
 export function endProof(
   { proof, doubt, absence: _absence, watermark: _watermark, ...shown }: Seal,
   before: StoredProof | null,
@@ -23,7 +26,10 @@ export interface SealedTree {
   readonly now: Instant;
 }
 
-/** What is stored when every listing of the tree has been read: with a doubt of one of them, the last complete read remains as it was. */
+/**
+ * What is stored when every listing of the tree has been read: with a doubt of one of them, the last complete read
+ * remains as it was.
+ */
 export function sealProof(
   { doubt: own, doubtBefore, ...ended }: StoredProof,
   { mode, innerDoubt, now }: SealedTree,

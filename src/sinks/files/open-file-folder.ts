@@ -98,7 +98,10 @@ function linkError(folder: string): SyncError {
   );
 }
 
-/** Says what a failure of the file system means for the files kept below `folder`. Anything else is given back as it came. */
+/**
+ * Says what a failure of the file system means for the files kept below `folder`. Anything else is given back as it
+ * came.
+ */
 function toFileError(error: unknown, folder: string): unknown {
   if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
   const code = String(error.code);

@@ -10,7 +10,10 @@ const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const special = /[<>:"|?*]/g;
 const reserved = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)/i;
 
-/** 16 hex digits of the key's hash, so that no two records share a name, then the service's name as far as it is harmless anywhere. At most 167 bytes. */
+/**
+ * 16 hex digits of the key's hash, so that no two records share a name, then the service's name as far as it is
+ * harmless anywhere. At most 167 bytes.
+ */
 export function safeFileName(keyText: string, name: string | null): string {
   return `${keyDigits(keyText)}-${safeBase(name ?? '')}`;
 }

@@ -11,7 +11,10 @@ interface WholeFile {
   /** In the folder too: the bytes lie under this name until all of them are there. Nobody else's. */
   readonly temporary: string;
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** Makes of a failure of the file system what is to be thrown. What `bytes` throws is thrown as it is: connections fail in the same words. */
+  /**
+   * Makes of a failure of the file system what is to be thrown. What `bytes` throws is thrown as it is: connections
+   * fail in the same words.
+   */
   readonly explain: (error: unknown) => unknown;
 }
 
@@ -25,7 +28,10 @@ type Explained = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
-/** Writes a file for its owner alone, whole or not at all: no chunk is asked for before the last one is written; the name comes when all is on the disk. */
+/**
+ * Writes a file for its owner alone, whole or not at all: no chunk is asked for before the last one is written; the
+ * name comes when all is on the disk.
+ */
 export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
   const { folder } = file;
   const partial = join(folder, file.temporary);

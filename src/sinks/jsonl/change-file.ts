@@ -23,8 +23,8 @@ interface GrowingFile extends FileNumber {
 }
 
 /**
- * The lines of one entity, appended to a file that only this writer's epoch has. `flush` is called in front of a transaction's COMMIT, then exactly one of
- * `settle` (it is stored) and `discard` (it is not).
+ * The lines of one entity, appended to a file that only this writer's epoch has. `flush` is called in front of a
+ * transaction's COMMIT, then exactly one of `settle` (it is stored) and `discard` (it is not).
  */
 export class ChangeFile {
   readonly #options: ChangeFileOptions;
@@ -108,7 +108,10 @@ export class ChangeFile {
     this.#forget();
   }
 
-  /** After a rollback. Bytes that cannot be cut off here lie behind the committed length: they are written over or cut later. */
+  /**
+   * After a rollback. Bytes that cannot be cut off here lie behind the committed length: they are written over or cut
+   * later.
+   */
   discard(): void {
     const file = this.#file;
     if (file !== null && this.#lines.length > 0) {

@@ -21,8 +21,8 @@ interface ChangeFilesOptions {
 }
 
 /**
- * The change files of the connectors that a sink holds, one for each entity that is written. Called inside the transactions of the ledger in `db`;
- * `flush`, `settle` and `discard` as of `ChangeFile`.
+ * The change files of the connectors that a sink holds, one for each entity that is written. Called inside the
+ * transactions of the ledger in `db`; `flush`, `settle` and `discard` as of `ChangeFile`.
  */
 export type ChangeFiles = ReturnType<typeof openChangeFiles>;
 
@@ -43,7 +43,10 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     held.delete(connector);
   };
 
-  /** With durability `normal` a power loss may undo a commit: neither a closed file's final name nor a removed file may come before its commit is on the disk. */
+  /**
+   * With durability `normal` a power loss may undo a commit: neither a closed file's final name nor a removed file may
+   * come before its commit is on the disk.
+   */
   const syncLedgerBeforeNames = (): void => {
     let isNaming = toTidy !== null || dropped !== null;
     each((file) => (isNaming ||= file.isEnding));
@@ -104,7 +107,10 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
   };
 }
 
-/** Removes files after the commit that dropped them, then forgets them: what a kill or a failure leaves is found at the next acquire. */
+/**
+ * Removes files after the commit that dropped them, then forgets them: what a kill or a failure leaves is found at the
+ * next acquire.
+ */
 function removeDoomedFiles(files: FileList, directory: string, connector: ConnectorName): void {
   const doomed = files.doomed(connector);
   for (const entity of new Set(doomed.map((file) => file.entity))) {
@@ -126,7 +132,10 @@ function removeDoomedFiles(files: FileList, directory: string, connector: Connec
   }
 }
 
-/** After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay. What fails is done at the next acquire. */
+/**
+ * After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay.
+ * What fails is done at the next acquire.
+ */
 function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
   const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
   try {

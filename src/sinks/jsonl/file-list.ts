@@ -3,8 +3,8 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 /**
- * Every change file with its committed length. `is_closed` 2 says that the file is to be removed; `is_partial`: it stands in for lines that were
- * damaged, and has only the newest one of each key.
+ * Every change file with its committed length. `is_closed` 2 says that the file is to be removed; `is_partial`: it
+ * stands in for lines that were damaged, and has only the newest one of each key.
  */
 export const filesSql = `
 CREATE TABLE _sync_files (
@@ -63,7 +63,10 @@ export interface ListedFile extends FileNumber {
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly isClosed: number;
-  /** SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves today that it is still what was written. */
+  /**
+   * SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves today that it is
+   * still what was written.
+   */
   readonly hash: string | null;
   /** It stands in for lines that were damaged: of those that a key had, only the newest is here. */
   readonly isPartial: number;

@@ -7,7 +7,10 @@ import { type ListedFile, closedName, growingName } from './file-list.ts';
 
 const chunkBytes = 1024 * 1024;
 
-/** A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it between the looks. */
+/**
+ * A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it
+ * between the looks.
+ */
 export function findFile(
   directory: string,
   file: ListedFile,

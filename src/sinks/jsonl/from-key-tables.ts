@@ -13,8 +13,8 @@ import { deletedHash, isLost, lostIndexSql } from './lost-rows.ts';
 import { readCommittedLines, recordOfLine } from './read-lines.ts';
 
 /*
- * Version 7 kept the keys of an entity in its ledger, and the records in lines alone: the newest line of each key fills the tables of version 8. Of a deleted row
- * there is the key.
+ * Version 7 kept the keys of an entity in its ledger, and the records in lines alone: the newest line of each key fills
+ * the tables of version 8. Of a deleted row there is the key.
  */
 
 interface KeyRow {
@@ -147,7 +147,10 @@ function fillFromLines(
   }
 }
 
-/** As what a walk shows of them: every walk begins anew and in full, and windows of backfills that are done are read again. */
+/**
+ * As what a walk shows of them: every walk begins anew and in full, and windows of backfills that are done are read
+ * again.
+ */
 export function readAgainWhatIsLost(db: Connection, connectors: ReadonlySet<ConnectorName>): void {
   for (const connector of connectors) {
     db.prepare(

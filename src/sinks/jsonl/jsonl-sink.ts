@@ -10,7 +10,9 @@ import { countLost, giveUpLost } from './lost-rows.ts';
 import { findDamagedFiles, recoverFiles } from './recover.ts';
 import { jsonlFormat } from './schema.ts';
 
-/** Changes as lines of files below `directory`. The ledger in `file` there has the records too, and every file's length. */
+/**
+ * Changes as lines of files below `directory`. The ledger in `file` there has the records too, and every file's length.
+ */
 export async function openJsonlSink(
   options: OpenHow & { readonly directory: string; readonly file: string },
 ): Promise<Sink> {

@@ -8,7 +8,10 @@ type WrittenBy = Pick<Stamp, 'now' | 'run'>;
 
 /** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
 export interface LineWriters {
-  /** Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and `_run_id`. */
+  /**
+   * Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and
+   * `_run_id`.
+   */
   readonly upsert: (record: LinedRecord, seq: number, by: WrittenBy) => string;
   /** The fields of the key, then the same four. */
   readonly deletion: (keyText: string, seq: number, by: WrittenBy) => string;

@@ -10,12 +10,16 @@ import { lineWriters } from './line.ts';
 import { deletedHash, stampLostDeletions } from './lost-rows.ts';
 import { appendLinesOf, storedLines, type SeqRange } from './stored-lines.ts';
 
-/** Tables of records whose changes are lines as well: each row that gets a change number gets a line, in the transaction that writes it. */
+/**
+ * Tables of records whose changes are lines as well: each row that gets a change number gets a line, in the transaction
+ * that writes it.
+ */
 export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordTables {
   return {
     ...tables,
     open: (place) => linedTable(tables.open(place), place, changes),
-    // Lines are never written anew: a field has a column of its own from now on, and stays in `_extra` of older ones. So nothing has to fit.
+    // Lines are never written anew: a field has a column of its own from now on, and stays in `_extra` of older ones.
+    // So nothing has to fit.
     fitting: async (_tx, _place, columns) => columns,
     fill: async (tx, place, _columns, stamp) => {
       const { taken, stamp: noting } = notingSeqs(stamp);

@@ -7,8 +7,8 @@ import type { TablePlace, Stamp } from '../ledger/record-table.ts';
 import type { LostRows } from '../sink.ts';
 
 /*
- * Rows of which an earlier version, which kept the keys alone in its ledger, had lost the lines: they have no fields, and are written again when a walk meets
- * them. None is lost any more.
+ * Rows of which an earlier version, which kept the keys alone in its ledger, had lost the lines: they have no fields,
+ * and are written again when a walk meets them. None is lost any more.
  */
 
 /** To the letter the condition of an index, or that would not serve. */

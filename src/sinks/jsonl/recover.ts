@@ -12,8 +12,9 @@ import { readKept, type KeptLines } from './read-kept.ts';
 import { appendStoredLines } from './stored-lines.ts';
 
 /**
- * Inside acquire's transaction: cuts every growing file to its committed length and closes it. What a file that holds less, or something else, has lost (a
- * power loss without durability, a person's hand) is written again. Throws `SyncError` SINK_DAMAGED for a closed file of another length.
+ * Inside acquire's transaction: cuts every growing file to its committed length and closes it. What a file that holds
+ * less, or something else, has lost (a power loss without durability, a person's hand) is written again. Throws
+ * `SyncError` SINK_DAMAGED for a closed file of another length.
  */
 export async function recoverFiles(tx: Tx, changes: ChangeFiles, connector: ConnectorName): Promise<void> {
   checkClosed(changes, connector);
@@ -40,7 +41,10 @@ function checkClosed({ files, directory }: ChangeFiles, connector: ConnectorName
   });
 }
 
-/** Reads the closed files of these entities (null: of all) whole. The function that it gives mends those that do not hold what was closed. */
+/**
+ * Reads the closed files of these entities (null: of all) whole. The function that it gives mends those that do not
+ * hold what was closed.
+ */
 export async function findDamagedFiles(
   changes: ChangeFiles,
   connector: ConnectorName,
@@ -60,8 +64,9 @@ export async function findDamagedFiles(
 }
 
 /**
- * Closes a file with the committed lines that can be relied on; a new one gets the newest line of each key that the others were about. A file with other bytes
- * than were written, or a closed one without a whole line, is put aside as `<name>.damaged`.
+ * Closes a file with the committed lines that can be relied on; a new one gets the newest line of each key that the
+ * others were about. A file with other bytes than were written, or a closed one without a whole line, is put aside as
+ * `<name>.damaged`.
  */
 async function mendFile(
   tx: Tx,
@@ -78,7 +83,8 @@ async function mendFile(
     if (kept !== null) files.cut(owner, file, kept);
     files.close(owner, file);
   } else {
-    // Under its final name a file that the ledger forgets would be read for ever; one that grew is removed after the commit.
+    // Under its final name a file that the ledger forgets would be read for ever; one that grew is removed after the
+    // commit.
     if (existsSync(path) && (kept.isToKeepAside || file.isClosed === 1)) {
       renameSync(path, `${path}.damaged`);
       syncDirectory(dirname(path));

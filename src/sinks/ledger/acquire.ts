@@ -53,7 +53,10 @@ export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
 
-/** One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay as they are. */
+/**
+ * One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay
+ * as they are.
+ */
 export async function holdingMeanwhile<Result>(
   ledger: Ledger,
   connector: ConnectorName,

@@ -16,9 +16,10 @@ interface PlacedPage {
 }
 
 /**
- * Stores whole pages in one transaction, each step for all of them: a round trip costs as much as hundreds of rows. What comes of it is what would
- * come of one page after the other. A page committed a second time (after a crash, the engine asks for it again)
- * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
+ * Stores whole pages in one transaction, each step for all of them: a round trip costs as much as hundreds of rows.
+ * What comes of it is what would come of one page after the other. A page committed a second time (after a crash, the
+ * engine asks for it again) finds its rows already met and its children already found: it yields duplicates and changes
+ * nothing else.
  */
 export async function commitPages(
   commit: Commit,
@@ -66,7 +67,10 @@ export async function commitPages(
   });
 }
 
-/** Stores the pages' records. Of each page the walk's own entity comes first; what its records were exploded into follows. */
+/**
+ * Stores the pages' records. Of each page the walk's own entity comes first; what its records were exploded into
+ * follows.
+ */
 async function countPages(
   commit: Commit,
   placed: readonly PlacedPage[],
@@ -84,7 +88,10 @@ async function countPages(
   });
 }
 
-/** What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its own. */
+/**
+ * What is known to lie below records of which only a part came is read as if they had led to it. A backfill finds its
+ * own.
+ */
 async function withKnownBelowPartial(
   { held, current, tx }: Commit,
   pages: readonly PageCommit[],

@@ -24,7 +24,9 @@ export function addCounts(
   );
 }
 
-/** Of all runs so far of the chain whose first run has the number `origin`. `depth_limited` is noted when a run ends. */
+/**
+ * Of all runs so far of the chain whose first run has the number `origin`. `depth_limited` is noted when a run ends.
+ */
 export async function countsOfChain(
   tx: Tx,
   connector: ConnectorName,

@@ -24,8 +24,8 @@ export interface LedgerDriver extends AsyncDisposable {
   /** How many rows a transaction that deletes takes at most. */
   readonly deletedAtOnce: number;
   /**
-   * Takes a connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another process, another sink of this
-   * one, or another lease of this sink holds it.
+   * Takes a connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another
+   * process, another sink of this one, or another lease of this sink holds it.
    */
   take(
     connector: ConnectorName,
@@ -35,8 +35,8 @@ export interface LedgerDriver extends AsyncDisposable {
   /** Whether this sink is still at its place. */
   isInPlace(): Promise<boolean>;
   /**
-   * Takes `count` numbers in a row of those that rows of `_sync_runs` or `_sync_partitions` get, and gives what is to be added to 1, 2, 3 to be the first of
-   * them. No other process takes one in between.
+   * Takes `count` numbers in a row of those that rows of `_sync_runs` or `_sync_partitions` get, and gives what is to
+   * be added to 1, 2, 3 to be the first of them. No other process takes one in between.
    */
   reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number>;
   /** The highest number that a partition of this sink was ever given. */
@@ -48,13 +48,22 @@ export interface LedgerDriver extends AsyncDisposable {
   runEnded?(): Promise<void>;
 }
 
-/** Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written in front of its COMMIT. */
+/**
+ * Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written in front of its
+ * COMMIT.
+ */
 export interface ChangeLines {
-  /** In the transaction that takes a connector: mends its files after a kill or a power loss. Throws `SyncError` SINK_DAMAGED for one that was closed. */
+  /**
+   * In the transaction that takes a connector: mends its files after a kill or a power loss. Throws `SyncError`
+   * SINK_DAMAGED for one that was closed.
+   */
   recover(tx: Tx, connector: ConnectorName): Promise<void>;
   /** In the transaction that ends a run or a copy: the connector's files are closed. */
   end(connector: ConnectorName): void;
-  /** Looks for damage, outside of any transaction, in what is closed of these entities (null: of all). The given function mends it in one. */
+  /**
+   * Looks for damage, outside of any transaction, in what is closed of these entities (null: of all). The given
+   * function mends it in one.
+   */
   findDamage(
     connector: ConnectorName,
     entities: readonly EntityName[] | null,
@@ -72,8 +81,8 @@ export interface Taken {
   /** One transaction of a holder at a time: what it knows in memory is that of the last one. */
   readonly inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
   /**
-   * One transaction of the holder, only in its turn. Throws `SyncError` FENCED when another has overtaken it, or when it was given back. `work` may run again, as in
-   * `Database.transact`.
+   * One transaction of the holder, only in its turn. Throws `SyncError` FENCED when another has overtaken it, or when
+   * it was given back. `work` may run again, as in `Database.transact`.
    */
   readonly transact: <Result>(
     run: RunId,
@@ -92,9 +101,14 @@ export interface RecordTables {
   tableName(connector: ConnectorName, entity: EntityName): string;
   /** A table that is there. */
   open(place: TablePlace): RecordTable;
-  /** Makes an entity's table, or adds the columns that it lacks. Throws `SyncError` SINK_INCOMPATIBLE where there is no room for them. */
+  /**
+   * Makes an entity's table, or adds the columns that it lacks. Throws `SyncError` SINK_INCOMPATIBLE where there is no
+   * room for them.
+   */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
-  /** Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room. */
+  /**
+   * Those of the columns that every value which `_extra` holds for them would fit, and for which the table has room.
+   */
   fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
   /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;

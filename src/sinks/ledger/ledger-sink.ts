@@ -100,7 +100,8 @@ export function ledgerSink(ledger: Ledger): Sink {
       });
       return found.map(({ connector: _connector, ...one }) => one);
     },
-    // Rows and ledger are one: what is lost of one is lost of the other, save what earlier versions kept in files alone.
+    // Rows and ledger are one: what is lost of one is lost of the other, save what earlier versions kept in files
+    // alone.
     lostRows: async (lease) => {
       const { connector, run, read } = heldOf(lease);
       const entities = [...(run?.tables.keys() ?? [])];
@@ -121,9 +122,9 @@ export function ledgerSink(ledger: Ledger): Sink {
 }
 
 /**
- * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
- * run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes in memory is in `current.seen`, or
- * is set anew each time.
+ * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or
+ * when `run` is not the run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes
+ * in memory is in `current.seen`, or is set anew each time.
  */
 async function inRun<Result>(
   ledger: Ledger,

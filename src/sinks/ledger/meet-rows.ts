@@ -108,7 +108,10 @@ function meetRow(
   return met.kind;
 }
 
-/** The row's home from now on. A guest's is kept as long as that is there; otherwise the partition that shows it becomes it. */
+/**
+ * The row's home from now on. A guest's is kept as long as that is there; otherwise the partition that shows it becomes
+ * it.
+ */
 function homeOf(
   { live }: Meeting,
   batch: Batch,

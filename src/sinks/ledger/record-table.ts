@@ -14,19 +14,27 @@ export interface TablePlace {
 
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
 export interface RecordTable {
-  /** What is stored under the keys of these records, tombstoned rows included, by key text. A key is given once at most. */
+  /**
+   * What is stored under the keys of these records, tombstoned rows included, by key text. A key is given once at most.
+   */
   find(tx: Tx, records: readonly FoundBy[]): Promise<ReadonlyMap<string, StoredRow>>;
   /**
-   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, which
-   * the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
-   * several times the last one is stored, with its number.
+   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in
+   * this order, which the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order
+   * given; of a row that is given several times the last one is stored, with its number.
    */
   write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
   /** Notes other homes; the rows themselves keep their `_seq`. */
   setHomes(tx: Tx, homes: readonly RowHome[]): void;
-  /** Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then by row number. */
+  /**
+   * Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then
+   * by row number.
+   */
   liveRows(tx: Tx, homes: readonly HomeFrom[], limit: number): Promise<readonly HomedRow[]>;
-  /** How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left out. */
+  /**
+   * How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left
+   * out.
+   */
   countLive(tx: Tx, homes: readonly HomeFrom[], most: number): Promise<ReadonlyMap<number, number>>;
   /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
   liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
@@ -83,9 +91,10 @@ export interface Stamp {
   readonly run: RunId;
   readonly now: Instant;
   /**
-   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a transaction locks the
-   * counter until its end, and is its fence; what was taken is written with the COMMIT. It comes late where much is read first, and with the first
-   * statements where that saves a round trip: one process at a time writes for a connector.
+   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a
+   * transaction locks the counter until its end, and is its fence; what was taken is written with the COMMIT. It comes
+   * late where much is read first, and with the first statements where that saves a round trip: one process at a time
+   * writes for a connector.
    */
   readonly takeSeqs: (count: number) => Promise<number>;
 }

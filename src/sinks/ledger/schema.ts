@@ -2,9 +2,10 @@ import { copiesSql } from './copies/read-copies.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 
 /**
- * `_sync_downloads`: the files of records, one row per record that has or had one, found by the hash of its key, which may be long. `params` to `size` is
- * what its record says, `version` 32 hex digits; `gone`: `tombstoned` as its record is, or `unsaid` where that says of no file any more; `is_wanted`: it is not
- * gone, and `stored_version` is another one than `version`. `file` to `stored_run` is what lies in the folder; `stored_version` is null again as soon as another
+ * `_sync_downloads`: the files of records, one row per record that has or had one, found by the hash of its key, which
+ * may be long. `params` to `size` is what its record says, `version` 32 hex digits; `gone`: `tombstoned` as its record
+ * is, or `unsaid` where that says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one
+ * than `version`. `file` to `stored_run` is what lies in the folder; `stored_version` is null again as soon as another
  * version is wanted. `replaced`: a name to be removed, which an earlier version had.
  */
 const downloadsSql = `
@@ -39,13 +40,13 @@ CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE repla
 `;
 
 /**
- * `as_of` of a table is when the newest chain began that read all of it; `last_row` is the newest row number, `rows` counts tombstones as well, `deleted` counts them alone;
- * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
- * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped;
- * `first_origin`: the chain that stored the first rows;
- * `table_id` is random, and another one once the table was dropped and made anew; `described` is what the definition says of it for people, and
- * `current_view` its view of current rows, null where there is none;
- * `copied_to` of a connector says into which sink it was copied and when: it goes on there.
+ * `as_of` of a table is when the newest chain began that read all of it; `last_row` is the newest row number, `rows`
+ * counts tombstones as well, `deleted` counts them alone; `adopted_at`: since when the rows are taken for those of a
+ * new address, and no full run has agreed yet; `taken_over` is the newest chain that began in the middle of a
+ * partition, where an earlier one had stopped; `first_origin`: the chain that stored the first rows; `table_id` is
+ * random, and another one once the table was dropped and made anew; `described` is what the definition says of it for
+ * people, and `current_view` its view of current rows, null where there is none; `copied_to` of a connector says into
+ * which sink it was copied and when: it goes on there.
  */
 const tablesSql = `
 CREATE TABLE _sync_connectors (
@@ -81,7 +82,10 @@ CREATE TABLE _sync_tables (
 ) WITH (fillfactor = 50);
 `;
 
-/** `resume_at` is taken out of the report when that is written, `depth_limited` out of the counts: reports are long, and read by people. */
+/**
+ * `resume_at` is taken out of the report when that is written, `depth_limited` out of the counts: reports are long, and
+ * read by people.
+ */
 const runsSql = `
 CREATE TABLE _sync_runs (
   number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -124,7 +128,10 @@ CREATE TABLE _sync_counts (
 ) WITH (fillfactor = 50);
 `;
 
-/** Which rows a chain of runs has met: `seen-rows.ts` says what the bits of a chunk are. A chunk is written with every commit: out of line, it would cost more. */
+/**
+ * Which rows a chain of runs has met: `seen-rows.ts` says what the bits of a chunk are. A chunk is written with every
+ * commit: out of line, it would cost more.
+ */
 const seenSql = `
 CREATE TABLE _sync_seen (
   connector TEXT NOT NULL,
@@ -138,9 +145,10 @@ ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
 `;
 
 /**
- * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
- * many chains' walks in a row, `origin` the last of them, `since` when the first of them began; `gone_run`: the run in which `get` found
- * nothing. `_sync_drift`: undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
+ * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last.
+ * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
+ * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
+ * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
  * backfills that are done.
  */
 const deletesSql = `
@@ -196,9 +204,9 @@ CREATE TABLE _sync_windows (
 `;
 
 /**
- * What came and went of an entity's rows in each hour (`2026-03-01T10`) of the last day: rows that came or came back, without those of the
- * chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that were deleted without a person's permission.
- * At most 26 rows of an entity.
+ * What came and went of an entity's rows in each hour (`2026-03-01T10`) of the last day: rows that came or came back,
+ * without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that were
+ * deleted without a person's permission. At most 26 rows of an entity.
  */
 const hoursSql = `
 CREATE TABLE _sync_hours (
@@ -228,8 +236,9 @@ CREATE TABLE _sync_quarantine (
 `;
 
 /**
- * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its driver's. The text is that of PostgreSQL; `src/sinks/sqlite/schema.ts`
- * says it for SQLite. Texts are compared byte by byte, whatever the server's locale. Flags are 0 and 1.
+ * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its
+ * driver's. The text is that of PostgreSQL; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts are compared byte by
+ * byte, whatever the server's locale. Flags are 0 and 1.
  */
 export const ledgerSql = [
   tablesSql,

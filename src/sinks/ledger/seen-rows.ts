@@ -2,8 +2,9 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 
 /**
- * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which rows' homes), written in the page's
- * transaction, so that it survives a kill with them. What is asked of must be loaded first, in the same transaction.
+ * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
+ * rows' homes), written in the page's transaction, so that it survives a kill with them. What is asked of must be
+ * loaded first, in the same transaction.
  */
 export interface SeenRows {
   /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
@@ -169,7 +170,10 @@ function compare(one: string, other: string): number {
   return one < other ? -1 : Number(one > other);
 }
 
-/** What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never resumed. */
+/**
+ * What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never
+ * resumed.
+ */
 export function dropSeen(tx: Tx, connector: ConnectorName, window: string): void {
   tx.put(
     `DELETE FROM _sync_seen WHERE connector = :connector AND origin NOT IN

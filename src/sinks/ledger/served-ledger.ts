@@ -10,8 +10,9 @@ import { readFreshness, readPause, readPauses } from './history/read-runs.ts';
 export interface ServedSink extends AsyncDisposable {
   readonly sinkId: string;
   /**
-   * Looks at the sink's place now: null while this sink is there, else what is wrong. `losing` is called where it was there until now and what was opened can
-   * still be read, in front of closing that. Rejects where nothing can be known of the place.
+   * Looks at the sink's place now: null while this sink is there, else what is wrong. `losing` is called where it was
+   * there until now and what was opened can still be read, in front of closing that. Rejects where nothing can be known
+   * of the place.
    */
   look(losing: () => Promise<void>): Promise<string | null>;
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;

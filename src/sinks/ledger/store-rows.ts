@@ -69,8 +69,8 @@ export async function readStored(
 }
 
 /**
- * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored was read first, all is
- * decided here, and what changes is written in sets.
+ * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored
+ * was read first, all is decided here, and what changes is written in sets.
  */
 export async function storeRows(
   commit: Commit,

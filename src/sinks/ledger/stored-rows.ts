@@ -34,7 +34,9 @@ export async function tableNumbers(
   return new Map(rows.map(({ entity, ...numbers }) => [entity, numbers]));
 }
 
-/** Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day. */
+/**
+ * Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day.
+ */
 export function noteStored(
   tx: Tx,
   connector: ConnectorName,
@@ -105,9 +107,9 @@ export function agreed(tx: Tx, connector: ConnectorName, entities: readonly Enti
 }
 
 /**
- * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain, then;
- * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
- * known of its start.
+ * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain,
+ * then; unless it began in the middle of one, because that one's first half is older. The chain's first run may be past
+ * its retention: then nothing is known of its start.
  */
 export function wasRead(
   tx: Tx,

@@ -21,7 +21,10 @@ interface TableRow {
   readonly asOf: string | null;
 }
 
-/** A table as its view shows it; `at`: in front of the names of the ledger's tables, where the transaction does not find them without. */
+/**
+ * A table as its view shows it; `at`: in front of the names of the ledger's tables, where the transaction does not find
+ * them without.
+ */
 export interface ViewedTable {
   readonly entity: EntityName;
   readonly stored: string;
@@ -67,7 +70,10 @@ export async function knownTables(
   return new Map(rows.map((row) => [row.entity, readTable(row)]));
 }
 
-/** The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. For its rows, not to write them. */
+/**
+ * The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. For its rows,
+ * not to write them.
+ */
 export async function openStoredTable(
   tx: Tx,
   records: RecordTables,
@@ -81,8 +87,8 @@ export async function openStoredTable(
 }
 
 /**
- * Notes the declared columns; gives those that each table already has and those to be filled from `_extra`, in the order given.
- * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ * Notes the declared columns; gives those that each table already has and those to be filled from `_extra`, in the
+ * order given. Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
  */
 export async function declareTables(
   tx: Tx,

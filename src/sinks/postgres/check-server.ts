@@ -10,8 +10,8 @@ const besidePool = 2;
 const mostClockDifferenceMs = 5_000;
 
 /**
- * What a sink there rests on, for a person: each point by itself, so that one that is wrong hides none. Throws `SyncError` SINK_FAILED where the
- * server cannot be asked. The schema need not be there yet.
+ * What a sink there rests on, for a person: each point by itself, so that one that is wrong hides none. Throws
+ * `SyncError` SINK_FAILED where the server cannot be asked. The schema need not be there yet.
  */
 export async function checkServer(
   place: PostgresPlace,

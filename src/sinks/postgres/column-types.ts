@@ -8,7 +8,10 @@ import {
 import { keyPartsOf } from '../../core/json-text.ts';
 import type { BinaryType } from '../../sql/postgres/encode-binary.ts';
 
-/** Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb` would not. */
+/**
+ * Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb`
+ * would not.
+ */
 export const sqlType: Readonly<Record<FieldType, string>> = {
   string: 'text COLLATE "C"',
   integer: 'bigint',
@@ -34,7 +37,10 @@ export function columnValue(value: unknown): ColumnValue {
   return typeof value === 'boolean' ? Number(value) : (value as ColumnValue);
 }
 
-/** The text of a key as its record was prepared, of one that may come from a command line; null for a text that is no key of the table. */
+/**
+ * The text of a key as its record was prepared, of one that may come from a command line; null for a text that is no
+ * key of the table.
+ */
 export function canonicalKey({ columns, key }: EntityTable, keyText: string): string | null {
   const parts = keyPartsOf(keyText, key.length);
   if (parts === null) return null;

@@ -21,8 +21,8 @@ export interface OpenedSchema {
 }
 
 /**
- * Opens the sink for writing, and makes it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED; SINK_MOVED where another sink than
- * `how.sinkId` is there, or none. The caller disposes its server.
+ * Opens the sink for writing, and makes it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED;
+ * SINK_MOVED where another sink than `how.sinkId` is there, or none. The caller disposes its server.
  */
 export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<OpenedSchema> {
   const { schema } = place;

@@ -20,8 +20,9 @@ const oldestVersion = 14;
 const versions = { oldest: schemaVersion - migrations.length, newest: schemaVersion };
 
 /**
- * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
- * tables of another program are there, a newer sink, or one that is too old.
+ * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do
+ * so at once. Throws `SyncError` SINK_INCOMPATIBLE where tables of another program are there, a newer sink, or one that
+ * is too old.
  */
 export async function makeSink(
   server: Pick<Server, 'place' | 'read' | 'transact'>,
@@ -95,7 +96,10 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
   return { sinkId, version: schemaVersion };
 }
 
-/** In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process has done meanwhile. */
+/**
+ * In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process
+ * has done meanwhile.
+ */
 async function migrate(tx: WriteTx, at: string, version: number): Promise<void> {
   for (const sql of migrations.slice(version - versions.oldest)) {
     for (const statement of statementsAt(at, sql)) tx.put(statement);
@@ -104,9 +108,10 @@ async function migrate(tx: WriteTx, at: string, version: number): Promise<void> 
 }
 
 /**
- * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest commits: numbers of
- * changes go on far above all that those may have had, and every holder is overtaken, because what it believes to be stored may be gone; the next
- * run goes on from what is there. What was restored into another system is another sink.
+ * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest
+ * commits: numbers of changes go on far above all that those may have had, and every holder is overtaken, because what
+ * it believes to be stored may be gone; the next run goes on from what is there. What was restored into another system
+ * is another sink.
  */
 async function moveOn(
   tx: WriteTx,

@@ -9,7 +9,10 @@ import { newestSeq } from './lease/lease-rows.ts';
 import { findSink } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
 
-/* What reads a sink alone. Each throws `SyncError` SINK_FAILED where there is none, but for the served ledger, which makes one. */
+/*
+ * What reads a sink alone. Each throws `SyncError` SINK_FAILED where there is none, but for the served ledger, which
+ * makes one.
+ */
 
 export async function openPostgresHistory(place: PostgresPlace): Promise<OpenHistory> {
   const { server, at, sinkId } = await openLedgerToRead(place);

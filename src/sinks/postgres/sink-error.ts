@@ -10,8 +10,8 @@ import {
 import { CertificateError } from '../../sql/postgres/tls.ts';
 
 /**
- * Says what a failure of the server means for the sink at `place`. `SyncError`s and programming errors are given back as they came. A
- * statement's text and its values are never in the message: they hold records.
+ * Says what a failure of the server means for the sink at `place`. `SyncError`s and programming errors are given back
+ * as they came. A statement's text and its values are never in the message: they hold records.
  */
 export function toSinkError(error: unknown, place: string): unknown {
   if (error instanceof SyncError) return error;

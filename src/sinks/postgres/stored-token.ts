@@ -4,14 +4,16 @@ import type { WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 
 /**
- * What may stand in `last_commit` while the connector is held: the token of the holder's newest commit that was acknowledged, and those of
- * the transactions that it has tried since. Where another one stands there, the server has lost what it acknowledged.
+ * What may stand in `last_commit` while the connector is held: the token of the holder's newest commit that was
+ * acknowledged, and those of the transactions that it has tried since. Where another one stands there, the server has
+ * lost what it acknowledged.
  */
 export type LastTokens = Set<string>;
 
 /**
- * A token that the transaction has to write into the connector's counter, as `last_commit`: where its COMMIT is not answered, what stands there
- * says whether it was stored. The row is asked for with a lock, which waits for the transaction where it still runs.
+ * A token that the transaction has to write into the connector's counter, as `last_commit`: where its COMMIT is not
+ * answered, what stands there says whether it was stored. The row is asked for with a lock, which waits for the
+ * transaction where it still runs.
  */
 export function newToken(tx: WriteTx, at: string, connector: ConnectorName, tokens: LastTokens): string {
   const token = randomUUID();
@@ -37,8 +39,9 @@ export function keepNewest(tokens: LastTokens): void {
 export const lostNumbers = 2 ** 32;
 
 /**
- * Where the server was killed and has lost commits that it acknowledged to the holder of `epoch` (it did not wait for its disk), the holder is overtaken, because
- * what it believes to be stored is gone, and numbers of changes continue above all that those commits may have had. True where it has.
+ * Where the server was killed and has lost commits that it acknowledged to the holder of `epoch` (it did not wait for
+ * its disk), the holder is overtaken, because what it believes to be stored is gone, and numbers of changes continue
+ * above all that those commits may have had. True where it has.
  */
 export async function overtakeIfLost(
   tx: Pick<Tx, 'run'>,

@@ -3,8 +3,8 @@ import type { Tx } from '../../sql/database.ts';
 import type { Stamp } from '../ledger/record-table.ts';
 
 /**
- * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of commits, and never twice. `save` is called
- * at its end.
+ * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of
+ * commits, and never twice. `save` is called at its end.
  */
 export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: () => void } {
   let stored: Promise<number> | null = null;

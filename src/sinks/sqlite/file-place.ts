@@ -1,13 +1,19 @@
 import { statSync } from 'node:fs';
 import { SyncError } from '../../core/errors.ts';
 
-/** Which file is at a path, as device and inode; null where there is none. Throws the system's error where that cannot be known. */
+/**
+ * Which file is at a path, as device and inode; null where there is none. Throws the system's error where that cannot
+ * be known.
+ */
 export function fileAt(path: string): string | null {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
 
-/** Remembers which file is at `path`. The check throws SINK_MOVED once another one, or none, is there: SQLite would write on into a file nobody finds. */
+/**
+ * Remembers which file is at `path`. The check throws SINK_MOVED once another one, or none, is there: SQLite would
+ * write on into a file nobody finds.
+ */
 export function rememberPlace(path: string): () => void {
   const opened = fileAt(path);
   return () => {

@@ -25,7 +25,10 @@ const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   _sync_seen: {},
 };
 
-/** Shows a file of version 7 that is open for reading as one of version 8: a name of the connection's own goes before one of the file. */
+/**
+ * Shows a file of version 7 that is open for reading as one of version 8: a name of the connection's own goes before
+ * one of the file.
+ */
 export function readVersion7(db: Connection): void {
   addTextHash(db);
   for (const [table, columns] of Object.entries(newColumns)) {
@@ -37,8 +40,8 @@ export function readVersion7(db: Connection): void {
 }
 
 /**
- * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made anew, as `ledgerSql` has them. `lastRow` tells the newest row number of an
- * entity's table.
+ * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made
+ * anew, as `ledgerSql` has them. `lastRow` tells the newest row number of an entity's table.
  */
 export function fromVersion7(
   db: Connection,

@@ -48,7 +48,10 @@ export const mostCacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
 const oldestSqlite = [3, 51, 3] as const;
 
-/** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's, a newer one or one that is too old. */
+/**
+ * Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for
+ * another program's, a newer one or one that is too old.
+ */
 export function openDatabase(options: DatabaseOptions): Connection {
   const { file, sinkId } = options;
   const timeout = options.busyMs ?? busyMs;
@@ -62,7 +65,10 @@ export function openDatabase(options: DatabaseOptions): Connection {
   });
 }
 
-/** Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is there. */
+/**
+ * Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is
+ * there.
+ */
 export function isSinkThere(file: string): boolean {
   try {
     return isPrivateFileThere(file);
@@ -71,7 +77,10 @@ export function isSinkThere(file: string): boolean {
   }
 }
 
-/** Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when there is none. */
+/**
+ * Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when
+ * there is none.
+ */
 export function openReadonlyDatabase(options: Omit<DatabaseOptions, 'durability' | 'now'>): Connection {
   if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
   return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
@@ -137,7 +146,10 @@ function checkSqliteVersion(db: Connection): void {
   }
 }
 
-/** The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it was. */
+/**
+ * The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it
+ * was.
+ */
 function inspect(db: Connection, options: Pick<DatabaseOptions, 'file' | 'format'>): number {
   // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
   return db.transaction(() => inspectNow(db, options)).deferred();
@@ -176,7 +188,10 @@ function setPragmas(db: Connection, options: DatabaseOptions): void {
   db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
 }
 
-/** SQLite waits for every lock but this one: two processes that make one file would wait for each other, so the second is refused at once. */
+/**
+ * SQLite waits for every lock but this one: two processes that make one file would wait for each other, so the second
+ * is refused at once.
+ */
 function switchToWal(db: Connection, waitMs: number): void {
   const endMs = performance.now() + waitMs;
   for (;;) {
@@ -190,7 +205,9 @@ function switchToWal(db: Connection, waitMs: number): void {
   }
 }
 
-/** In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one. */
+/**
+ * In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one.
+ */
 function bringUpToDate(db: Connection, options: DatabaseOptions): void {
   const { format } = options;
   db.transaction(() => {

@@ -105,8 +105,8 @@ function openForWriting(options: LedgerFileOptions): Connection {
 }
 
 /**
- * Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, all is in the log: the run has ended well.
- * While another run commits it is left to the end of that one.
+ * Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, all is
+ * in the log: the run has ended well. While another run commits it is left to the end of that one.
  */
 function foldLog(writer: Connection, file: string): void {
   if (writer.inTransaction) return;

@@ -62,7 +62,10 @@ async function openSnapshot({ file, format }: ReadFile): Promise<Pick<SinkSnapsh
   return { snapshot: await db.openSnapshot(), records: sqliteTables() };
 }
 
-/** The rows of one reading statement over a SQLite sink's tables. Throws SINK_FAILED when there is no sink, SQLite's own error for a refused statement. */
+/**
+ * The rows of one reading statement over a SQLite sink's tables. Throws SINK_FAILED when there is no sink, SQLite's own
+ * error for a refused statement.
+ */
 export function querySqliteSink(file: string, sql: string): readonly Readonly<Record<string, ColumnValue>>[] {
   const db = openReadonlyDatabase({ file, format: sqliteFormat });
   try {

@@ -22,8 +22,8 @@ CREATE TABLE _sync_meta (
 `;
 
 /**
- * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier versions of the file: each of them that is
- * sealed asks for one that is not yet, and a tree may have many thousands.
+ * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier
+ * versions of the file: each of them that is sealed asks for one that is not yet, and a tree may have many thousands.
  */
 export const sqliteLedgerSql = sqliteDdl(ledgerSql).replace(
   'ON _sync_partitions (tree) WHERE',
@@ -64,8 +64,9 @@ function newestRow(db: Connection, connector: string, entity: string): number | 
 }
 
 /**
- * Definitions of tables and indexes that are written for PostgreSQL, in the words of SQLite. Tables are STRICT; those with a primary key of their own lie in its order.
- * What says how PostgreSQL is to store something is left out. Nulls come first by themselves.
+ * Definitions of tables and indexes that are written for PostgreSQL, in the words of SQLite. Tables are STRICT; those
+ * with a primary key of their own lie in its order. What says how PostgreSQL is to store something is left out. Nulls
+ * come first by themselves.
  */
 function sqliteDdl(sql: string): string {
   return sql

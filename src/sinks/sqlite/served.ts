@@ -11,7 +11,10 @@ export interface ServedFile extends ReadFile {
   readonly place: string;
 }
 
-/** A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same sink (a backup), is there again. */
+/**
+ * A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same
+ * sink (a backup), is there again.
+ */
 export async function openServedFile({ sinkId, place, ...of }: ServedFile): Promise<ServedLedger> {
   const { file, cacheKiB } = of;
   /** Null while the sink is lost. */
@@ -51,7 +54,9 @@ export async function openServedFile({ sinkId, place, ...of }: ServedFile): Prom
       why = `what is at ${place} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
     }
   };
-  /** The old file is closed before another one is opened: SQLite would take the files beside them for one and the same. */
+  /**
+   * The old file is closed before another one is opened: SQLite would take the files beside them for one and the same.
+   */
   const lose = async (losing: () => Promise<void>): Promise<void> => {
     if (db === null) return;
     await losing();

@@ -3,7 +3,10 @@ import { isBusy, storageFailure, type StorageFailure } from '../../sql/sqlite/sq
 import * as sql from '../../sql/sqlite/when-unlocked.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 
-/** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
+/**
+ * What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a
+ * person must mend the rest. Other errors come back as they are.
+ */
 export function toSinkError(error: unknown, file: string): unknown {
   if (error instanceof sql.LockedError) return lockedError(file, error.waitedMs, error.cause);
   const failure = storageFailure(error);
@@ -48,7 +51,10 @@ export interface LockWait extends sql.LockWait {
 
 export const defaultLockTimeoutMs = 60_000;
 
-/** Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after `lockTimeoutMs`, the signal's reason when aborted. */
+/**
+ * Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after
+ * `lockTimeoutMs`, the signal's reason when aborted.
+ */
 export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
   try {
     return await sql.whenUnlocked(wait, attempt);

@@ -2,7 +2,9 @@
 export interface ApiLimits {
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
-  /** Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`. */
+  /**
+   * Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`.
+   */
   readonly bodyTimeoutMs: number;
   /** Of a file in `bodyTimeoutMs` of waiting for it. */
   readonly leastFileBytes: number;

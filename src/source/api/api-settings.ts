@@ -7,7 +7,10 @@ export interface ApiSettings {
   readonly clientSecret: Secret;
   /** Sent as X-Organization-Id; null: the token says which organization. */
   readonly organizationId: string | null;
-  /** Every call but those for tokens carries a token that sees this workspace alone; absent or null: the account's own token. */
+  /**
+   * Every call but those for tokens carries a token that sees this workspace alone; absent or null: the account's own
+   * token.
+   */
   readonly scopedToWorkspace?: string | null;
   /** How connectors are looked up before their runs. */
   readonly lookups: LookupSettings;

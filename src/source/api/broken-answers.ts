@@ -2,10 +2,10 @@ import { SyncError } from '../../core/errors.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 
 /**
- * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of another shape.
- * Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others wait for its outcome.
- * Once it has used up its attempts, one of those that waited has another attempt, since it may be the first alone that is
- * broken. From then on each further call has one, until any of them gets an answer.
+ * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of
+ * another shape. Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others
+ * wait for its outcome. Once it has used up its attempts, one of those that waited has another attempt, since it may be
+ * the first alone that is broken. From then on each further call has one, until any of them gets an answer.
  */
 export interface BrokenAnswers {
   /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */

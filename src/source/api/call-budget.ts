@@ -15,9 +15,15 @@ export interface CallBudget {
    * when the signal is aborted, also from the queue.
    */
   run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the API did not ask for it. */
+  /**
+   * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
+   * API did not ask for it.
+   */
   slowDown(waitMs: number, because?: string | null): Promise<void>;
-  /** Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts nothing. */
+  /**
+   * Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts
+   * nothing.
+   */
   takeCall(): void;
   /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
   checkCall(): void;

@@ -9,8 +9,8 @@ export interface RetryRule {
   /** Attempts that may follow a failure of this reason; the call's own limit holds as well. */
   readonly most: number;
   /**
-   * `at-once-first`: the first one does not wait, later ones back off. `throttle`: the whole budget pauses, as the service asked
-   * with a 429 or with `Retry-After`.
+   * `at-once-first`: the first one does not wait, later ones back off. `throttle`: the whole budget pauses, as the
+   * service asked with a 429 or with `Retry-After`.
    */
   readonly wait: 'back-off' | 'at-once-first' | 'throttle';
   /** What the service asked for; null: nothing, so back off. */
@@ -47,7 +47,9 @@ export interface CallFacts {
   readonly isWrite?: boolean;
 }
 
-/** Facts of a call that is not about records in pages, as far as `more` does not say otherwise. `label`: for messages. */
+/**
+ * Facts of a call that is not about records in pages, as far as `more` does not say otherwise. `label`: for messages.
+ */
 export function callFacts(
   purpose: CallFacts['purpose'],
   label: string,
@@ -66,8 +68,8 @@ const unsent = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNE
 const refused = new Set<RetryRule['reason']>(['throttle', 'bare-403', 'token']);
 
 /**
- * The failure of a call that changes something: it keeps its retry only where nothing can have been done, because a second
- * one would make a second connector. Other errors are as they came.
+ * The failure of a call that changes something: it keeps its retry only where nothing can have been done, because a
+ * second one would make a second connector. Other errors are as they came.
  */
 export function onceOnly(failure: unknown): unknown {
   if (!(failure instanceof CallFailure) || failure.retry === null) return failure;

@@ -16,7 +16,10 @@ const staleTokenWords =
 const asksForToken = /\bbearer\b|\bauthorization\b.{0,20}\bheader\b|\bheader\b.{0,20}\bauthorization\b/i;
 const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
 
-/** What an answer that is not 2xx means: the first case that fits. `test/source/api/failure-table.test.ts` has them as a table. */
+/**
+ * What an answer that is not 2xx means: the first case that fits. `test/source/api/failure-table.test.ts` has them as a
+ * table.
+ */
 export function classifyAnswer(
   answer: HttpAnswer,
   facts: CallFacts,
@@ -44,13 +47,17 @@ export function classifyAnswer(
       ),
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs },
     );
-  /** A service that is down for a known time says so with Retry-After: all calls keep quiet for as long as after a throttle. */
+  /**
+   * A service that is down for a known time says so with Retry-After: all calls keep quiet for as long as after a
+   * throttle.
+   */
   const again: RetryRule =
     afterMs === null || afterMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs };
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
 
-  // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as something else.
+  // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as
+  // something else.
   const says = (code: string): boolean => upstream.errorCodes.includes(code);
   const words = upstream.text.toLowerCase();
   const pattern = facts.patterns.find(
@@ -206,8 +213,8 @@ export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 
 }
 
 /**
- * Bytes that are not the file: two more attempts, because a service that has lost a file answers with nothing every time, and there
- * may be thousands of them.
+ * Bytes that are not the file: two more attempts, because a service that has lost a file answers with nothing every
+ * time, and there may be thousands of them.
  */
 export function invalidFile(facts: CallFacts, why: string): CallFailure {
   const error = new SyncError(`${facts.label}: ${why}; the file is not kept`, {

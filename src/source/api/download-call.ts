@@ -59,9 +59,10 @@ export function contentTypeOf({ contentType }: Pick<BodyHead, 'contentType'>): s
 }
 
 /**
- * The chunks of a file, ended only where it is whole as far as that can be known: a connection that is closed too early looks like the
- * end of a body without a length. Its length in bytes is known from the answer's `Content-Length` (announced) or the record; null:
- * not known. Throws `CallFailure` for a file that is empty, of another length, or too large.
+ * The chunks of a file, ended only where it is whole as far as that can be known: a connection that is closed too early
+ * looks like the end of a body without a length. Its length in bytes is known from the answer's `Content-Length`
+ * (announced) or the record; null: not known. Throws `CallFailure` for a file that is empty, of another length, or too
+ * large.
  */
 export async function* checkedBytes(
   chunks: AsyncIterable<Uint8Array>,
@@ -96,8 +97,8 @@ export async function* checkedBytes(
 const longestEnvelope = 64 * 1024;
 
 /**
- * The same chunks, unless all of them are an answer about the call instead of a file: the execute envelope, or where the service
- * names no file, the body of an error. JSON may well be a file. Throws `CallFailure` FILE_INVALID.
+ * The same chunks, unless all of them are an answer about the call instead of a file: the execute envelope, or where
+ * the service names no file, the body of an error. JSON may well be a file. Throws `CallFailure` FILE_INVALID.
  */
 async function* refuseEnvelope(
   chunks: AsyncIterable<Uint8Array>,

@@ -14,7 +14,9 @@ import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
 
-/** The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare. */
+/**
+ * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
+ */
 export function recordCalls(
   definition: Definition,
   connector: ConnectorId,
@@ -190,8 +192,9 @@ function truncated(facts: CallFacts): SyncError {
 }
 
 /**
- * The records of a `list` and what its answer says about the next page. The result is the array itself, or `{data, meta}`, or
- * `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
+ * The records of a `list` and what its answer says about the next page. The result is the array itself, or `{data,
+ * meta}`, or `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure`
+ * BODY_INVALID.
  */
 export function readPage(
   { envelope, date, link, bytes }: ExecuteAnswer,

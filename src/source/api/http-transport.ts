@@ -34,8 +34,9 @@ export interface HttpTransport extends AsyncDisposable {
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
   /**
-   * Sends once likewise, and hands the body of a 2xx answer over as it comes in, however long it is and takes: only silence between
-   * two chunks ends it, or hardly more than that. Any other answer is read as `send` reads it. What `receive` throws by itself comes as `ReceiverError`.
+   * Sends once likewise, and hands the body of a 2xx answer over as it comes in, however long it is and takes: only
+   * silence between two chunks ends it, or hardly more than that. Any other answer is read as `send` reads it. What
+   * `receive` throws by itself comes as `ReceiverError`.
    */
   stream<T>(
     request: HttpRequest,
@@ -104,8 +105,8 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
 
 function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Agent {
   return new Agent({
-    // Every call has a place in its account's budget, so there are never more sockets than those budgets have places. A limit
-    // here would let the slow calls of one connector keep those of all others waiting.
+    // Every call has a place in its account's budget, so there are never more sockets than those budgets have places. A
+    // limit here would let the slow calls of one connector keep those of all others waiting.
     connections: null,
     pipelining: 1,
     connect: {

@@ -16,8 +16,9 @@ import type { ApiClient } from './open-api-client.ts';
 import { stringifyParams } from '../../http/lossless-json.ts';
 
 /**
- * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified `SyncError`, as the
- * client's do; those that change something are sent once, unless it is certain that nothing was done.
+ * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified
+ * `SyncError`, as the client's do; those that change something are sent once, unless it is certain that nothing was
+ * done.
  */
 export interface Administration {
   /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
@@ -25,7 +26,10 @@ export interface Administration {
   /** All of them, whatever the size of the service's pages. */
   workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]>;
   createConnector(connector: NewConnector, signal: AbortSignal): Promise<CreatedConnector>;
-  /** Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it. Throws NOT_FOUND. */
+  /**
+   * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it.
+   * Throws NOT_FOUND.
+   */
   checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
   /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
   deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
@@ -215,8 +219,8 @@ function workspacesCall(
 }
 
 /**
- * The cursor sits in the query of a whole URL. That URL is never called: the cursor goes to the service that is configured. A
- * host that is another one says that the answer was not meant for us.
+ * The cursor sits in the query of a whole URL. That URL is never called: the cursor goes to the service that is
+ * configured. A host that is another one says that the answer was not meant for us.
  */
 function cursorIn(next: string, baseUrl: string, facts: CallFacts): string {
   const refuse = (why: string): never => {

@@ -45,8 +45,8 @@ export interface ApiClient extends AsyncDisposable {
    */
   findConnectors(filter: ConnectorFilter, signal: AbortSignal): Promise<readonly ConnectorSummary[]>;
   /**
-   * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a service
-   * without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
+   * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a
+   * service without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
    */
   connector(
     id: ConnectorId,

@@ -133,7 +133,10 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
 
   return {
     account: () => account,
-    /** Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
+    /**
+     * Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery
+     * `stop` (a long throttle: `ThrottledError`).
+     */
     async connect(signal: AbortSignal): Promise<void> {
       const error = await probe(signal, false);
       if (error === null || mayLackEndpoint(error)) return;

@@ -18,7 +18,10 @@ const tokenAnswer = z.object({
 
 const facts = callFacts('token', 'get an application token');
 
-/** `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the renewal. */
+/**
+ * `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the
+ * renewal.
+ */
 export function tokenCall(api: ApiSettings): ApiCall<IssuedToken> {
   return {
     request: {
@@ -55,8 +58,8 @@ const lifetimeMs = 15 * 60_000;
 const scopedTokenAnswer = z.object({ token: bearerToken });
 
 /**
- * `POST account/applications/scoped-token`, with the application token: a token that sees one workspace alone. The service may make
- * a workspace that it does not know.
+ * `POST account/applications/scoped-token`, with the application token: a token that sees one workspace alone. The
+ * service may make a workspace that it does not know.
  */
 export function scopedTokenCall(workspace: string): ApiCall<IssuedToken> {
   const facts = catalogFacts('get a token for the workspace of api.scopedToWorkspace');

@@ -24,8 +24,8 @@ interface StoreAnswer {
 }
 
 /**
- * `context_store_search`, whose result has had three shapes without a new version: the array itself, `{data, meta}`, and
- * `{hits: [{data}], next_cursor, took_ms}`.
+ * `context_store_search`, whose result has had three shapes without a new version: the array itself, `{data, meta}`,
+ * and `{hits: [{data}], next_cursor, took_ms}`.
  */
 export function searchCall({ connector, definition, entity, params }: StoreSearch): ApiCall<StoreAnswer> {
   const request = {

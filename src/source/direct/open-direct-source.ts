@@ -23,7 +23,10 @@ import { classifyUpstream } from './classify-upstream.ts';
 
 /** A `Source` over an account at the third party itself. Disposing it closes the account. */
 export interface DirectSource extends Source, FileSource {
-  /** The account that the credentials belong to, by one call for as long as the source is open. Rejects as `connect` does. */
+  /**
+   * The account that the credentials belong to, by one call for as long as the source is open. Rejects as `connect`
+   * does.
+   */
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
 }
 
@@ -32,7 +35,10 @@ export interface DirectSourceOptions {
   /** Concurrent calls, and calls in a second: the account's own limits hold as well. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
-  /** Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the source. */
+  /**
+   * Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the
+   * source.
+   */
   readonly openBudget?: (origin: ConnectorOrigin) => SharedBudget | null;
   readonly maxCalls?: number | null;
   readonly limits?: Partial<ApiLimits>;

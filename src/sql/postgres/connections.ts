@@ -22,8 +22,8 @@ export type Client = pg.ClientBase;
 /** Connections to whichever of a server's hosts is no standby. */
 export interface Connections {
   /**
-   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls `heard` with each answer. Rejects with
-   * what the client library throws.
+   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
+   * `heard` with each answer. Rejects with what the client library throws.
    */
   readonly withClient: <Result>(
     work: (client: pg.PoolClient, heard: () => void) => Promise<Result>,
@@ -34,8 +34,8 @@ export interface Connections {
 }
 
 /**
- * Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. Longer than any statement may take; a
- * transaction of many (values of a large table that get a column) may take longer.
+ * Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. Longer than
+ * any statement may take; a transaction of many (values of a large table that get a column) may take longer.
  */
 const deadlineMs = 150_000;
 
@@ -143,7 +143,10 @@ export function openConnections({
   };
 }
 
-/** Has the server notice within half a minute that the host of a client is gone: by its own settings it would take hours. */
+/**
+ * Has the server notice within half a minute that the host of a client is gone: by its own settings it would take
+ * hours.
+ */
 export const keepalives: Settings = {
   tcp_keepalives_idle: '10',
   tcp_keepalives_interval: '5',

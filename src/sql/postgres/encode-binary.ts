@@ -20,8 +20,9 @@ const chunkBytes = 64 * 1024;
 const signature = Buffer.concat([Buffer.from('PGCOPY\n\xFF\r\n\0', 'latin1'), Buffer.alloc(8)]);
 
 /**
- * Rows for `COPY ... FROM STDIN (FORMAT binary)`, each with a value for every type: some 3 microseconds of this process for a row of 30 columns,
- * where texts would take 6 and arrays of parameters 14. In chunks, so that a large page is not held twice.
+ * Rows for `COPY ... FROM STDIN (FORMAT binary)`, each with a value for every type: some 3 microseconds of this process
+ * for a row of 30 columns, where texts would take 6 and arrays of parameters 14. In chunks, so that a large page is not
+ * held twice.
  */
 export function* encodeRows(
   types: readonly BinaryType[],

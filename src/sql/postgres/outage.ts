@@ -8,11 +8,14 @@ export interface Away {
   readonly leftMs: number;
 }
 
-/** A time during which a server cannot be written to. Whatever waits for it shares one minute, also one after the other. */
+/**
+ * A time during which a server cannot be written to. Whatever waits for it shares one minute, also one after the other.
+ */
 export interface Outage {
   /**
-   * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is over, or the caller's own.
-   * Throws the error of the last attempt, explained, where the minute is over and that was a moment ago, because one more may take ten seconds.
+   * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is
+   * over, or the caller's own. Throws the error of the last attempt, explained, where the minute is over and that was a
+   * moment ago, because one more may take ten seconds.
    */
   begin(): (error: unknown) => boolean;
   /** Notes an attempt that the server answered; a read ends no outage that consists in refused writes. */

@@ -38,8 +38,8 @@ interface Wire {
 const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
 
 /**
- * Sends statements in one go and waits once for all of their answers: a round trip, whatever their number. They run in their order; behind one that
- * fails none runs, and its error is that of all. A packet is what `pg` calls a query.
+ * Sends statements in one go and waits once for all of their answers: a round trip, whatever their number. They run in
+ * their order; behind one that fails none runs, and its error is that of all. A packet is what `pg` calls a query.
  */
 export function packetOf(
   statements: readonly Statement[],

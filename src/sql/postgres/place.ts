@@ -8,8 +8,8 @@ export interface PostgresConnection {
   readonly user: string;
   readonly password: Secret | null;
   /**
-   * `disable`: no TLS. `require`: TLS with any certificate. `verify-ca`: with one that `rootCertificate` has signed. `verify-full`: with one that is trusted
-   * and names the host.
+   * `disable`: no TLS. `require`: TLS with any certificate. `verify-ca`: with one that `rootCertificate` has signed.
+   * `verify-full`: with one that is trusted and names the host.
    */
   readonly sslmode: 'disable' | 'require' | 'verify-ca' | 'verify-full';
   /** Absolute path of the certificates to trust in place of the system's; null: the system's. */

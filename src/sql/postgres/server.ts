@@ -14,27 +14,30 @@ import { withoutTimeout } from './without-timeout.ts';
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
 export interface Server extends Database {
   /**
-   * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and for a minute
-   * (`Outage`) where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
-   * not answered has been stored is asked as `work` said with `proveBy`.
+   * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and
+   * for a minute (`Outage`) where the connection was lost before it was committed; `restart` is called in front of
+   * that. Whether a transaction whose commit was not answered has been stored is asked as `work` said with `proveBy`.
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: PostgresTx) => Promise<Result>): Promise<Result>;
   /** Runs `work` again, for the same minute, while it fails because the server cannot be reached. */
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
-   * From now on called in front of the first transaction after a lost connection, behind those that were given before: the server may be another one, or
-   * have lost commits. `look` is given the server as it is then.
+   * From now on called in front of the first transaction after a lost connection, behind those that were given before:
+   * the server may be another one, or have lost commits. `look` is given the server as it is then.
    */
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
-  /** A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the settings name a way. */
+  /**
+   * A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the
+   * settings name a way.
+   */
   connect(): Promise<pg.Client>;
 }
 
 export interface WriteTx extends PostgresTx {
   /**
-   * How another transaction sees whether this one has been stored. Not by the number of the transaction: a server that was killed may give
-   * the number of what it has lost again.
+   * How another transaction sees whether this one has been stored. Not by the number of the transaction: a server that
+   * was killed may give the number of what it has lost again.
    */
   proveBy(wasStored: (tx: PostgresTx) => Promise<boolean>): void;
 }
@@ -129,8 +132,8 @@ export function openServer(options: ServerOptions): Server {
     });
 
   /**
-   * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has been stored must not be
-   * stored again, nor what has not be taken for stored.
+   * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has
+   * been stored must not be stored again, nor what has not be taken for stored.
    */
   const wasStored = async (evidence: Evidence | null, error: unknown): Promise<boolean> => {
     if (evidence === null) throw explain(error);

@@ -26,7 +26,10 @@ export function postgresTx(tx: Tx): PostgresTx {
 export interface Session extends PostgresTx {
   /** Sends what was put, and waits until it is done. */
   sent(): Promise<void>;
-  /** The transaction is over: what was not sent is refused, and so is what is asked for from now on. Steps side by side do not all end when one fails. */
+  /**
+   * The transaction is over: what was not sent is refused, and so is what is asked for from now on. Steps side by side
+   * do not all end when one fails.
+   */
   close(): void;
 }
 
@@ -51,7 +54,10 @@ export function txOn(
   let waiting: Statement[] = [];
   let isDue = false;
   let isClosed = false;
-  /** Of the first statement that failed. The server would answer a COMMIT behind it as if nothing were wrong, and store nothing. */
+  /**
+   * Of the first statement that failed. The server would answer a COMMIT behind it as if nothing were wrong, and store
+   * nothing.
+   */
   let failure: { readonly error: unknown } | null = null;
   const send = (): void => {
     const statements = waiting;

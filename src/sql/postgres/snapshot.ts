@@ -16,7 +16,10 @@ interface SnapshotOptions {
 const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
-/** The state that the server has now, over a connection of its own. Writers go on; the server cleans up nothing newer until it is disposed. */
+/**
+ * The state that the server has now, over a connection of its own. Writers go on; the server cleans up nothing newer
+ * until it is disposed.
+ */
 export async function openPostgresSnapshot({
   connect,
   schema,
@@ -60,7 +63,10 @@ export async function openPostgresSnapshot({
   return { read: ask, batches: cursorBatches(ask), [Symbol.asyncDispose]: end };
 }
 
-/** Statements side by side are each read through a cursor with a name of its own, which is closed when its reader stops early too. */
+/**
+ * Statements side by side are each read through a cursor with a name of its own, which is closed when its reader stops
+ * early too.
+ */
 function cursorBatches(ask: Snapshot['read']): Snapshot['batches'] {
   let cursors = 0;
   return async function* (sql, values): AsyncGenerator<readonly Cells[]> {

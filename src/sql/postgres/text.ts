@@ -1,8 +1,9 @@
 const escape = '\uE000';
 
 /**
- * PostgreSQL refuses U+0000 in a text. It is stored as U+E000 `0`, and U+E000 itself as U+E000 `1`; nothing else changes, and two texts
- * are equal as they were before. `json` columns hold what came: there, U+0000 is written as six characters.
+ * PostgreSQL refuses U+0000 in a text. It is stored as U+E000 `0`, and U+E000 itself as U+E000 `1`; nothing else
+ * changes, and two texts are equal as they were before. `json` columns hold what came: there, U+0000 is written as six
+ * characters.
  */
 export function writeText(text: string): string {
   if (!text.includes('\0') && !text.includes(escape)) return text;

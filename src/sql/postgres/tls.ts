@@ -19,8 +19,8 @@ export class CertificateError extends Error {
 }
 
 /**
- * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is refused. Throws
- * `CertificateError`.
+ * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is
+ * refused. Throws `CertificateError`.
  */
 export function tlsOptions(
   { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
@@ -53,7 +53,10 @@ const withoutTls = /does not support SSL|error establishing an SSL connection/;
 /** A certificate may list hundreds of names. */
 const mostLetters = 300;
 
-/** What is wrong and what to do, where a connection failed for its encryption; null where it did not. `code`: of the error. */
+/**
+ * What is wrong and what to do, where a connection failed for its encryption; null where it did not. `code`: of the
+ * error.
+ */
 export function tlsProblem(code: string, message: string): string | null {
   if (code === '' && withoutTls.test(message)) {
     return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';

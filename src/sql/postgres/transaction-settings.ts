@@ -2,11 +2,15 @@ import { quoted } from '../quoted.ts';
 import { keepalives } from './connections.ts';
 import { settingSql, type Settings } from './session.ts';
 
-/* What each transaction sets first, for itself alone: a server, a database or a role may have any value, and a pooler keeps nothing of a session. */
+/*
+ * What each transaction sets first, for itself alone: a server, a database or a role may have any value, and a pooler
+ * keeps nothing of a session.
+ */
 
 /**
- * What statements mean, and what values look like on their way, depends on these: with another `extra_float_digits` numbers come back rounded, without
- * `array_nulls` a NULL is a text, without `standard_conforming_strings` a backslash ends no literal.
+ * What statements mean, and what values look like on their way, depends on these: with another `extra_float_digits`
+ * numbers come back rounded, without `array_nulls` a NULL is a text, without `standard_conforming_strings` a backslash
+ * ends no literal.
  */
 export const valueSettings: Settings = {
   search_path: '',
@@ -26,8 +30,10 @@ export const valueSettings: Settings = {
   lc_time: 'C',
   jit: 'off',
 };
-/** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
- * workers side by side go through a whole index of which the first rows are asked for. */
+/**
+ * The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half
+ * the speed), and workers side by side go through a whole index of which the first rows are asked for.
+ */
 const writeSettings = {
   ...valueSettings,
   enable_indexscan: 'on',

@@ -22,8 +22,9 @@ const cancelMs = 500;
 const cancelled = '57014';
 
 /**
- * Runs `work`, whose statements go through whole tables, without their timeout. Once the signal is aborted the server is told to cancel what runs, and the
- * signal's reason is thrown. Where it is aborted already, `work` keeps the timeout: what ends an interrupted task is stored all the same.
+ * Runs `work`, whose statements go through whole tables, without their timeout. Once the signal is aborted the server
+ * is told to cancel what runs, and the signal's reason is thrown. Where it is aborted already, `work` keeps the
+ * timeout: what ends an interrupted task is stored all the same.
  */
 export async function withoutTimeout<Result>(
   { client, session, heard, connect, signal }: LongTransaction,

@@ -3,7 +3,10 @@ import type { SqliteTx, Statements } from './sqlite-tx.ts';
 
 export interface BegunTx {
   readonly tx: SqliteTx;
-  /** Waits for statements that were put, and throws what one of all statements has failed with. From then on every statement is refused. */
+  /**
+   * Waits for statements that were put, and throws what one of all statements has failed with. From then on every
+   * statement is refused.
+   */
   readonly end: () => Promise<void>;
   /** Rejects when the transaction waits for something else than its own statements. */
   readonly failed: Promise<never>;
@@ -27,8 +30,8 @@ export function beginTx(
   failed.catch(() => undefined);
 
   /**
-   * SQLite answers at once. A transaction that is still open when the event loop turns, while none of its statements waits, waits for a timer, a file or
-   * another transaction, which may wait for this one.
+   * SQLite answers at once. A transaction that is still open when the event loop turns, while none of its statements
+   * waits, waits for a timer, a file or another transaction, which may wait for this one.
    */
   const watch = (): void => {
     idle ??= setImmediate(() => {

@@ -40,8 +40,8 @@ export interface SqliteHow extends TransactHow {
 const readersShare = 1 / 4;
 
 /**
- * A SQLite file with one connection that writes, and some that read. Transactions run one after the other; each begins with BEGIN IMMEDIATE, which is the only
- * wait for another process: from then on nothing can refuse it.
+ * A SQLite file with one connection that writes, and some that read. Transactions run one after the other; each begins
+ * with BEGIN IMMEDIATE, which is the only wait for another process: from then on nothing can refuse it.
  */
 export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   const { file, writer, explain, delay, cacheKiB } = options;

@@ -10,7 +10,10 @@ const nodeApiOf13 = 10;
 /** better-sqlite3 12, compiled for this Node.js or a later one, ends the process when memory is collected. */
 const firstNodeWithout12 = 24;
 
-/** Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise what better-sqlite3 throws. */
+/**
+ * Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise what
+ * better-sqlite3 throws.
+ */
 export function openSqlite(file: string, options: Database.Options = {}): Database.Database {
   checkVersions();
   try {

@@ -8,11 +8,17 @@ import type { SqliteTx } from './sqlite-tx.ts';
 
 export interface ReadSqliteOptions {
   readonly file: string;
-  /** Opens a connection that only reads, with the version of the file checked. Called when one is first needed, and again when those that were idle are closed. */
+  /**
+   * Opens a connection that only reads, with the version of the file checked. Called when one is first needed, and
+   * again when those that were idle are closed.
+   */
   readonly openReader: () => Connection;
   /** What an error of SQLite means to the caller; others come back as they are. */
   readonly explain: (error: unknown) => unknown;
-  /** Of the memory for what was read, at most, for all readers together; what `openReader` has set where nothing is said. */
+  /**
+   * Of the memory for what was read, at most, for all readers together; what `openReader` has set where nothing is
+   * said.
+   */
   readonly cacheKiB?: number | undefined;
   /** For tests: resolves in front of each statement. */
   readonly delay?: (() => Promise<void>) | undefined;
@@ -22,8 +28,9 @@ export interface ReadSqliteOptions {
 export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
-   * Another number whenever something was committed to the file, by this process or another. Asked for in front of a read, it tells later whether that read is
-   * still true. Its connection stays open until this database is disposed: numbers of two connections have nothing to do with each other.
+   * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
+   * read, it tells later whether that read is still true. Its connection stays open until this database is disposed:
+   * numbers of two connections have nothing to do with each other.
    */
   mark(): Promise<number>;
 }

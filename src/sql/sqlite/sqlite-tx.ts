@@ -31,7 +31,9 @@ interface Known extends CompiledStatement {
   readonly columns: readonly { readonly name: string; readonly isFlag: boolean }[] | null;
 }
 
-/** Statements of one connection, prepared once each. SQLite prepares them again by itself where the schema has changed. */
+/**
+ * Statements of one connection, prepared once each. SQLite prepares them again by itself where the schema has changed.
+ */
 export interface Statements {
   rows(sql: string, values: Values): object[];
   run(sql: string, values: Values): number;

@@ -8,7 +8,9 @@ export interface LockWait {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** SQLite waits this long by itself, and blocks the process meanwhile: timers that keep a job's lock must come through. */
+/**
+ * SQLite waits this long by itself, and blocks the process meanwhile: timers that keep a job's lock must come through.
+ */
 export const blockingMs = 250;
 const longestPauseMs = 250;
 
@@ -23,7 +25,10 @@ export class LockedError extends Error {
   }
 }
 
-/** Tries `attempt` until the lock is free, without blocking the process. Throws `LockedError` after `lockTimeoutMs`, the signal's reason when aborted. */
+/**
+ * Tries `attempt` until the lock is free, without blocking the process. Throws `LockedError` after `lockTimeoutMs`, the
+ * signal's reason when aborted.
+ */
 export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
   const startedMs = performance.now();
   for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {

@@ -20,14 +20,17 @@ import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 
 /**
- * What the contract needs to know of a kind of sink: how a test makes one, and how it is looked at from outside. `folder` is an empty
- * folder that stands for one sink; a sink that is no file takes its name for a schema.
+ * What the contract needs to know of a kind of sink: how a test makes one, and how it is looked at from outside.
+ * `folder` is an empty folder that stands for one sink; a sink that is no file takes its name for a schema.
  */
 export interface SinkKind {
   readonly options: (folder: string) => SinkOptions;
   readonly open: (folder: string, how: Omit<OpenHow, 'durability'>) => Promise<Sink>;
   readonly openHistory: (folder: string) => Promise<OpenHistory>;
-  /** Runs one statement over the `_sync_*` tables, which every sink has, beside the sink; gives what it reads, integers as numbers. */
+  /**
+   * Runs one statement over the `_sync_*` tables, which every sink has, beside the sink; gives what it reads, integers
+   * as numbers.
+   */
   readonly ledgerSql: (folder: string, sql: string) => Promise<readonly LedgerRow[]>;
   /** As if other holders had taken every connector. */
   readonly overtake: (folder: string) => Promise<void>;
@@ -39,7 +42,10 @@ export interface SinkKind {
   readonly ownTables: readonly string[];
   /** All that the sink stores as text, without what is of these entities: equal where nothing else has changed. */
   readonly contents: (folder: string, without: readonly StoredEntity[]) => Promise<readonly string[]>;
-  /** Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`, `_changed_at`, `_run_id`. */
+  /**
+   * Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`,
+   * `_changed_at`, `_run_id`.
+   */
   readonly readRows: (
     folder: string,
     connector: string,

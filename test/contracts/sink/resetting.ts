@@ -55,7 +55,10 @@ export function resetting(kind: SinkKind): void {
   const contents = (without: readonly StoredEntity[]): Promise<readonly string[]> =>
     kind.contents(bench().folder, without);
 
-  /** Two connectors with rows, guests, missing rows, windows, a refused record and an unfinished run; nobody holds the first. */
+  /**
+   * Two connectors with rows, guests, missing rows, windows, a refused record and an unfinished run; nobody holds the
+   * first.
+   */
   async function filled(): Promise<RunInHand['sink']> {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     const first = await begin('r1');

@@ -2,7 +2,9 @@ import * as z from 'zod';
 import { Secret } from '../../../src/core/secret.ts';
 import { openSharedBudgets } from '../../../src/jobs/budget/open-shared-budgets.ts';
 
-/** A process that calls a server as fast as the shared budget allows, in several concurrent loops, until it is killed. */
+/**
+ * A process that calls a server as fast as the shared budget allows, in several concurrent loops, until it is killed.
+ */
 const plan = z
   .strictObject({
     name: z.string(),

@@ -122,7 +122,9 @@ describe('processes that share an account', () => {
   });
 });
 
-/** Ten a second. On a busy machine calls that left in time arrive together: a second may hold some of the one before. */
+/**
+ * Ten a second. On a busy machine calls that left in time arrive together: a second may hold some of the one before.
+ */
 function expectRate(arrivals: RecordingServer['arrivals']): void {
   expect(mostInASecond(arrivals)).toBeLessThanOrEqual(15);
   expect(mostWithin(4_000, arrivals)).toBeLessThanOrEqual(43);

@@ -18,7 +18,10 @@ const bucket: CataloguePlace = {
 };
 const folder: CataloguePlace = { kind: 'folder', root: "/data/it's a lake", format: 'csv' };
 
-/* No server of these warehouses is at hand: a change of their texts shows here, and whether they are right is for people to judge. */
+/*
+ * No server of these warehouses is at hand: a change of their texts shows here, and whether they are right is for
+ * people to judge.
+ */
 describe('texts for warehouses that no test runs', () => {
   it.each(['clickhouse', 'snowflake', 'bigquery', 'redshift'])('%s, from a bucket', async (dialect) => {
     const text = generate(smallCatalogue(bucket), dialect)

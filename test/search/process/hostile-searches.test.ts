@@ -7,7 +7,10 @@ import { sqlite } from '../../support/search/index-world.ts';
 import { listMember, listMembers, sinkOfMembers } from '../../support/search/process-world.ts';
 
 const rows = 20_000;
-/** Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others may use it too. */
+/**
+ * Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others may use
+ * it too.
+ */
 const deadlineMs = 150;
 const mostMs = 200;
 

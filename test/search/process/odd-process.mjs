@@ -1,4 +1,5 @@
-// A search process that does what it is told by the query: answers, hangs in a statement without end, dies, or never answers.
+// A search process that does what it is told by the query: answers, hangs in a statement without end, dies, or never
+// answers.
 import { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 

@@ -1,4 +1,5 @@
-// Has one search process that waits for its next search, and one in the middle of a statement without end; says which that is.
+// Has one search process that waits for its next search, and one in the middle of a statement without end; says which
+// that is.
 import { once } from 'node:events';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSearchProcesses } from '../../../src/search/process/open-search-processes.ts';

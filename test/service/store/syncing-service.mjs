@@ -1,4 +1,5 @@
-// Started by orphaned-sync.test.ts: keeps a store below a folder whose sync waits for a page that never comes, and says when it does.
+// Started by orphaned-sync.test.ts: keeps a store below a folder whose sync waits for a page that never comes, and says
+// when it does.
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../src/core/clock.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';

@@ -14,7 +14,10 @@ import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
 
-/* Readers go on from the highest `_seq` that they have seen, in plain SQL: a lower one that becomes visible later is lost to them. */
+/*
+ * Readers go on from the highest `_seq` that they have seen, in plain SQL: a lower one that becomes visible later is
+ * lost to them.
+ */
 
 const writers = [0, 1, 2, 3];
 const changes = isLong ? 1_000_000 : 20_000;

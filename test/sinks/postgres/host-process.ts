@@ -19,9 +19,9 @@ import {
 } from '../../contracts/sink/fixture.ts';
 
 /*
- * One of several hosts that want the same connector: waits until it gets it, then goes on with the unfinished run, page by page, and
- * tells its parent of every page that is stored, and why it ended. Started with the sink's options as JSON, the number of pages and, where its
- * clock is wrong, by how many milliseconds.
+ * One of several hosts that want the same connector: waits until it gets it, then goes on with the unfinished run, page
+ * by page, and tells its parent of every page that is stored, and why it ended. Started with the sink's options as
+ * JSON, the number of pages and, where its clock is wrong, by how many milliseconds.
  */
 
 const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;

@@ -42,7 +42,10 @@ import { isLong } from '../../support/trials.ts';
 const partitions = isLong ? 1_000_000 : 40_000;
 const atOnce = 500;
 
-/* The planner cannot be told which index to use, and what it chooses depends on what is stored: it must never go through a whole table. */
+/*
+ * The planner cannot be told which index to use, and what it chooses depends on what is stored: it must never go
+ * through a whole table.
+ */
 
 it(
   'looks at no more rows than a step is about, however many partitions and rows there are',

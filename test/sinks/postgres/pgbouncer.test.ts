@@ -9,7 +9,10 @@ import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 
-/* A pooler that gives a connection of the server to whoever has a transaction: nothing of a session stays, its locks are anybody's. */
+/*
+ * A pooler that gives a connection of the server to whoever has a transaction: nothing of a session stays, its locks
+ * are anybody's.
+ */
 
 const program = findPgbouncer();
 const locks = `SELECT count(*)::integer AS count FROM pg_locks WHERE locktype = 'advisory'

@@ -26,7 +26,10 @@ interface Reads {
   readonly rows: number;
 }
 
-/** Lists but for the first `gone` ones, each with members whose names change with every run; of those too the first ones are missing. */
+/**
+ * Lists but for the first `gone` ones, each with members whose names change with every run; of those too the first ones
+ * are missing.
+ */
 function showing(run: string, gone: number): (one: Partition) => Shown {
   const ids = Array.from({ length: listCount }, (_, index) => `l${index}`).slice(gone);
   return (one) => {
@@ -60,7 +63,10 @@ describe('what a run reads of PostgreSQL', () => {
     (await bench.ledger(`SELECT relname AS name, seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = current_schema()
       UNION ALL SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = current_schema()`)) as unknown as readonly Reads[];
 
-  /** A run of its own process, as it were: the server counts what a connection has read when that is closed at the latest. */
+  /**
+   * A run of its own process, as it were: the server counts what a connection has read when that is closed at the
+   * latest.
+   */
   async function run(name: string, gone: number): Promise<void> {
     const sink = await bench.open();
     const lease = await sink.acquire(identity());
@@ -79,7 +85,8 @@ describe('what a run reads of PostgreSQL', () => {
     await run('r2', 0);
     await run('r3', 1);
     const stored = listCount * (membersOfList + 1);
-    // A statement for each page that looked through all partitions of the connector would read 22,500 in the first run alone.
+    // A statement for each page that looked through all partitions of the connector would read 22,500 in the first run
+    // alone.
     expect((await reads()).filter(({ rows }) => rows > 12 * stored)).toEqual([]);
   });
 });

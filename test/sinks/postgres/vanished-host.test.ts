@@ -49,7 +49,9 @@ async function until(is: () => boolean): Promise<void> {
   while (!is()) await pause(20);
 }
 
-/** Has the first of two hosts vanish in the middle of its walk and come back; gives how long nobody held the connector. */
+/**
+ * Has the first of two hosts vanish in the middle of its walk and come back; gives how long nobody held the connector.
+ */
 async function takeOver(
   bench: Bench,
   told: Told[],
@@ -103,7 +105,9 @@ it.runIf(isLong)(
   120_000,
 );
 
-/** What the host has sent last of a commit, and how many bytes of these messages that are; -1: none of it is in them. */
+/**
+ * What the host has sent last of a commit, and how many bytes of these messages that are; -1: none of it is in them.
+ */
 const points: readonly (readonly [string, (messages: Buffer) => number])[] = [
   ['its first statements', (messages) => (messages.includes('BEGIN\0') ? messages.length : -1)],
   ['its last question', (messages) => (messages.includes('SELECT chunk, bits') ? messages.length : -1)],

@@ -9,7 +9,9 @@ import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
 import { it } from '../../support/it.ts';
 import { openTestSqlite, writerOf } from '../../support/sql/databases.ts';
 
-/* What a transaction of SQLite does where the disk is full, another process writes, or what is called around it throws. */
+/*
+ * What a transaction of SQLite does where the disk is full, another process writes, or what is called around it throws.
+ */
 
 async function makeTable(db: Database): Promise<void> {
   await db.transact(

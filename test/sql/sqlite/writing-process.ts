@@ -1,7 +1,10 @@
 import { openTestSqlite } from '../../support/sql/databases.ts';
 import { randomTurns } from '../../support/delayed-sink.ts';
 
-/* Stores one group of rows after the other, each in a transaction of many statements that take a random turn of the event loop, and tells its parent of each. Ends only by being killed. */
+/*
+ * Stores one group of rows after the other, each in a transaction of many statements that take a random turn of the
+ * event loop, and tells its parent of each. Ends only by being killed.
+ */
 
 const file = process.argv[2] ?? '';
 const delay = randomTurns(Number(process.argv[3]));

@@ -1,6 +1,7 @@
 /**
  * What the API's specification says of the two connectors, written down a second time and independently of the
- * definitions: `type: names`, actions with their parameters (`!` required; `:type` unless a string; `=a|b` allowed values).
+ * definitions: `type: names`, actions with their parameters (`!` required; `:type` unless a string; `=a|b` allowed
+ * values).
  */
 export interface SpecifiedEntity {
   readonly fields: Readonly<Record<string, string>>;

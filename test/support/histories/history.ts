@@ -34,8 +34,9 @@ import {
 } from './world.ts';
 
 /**
- * One random history on several sinks at once: runs that read a changing world, with kills, failures, guards and repairs. The first sink's
- * answers decide how it goes on, and every answer of the others must be the same, but for numbers of partitions.
+ * One random history on several sinks at once: runs that read a changing world, with kills, failures, guards and
+ * repairs. The first sink's answers decide how it goes on, and every answer of the others must be the same, but for
+ * numbers of partitions.
  */
 export class History {
   readonly #random: Random;

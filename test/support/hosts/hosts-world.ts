@@ -35,7 +35,10 @@ export interface HostsWorld extends AsyncDisposable {
   readonly postgres: PrivatePostgres;
   readonly service: ChildProcess;
   readonly connectors: readonly Shop[];
-  /** Starts `connector-sync worker` on a host; resolves when it takes jobs. `area`: those of one schema and one Redis prefix share their work. */
+  /**
+   * Starts `connector-sync worker` on a host; resolves when it takes jobs. `area`: those of one schema and one Redis
+   * prefix share their work.
+   */
   startWorker(host: number, area: string, aheadMs?: number): Promise<HostWorker>;
   /** The calls that have come since this was asked last. */
   calls(): Promise<readonly Call[]>;

@@ -1,4 +1,7 @@
-/** What the service of `slow-service.ts` has: the orders of an account's shops, the same each time. A connector reads those of one shop. */
+/**
+ * What the service of `slow-service.ts` has: the orders of an account's shops, the same each time. A connector reads
+ * those of one shop.
+ */
 export interface Order {
   readonly id: string;
   readonly customer: string;

@@ -19,8 +19,8 @@ export interface RecordingServer extends AsyncDisposable {
 }
 
 /**
- * A service behind a budget that records every call and its time. `GET /start` is answered when `processes` processes have
- * asked, so that all start together.
+ * A service behind a budget that records every call and its time. `GET /start` is answered when `processes` processes
+ * have asked, so that all start together.
  */
 export async function startRecordingServer(options: {
   readonly processes?: number;

@@ -4,7 +4,9 @@ import { firstSeed, rulesFor } from './incremental-trials.ts';
 import { simulatedService, type ServiceRules, type SimulatedService } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';
 
-/** A walk in full, then an incremental one of a service that has stopped to do as it is asked, then one in full again. */
+/**
+ * A walk in full, then an incremental one of a service that has stopped to do as it is asked, then one in full again.
+ */
 export async function expectFoundOut(
   name: SimulatedEntity,
   ignores: NonNullable<ServiceRules['ignores']>,

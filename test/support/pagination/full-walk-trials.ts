@@ -8,8 +8,8 @@ export const firstSeed = startSeed();
 export const trials = repeats('TRIALS', { share: 100, full: 2000 });
 
 /**
- * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many walks ended with an
- * ordered proof. Each of those has met every row that was there throughout.
+ * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many walks ended
+ * with an ordered proof. Each of those has met every row that was there throughout.
  */
 export async function tryFullWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
   let proven = 0;

@@ -15,8 +15,8 @@ export const trials = repeats('TRIALS', { share: 60, full: 2000 });
 const hourMs = 3_600_000;
 
 /**
- * Reads again and again while rows move at every page boundary, with kills and small pages: nothing at or below the watermark is
- * ever missing, and when it is quiet one more walk brings the rest. Gives the number of incremental walks.
+ * Reads again and again while rows move at every page boundary, with kills and small pages: nothing at or below the
+ * watermark is ever missing, and when it is quiet one more walk brings the rest. Gives the number of incremental walks.
  */
 export async function tryIncrementalWalks(name: SimulatedEntity, moves: readonly Move[]): Promise<number> {
   let incremental = 0;

@@ -18,7 +18,10 @@ export interface MadeUpPaging {
   readonly kind: 'page' | 'offset' | TokenKind;
   /** Records of a page at most. */
   readonly cap: number;
-  /** What it does with the size that is asked for; `renamed`: it hears another name, and gives what it gives without one. */
+  /**
+   * What it does with the size that is asked for; `renamed`: it hears another name, and gives what it gives without
+   * one.
+   */
   readonly size: 'heard' | 'ignored' | 'renamed';
   readonly after: 'empty' | 'refused' | 'wrap' | 'repeat';
   /** What is wrong with its page tokens; nothing unless said otherwise. */
@@ -66,7 +69,10 @@ function changedMs(row: string): number {
   return Date.UTC(2026, 4, 1) + Math.floor(Number(row.replace(/\D/g, '')) / 3) * 1000;
 }
 
-/** Walks as the engine does; `between` runs before each call. Records are marked by themselves: what changes its place changes its mark. */
+/**
+ * Walks as the engine does; `between` runs before each call. Records are marked by themselves: what changes its place
+ * changes its mark.
+ */
 export function walkMadeUp(
   rows: string[],
   service: MadeUpPaging,

@@ -4,8 +4,9 @@ import type { Paging } from '../../../src/definitions/upstream/upstream.ts';
 export type TokenKind = 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader';
 
 /**
- * `repeats`, `leadsBack`: behind the last page comes that page again, or the first one, for ever. `skips`: a page begins in the middle of the one
- * before it, and the next one where it should. `endsEarly`: the second page is said to be the last. `empty`: a page without records, behind which more is said.
+ * `repeats`, `leadsBack`: behind the last page comes that page again, or the first one, for ever. `skips`: a page
+ * begins in the middle of the one before it, and the next one where it should. `endsEarly`: the second page is said to
+ * be the last. `empty`: a page without records, behind which more is said.
  */
 export type TokenFault = 'repeats' | 'leadsBack' | 'skips' | 'endsEarly' | 'empty';
 

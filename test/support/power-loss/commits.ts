@@ -37,8 +37,8 @@ export function commitsOf(recording: Recording, ledger: string): Commits {
 const frameHeadBytes = 24;
 
 /**
- * After how many operations each transaction stood in SQLite's log: its last frame carries the size of the database in its head, and
- * the page is written behind that.
+ * After how many operations each transaction stood in SQLite's log: its last frame carries the size of the database in
+ * its head, and the page is written behind that.
  */
 function commitEnds({ operations }: Recording): readonly number[] {
   const logs = new Set<number>();

@@ -3,17 +3,21 @@ import { basename, dirname, join } from 'node:path';
 import type { Contents, Recording } from './recording.ts';
 
 export interface Loss {
-  /** Numbers in [0, 1) that decide what becomes of each thing that was not synced; null: the power stays, and all of it is there. */
+  /**
+   * Numbers in [0, 1) that decide what becomes of each thing that was not synced; null: the power stays, and all of it
+   * is there.
+   */
   readonly random: (() => number) | null;
   /** Syncs of these files and folders count for nothing: a program without them would leave the same behind. */
   readonly ignoresSyncOf?: ((path: string) => boolean) | undefined;
 }
 
 /**
- * What the recorded folder may hold when power is lost after the first `count` operations. Of a file all that was written before its
- * last sync is there; each later write is lost (40 %), torn into blocks of 512 bytes of which each may be lost (20 %), or there, whatever
- * became of the ones before it. Where a lost write had made the file longer, it may be longer all the same, with zeros. Names are
- * kept as a journaling file system keeps them: all of before their folder's last sync, and of the later changes the first ones.
+ * What the recorded folder may hold when power is lost after the first `count` operations. Of a file all that was
+ * written before its last sync is there; each later write is lost (40 %), torn into blocks of 512 bytes of which each
+ * may be lost (20 %), or there, whatever became of the ones before it. Where a lost write had made the file longer, it
+ * may be longer all the same, with zeros. Names are kept as a journaling file system keeps them: all of before their
+ * folder's last sync, and of the later changes the first ones.
  */
 export function contentsAfter(
   { before, operations }: Recording,

@@ -28,9 +28,15 @@ export interface SinkCase {
   readonly durability: SinkOptions['durability'];
 }
 
-/** A small account that is served, processes that sync it and are recorded, and syncs that repair what a loss of power has left. */
+/**
+ * A small account that is served, processes that sync it and are recorded, and syncs that repair what a loss of power
+ * has left.
+ */
 export interface PowerLossWorld extends AsyncDisposable {
-  /** Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they have left. */
+  /**
+   * Runs the steps on a folder that holds `before`. Throws where the recording does not make the folder that they have
+   * left.
+   */
   record(sink: SinkCase, steps: readonly RecordedStep[], before?: Contents): Promise<Recording>;
   /** What the next two syncs make of what is left. `revision`: of the account that was being read. */
   repair(sink: SinkCase, left: Contents, revision: number): Promise<Repaired>;

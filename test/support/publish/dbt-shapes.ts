@@ -1,8 +1,9 @@
 import * as z from 'zod';
 
 /*
- * What dbt takes of the keys that are generated, made after the published JSON Schemas for files of sources and models: those of dbt Core and of Fusion in
- * dbt-labs/dbt-jsonschema at a9176ae (2026-06-15), where both agree. Nothing else passes.
+ * What dbt takes of the keys that are generated, made after the published JSON Schemas for files of sources and models:
+ * those of dbt Core and of Fusion in dbt-labs/dbt-jsonschema at a9176ae (2026-06-15), where both agree. Nothing else
+ * passes.
  */
 
 const { strictObject } = z;

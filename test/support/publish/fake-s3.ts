@@ -11,9 +11,9 @@ import { Secret } from '../../../src/core/secret.ts';
 import type { S3Place } from '../../../src/publish/s3-client.ts';
 
 /**
- * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and the answer is
- * lost; `cut-within`: half of the answer comes; `silence`: nothing is done, and no answer comes; `late`: it is done, and answered
- * as a failure that says it was not; `no-length`: the answer does not say how long it is.
+ * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and
+ * the answer is lost; `cut-within`: half of the answer comes; `silence`: nothing is done, and no answer comes; `late`:
+ * it is done, and answered as a failure that says it was not; `no-length`: the answer does not say how long it is.
  */
 export type S3Fault =
   | 'slow-down'

@@ -5,7 +5,9 @@ import type { Row } from '../expected-rows.ts';
 import { duckdb, identifier, literal } from './duckdb.ts';
 import { readLake } from './read-lake.ts';
 
-/** Live rows of the newest publication, entity by entity: key as JSON -> row, as `stored` of a revision world has them. */
+/**
+ * Live rows of the newest publication, entity by entity: key as JSON -> row, as `stored` of a revision world has them.
+ */
 export type LakeRows = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 
 export function jsonlLakeRows(lake: string, manifests: readonly Manifest[]): LakeRows {

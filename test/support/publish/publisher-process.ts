@@ -9,7 +9,10 @@ import { defaultLayout } from '../../../src/settings/build-publish-place.ts';
 import { fakePlace } from './fake-s3.ts';
 import { connectorOf } from './publish-world.ts';
 
-/** Publishes the SQLite sink of the first argument into the folder or the fake of S3 (http://...) of the second, once for each message, and answers how it ended. */
+/**
+ * Publishes the SQLite sink of the first argument into the folder or the fake of S3 (http://...) of the second, once
+ * for each message, and answers how it ended.
+ */
 const [, , path = '', lake = ''] = process.argv;
 const signal = new AbortController().signal;
 const openStore = async (): Promise<ObjectStore> =>

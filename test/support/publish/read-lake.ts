@@ -29,8 +29,9 @@ export interface LakeRow {
 }
 
 /**
- * What a reader finds that follows the manifests of JSONL files up to `publication`: entity -> key -> live row. Checks on the way that every file is
- * whole, that its rows are those that its manifest names, and that no change is in two publications of a generation.
+ * What a reader finds that follows the manifests of JSONL files up to `publication`: entity -> key -> live row. Checks
+ * on the way that every file is whole, that its rows are those that its manifest names, and that no change is in two
+ * publications of a generation.
  */
 export function readLake(
   lake: string,

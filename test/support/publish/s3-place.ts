@@ -23,7 +23,10 @@ export async function openStore(place: S3Place, options: Partial<S3StoreOptions>
 
 const { S3_TEST_ENDPOINT, S3_TEST_BUCKET, S3_TEST_REGION, S3_TEST_KEY, S3_TEST_SECRET } = process.env;
 
-/** A real bucket, below a prefix of its own: S3_TEST_BUCKET, and where they are needed S3_TEST_ENDPOINT, S3_TEST_REGION, S3_TEST_KEY, S3_TEST_SECRET. Null without. */
+/**
+ * A real bucket, below a prefix of its own: S3_TEST_BUCKET, and where they are needed S3_TEST_ENDPOINT, S3_TEST_REGION,
+ * S3_TEST_KEY, S3_TEST_SECRET. Null without.
+ */
 export function realPlace(): S3Place | null {
   if (S3_TEST_BUCKET === undefined) return null;
   return {

@@ -11,7 +11,10 @@ export interface Publishing {
   readonly isNewGenerationAsked: boolean;
 }
 
-/** Publishes the SQLite sink of the first argument into the place that the second one describes, once for each message, and answers how it ended. */
+/**
+ * Publishes the SQLite sink of the first argument into the place that the second one describes, once for each message,
+ * and answers how it ended.
+ */
 const [, , path = '', place = '{}'] = process.argv;
 const connectors = [connectorOf({ type: 'sqlite', name: 'main', path, durability: 'normal' })];
 const signal = new AbortController().signal;

@@ -89,7 +89,9 @@ export class IndexFile {
     }
   }
 
-  /** Everything that the index says: up to where, which rows have which word in which field, and what is spelled how. */
+  /**
+   * Everything that the index says: up to where, which rows have which word in which field, and what is spelled how.
+   */
   contents(): IndexContents {
     return this.read((db) => {
       for (const list of ['words', 'trigrams']) {

@@ -3,7 +3,10 @@ import type { FieldType } from '../../../src/core/records.ts';
 import { isNear, wordsOf } from '../../../src/search/words.ts';
 import { thingFields, thingSearchable } from './things.ts';
 
-/** What a filter says, evaluated as plainly as possible over records in memory: the measure that the real one is held to. */
+/**
+ * What a filter says, evaluated as plainly as possible over records in memory: the measure that the real one is held
+ * to.
+ */
 export interface PlainRecord {
   readonly row: number;
   /** By searchable field. */
@@ -217,7 +220,9 @@ function compareAny(left: JsonValue, right: JsonValue): number {
   return low < high ? -1 : Number(low > high);
 }
 
-/** A time as the instant that it names: its date and time in UTC, then the digits of its fraction that say something. */
+/**
+ * A time as the instant that it names: its date and time in UTC, then the digits of its fraction that say something.
+ */
 function inUtc(text: string): string {
   const parts = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?([.,]\d+)?(Z|[+-]\d\d(?::?\d\d)?)?$/.exec(text);
   if (parts === null || (parts[3] === undefined && parts[4] !== undefined)) return text;

@@ -7,7 +7,10 @@ import { apiError } from '../../../src/service/routes/shapes.ts';
 
 const { paths } = openApiDocument(apiEndpoints, []);
 
-/** Holds an answer against what its endpoint declares: the status is among the declared ones, the body is of the declared shape. */
+/**
+ * Holds an answer against what its endpoint declares: the status is among the declared ones, the body is of the
+ * declared shape.
+ */
 export function expectDeclared(method: string, path: string, status: number, body: JsonValue): void {
   const endpoint = endpointFor(method, path);
   const isSuccess = endpoint?.success.status === status;

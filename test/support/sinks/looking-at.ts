@@ -8,7 +8,10 @@ export interface Look {
   readonly rows: number;
 }
 
-/** Has every statement explained, with what it really does, before it runs: one after the other. `looked` resolves when all have run. */
+/**
+ * Has every statement explained, with what it really does, before it runs: one after the other. `looked` resolves when
+ * all have run.
+ */
 export function lookingAt(tx: Tx, note: (look: Look) => void): { tx: Tx; looked: () => Promise<void> } {
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = async <Result>(work: () => Promise<Result>): Promise<Result> => {

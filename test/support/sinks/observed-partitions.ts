@@ -12,7 +12,10 @@ export const wrongMoves: string[] = [];
 /** Each look reads every partition. */
 const mostRows = 200;
 
-/** The same transitions, each with a look at all partitions before and behind it. Statements run in the order given, so nothing waits for the looks. */
+/**
+ * The same transitions, each with a look at all partitions before and behind it. Statements run in the order given, so
+ * nothing waits for the looks.
+ */
 export function observedTransitions<Table extends object>(table: Table): Table {
   const observed = Object.entries(table).map(([name, one]) => {
     const run = one as Run;

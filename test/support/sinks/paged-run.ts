@@ -18,7 +18,10 @@ import {
 
 export const rowsPerPage = 5;
 
-/** A run of one partition that is stored page by page, each of five new records; one that another run left goes on where that was. */
+/**
+ * A run of one partition that is stored page by page, each of five new records; one that another run left goes on where
+ * that was.
+ */
 export class PagedRun {
   readonly #bench: Bench;
   readonly #sink: Sink;
@@ -59,7 +62,10 @@ export class PagedRun {
     await this.#started.lease[Symbol.asyncDispose]();
   }
 
-  /** Seals the partition with a last page, ends the run, and expects every record once, with a number of its own, and no other holder. */
+  /**
+   * Seals the partition with a last page, ends the run, and expects every record once, with a number of its own, and no
+   * other holder.
+   */
   async finish(): Promise<void> {
     await this.store(true);
     const rows = this.#stored * rowsPerPage;

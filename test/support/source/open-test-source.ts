@@ -40,8 +40,8 @@ export interface TestSourceOptions extends HostileServerOptions {
 }
 
 /**
- * A source on a hostile server, closed when the test has ended; with waits that take no time unless the test brings a clock
- * of its own.
+ * A source on a hostile server, closed when the test has ended; with waits that take no time unless the test brings a
+ * clock of its own.
  */
 export async function openTestSource(options: TestSourceOptions = {}): Promise<TestSource> {
   const definition = options.definition ?? testDefinition();

@@ -15,7 +15,10 @@ import {
 
 export const halfDeleted = 'half-deleted' as ConnectorName;
 
-/** Of three lists one is left out of listings and one is deleted; the run was killed before the members of that one were. */
+/**
+ * Of three lists one is left out of listings and one is deleted; the run was killed before the members of that one
+ * were.
+ */
 export async function deleteHalf(bench: Bench, sink: Sink): Promise<void> {
   await using lease = await sink.acquire(identity({ connector: halfDeleted }));
   const walk = async (run: RunId, ids: readonly string[]): Promise<void> => {

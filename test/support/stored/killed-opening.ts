@@ -9,8 +9,9 @@ import { atPort } from '../sinks/paged-run.ts';
 import type { StoredType } from './stored-kinds.ts';
 
 /**
- * Opens the sink for writing, and looks at what a kill would have left in front of each statement: of a file its copies at that moment, in a
- * server the schema once the connection was cut. `look` gets a bench whose folder or schema is that state.
+ * Opens the sink for writing, and looks at what a kill would have left in front of each statement: of a file its copies
+ * at that moment, in a server the schema once the connection was cut. `look` gets a bench whose folder or schema is
+ * that state.
  */
 export async function killedAtEach(
   type: StoredType,
@@ -74,7 +75,9 @@ function beforeEachStatement(work: () => void): () => void {
   };
 }
 
-/** What the client sends is cut off in front of its packet number 1, 2, 3 ... until an opening sends no more than that. */
+/**
+ * What the client sends is cut off in front of its packet number 1, 2, 3 ... until an opening sends no more than that.
+ */
 async function cutAtEach(
   bench: Bench,
   look: (folder: string, statement: number) => Promise<void>,

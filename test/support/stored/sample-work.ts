@@ -40,7 +40,10 @@ async function sampleWork(sink: SinkOptions, folder: string, { revision, nowMs }
     moveTo: (next: number) => {
       for (const { account } of accounts) account.moveTo(next);
     },
-    /** `killed`: stands between the engine and its source and sink, and throws `StoppedError` where the process shall be killed; then null. */
+    /**
+     * `killed`: stands between the engine and its source and sink, and throws `StoppedError` where the process shall be
+     * killed; then null.
+     */
     sync: async (
       definitionName: string,
       run: Partial<RunOptions> = {},
@@ -84,7 +87,10 @@ export async function syncSamples(sink: SinkOptions, folder: string, nowMs: numb
   return work.now();
 }
 
-/** The next syncs against the same accounts: those that go on where the killed ones stopped, and all of everything in full. */
+/**
+ * The next syncs against the same accounts: those that go on where the killed ones stopped, and all of everything in
+ * full.
+ */
 export async function syncSamplesAgain(
   sink: SinkOptions,
   folder: string,

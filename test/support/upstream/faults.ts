@@ -15,7 +15,10 @@ export interface Fault {
   readonly effect: Effect;
 }
 
-/** Makes what is sent out of the right answer, or in its place: another answer, or a reply that writes to the socket itself. */
+/**
+ * Makes what is sent out of the right answer, or in its place: another answer, or a reply that writes to the socket
+ * itself.
+ */
 export type Effect = (
   right: () => Answer,
   request: LoggedRequest,

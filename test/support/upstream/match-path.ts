@@ -1,6 +1,6 @@
 /**
- * The values of a path's names, decoded; null: another path. A name takes one segment, whatever is in it: `..` and an encoded
- * slash are values, which no record has.
+ * The values of a path's names, decoded; null: another path. A name takes one segment, whatever is in it: `..` and an
+ * encoded slash are values, which no record has.
  */
 export function matchPath(template: string, path: string): Readonly<Record<string, string>> | null {
   const wanted = template.split('/');

@@ -16,7 +16,9 @@ export interface ServedWorld {
   readonly failures: readonly unknown[];
   /** The answer to the creation of a connector. */
   create(world: UpstreamWorld<FakeServer>, credentials: JsonObject): Promise<Answer>;
-  /** The id of a connector that is created with these credentials; the first ones of the world unless others are given. */
+  /**
+   * The id of a connector that is created with these credentials; the first ones of the world unless others are given.
+   */
   connect(world: UpstreamWorld<FakeServer>, credentials?: JsonObject): Promise<string>;
   execute(id: string, body: JsonObject): Promise<Answer>;
 }

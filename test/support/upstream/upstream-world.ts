@@ -17,7 +17,9 @@ import { type FakeNotion, startFakeNotion } from './notion/fake-notion.ts';
 /** A made-up service with all that a connector needs to read it. */
 export interface UpstreamWorld<Fake extends FakeServer> extends AsyncDisposable {
   readonly fake: Fake;
-  /** The connector type, with the address of the made-up service in place of the real one, and without its low rates. */
+  /**
+   * The connector type, with the address of the made-up service in place of the real one, and without its low rates.
+   */
   readonly definition: Definition;
   /** A folder that holds this definition alone: for the `definitions` of a config. */
   readonly definitionsFolder: string;

@@ -12,7 +12,10 @@ import type { UpstreamWorld } from './upstream-world.ts';
 
 export const never = new AbortController().signal;
 
-/** The account of a world, read by what its definition says, with nothing between. Credentials: the first unless others are given. */
+/**
+ * The account of a world, read by what its definition says, with nothing between. Credentials: the first unless others
+ * are given.
+ */
 export function openWorldAccount(
   world: UpstreamWorld<FakeServer>,
   credentials: JsonObject = [...world.credentials.values()][0] ?? {},

@@ -5,7 +5,9 @@ import type { Listing, SampleAccount } from '../../../src/sample/sample-account.
 /** A record of a sample account as the service writes it. */
 export type ToWire = (entity: string, record: JsonObject, params: Params) => JsonObject;
 
-/** The same account, its records as the service writes them: what a client sees, and so what a test holds it against. */
+/**
+ * The same account, its records as the service writes them: what a client sees, and so what a test holds it against.
+ */
 export function wireAccount(account: SampleAccount, toWire: ToWire): SampleAccount {
   return {
     list(entity, params) {

@@ -17,8 +17,8 @@ export interface StoredApplications extends Disposable {
 }
 
 /**
- * Opens the data of a service, which may be running on it. Null where there is none and none is to be made. `isShared` false:
- * throws `SyncError` USAGE, recovery `retry`, while a service runs on it.
+ * Opens the data of a service, which may be running on it. Null where there is none and none is to be made. `isShared`
+ * false: throws `SyncError` USAGE, recovery `retry`, while a service runs on it.
  */
 export async function openApplications(
   folder: string,

@@ -16,7 +16,10 @@ import { exitCodes } from '../../output/exit-codes.ts';
 const mostNamed = 20;
 const mebibyte = 1024 * 1024;
 
-/** For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects when the command is interrupted. */
+/**
+ * For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects
+ * when the command is interrupted.
+ */
 export async function checkClosedFiles(
   context: CommandContext,
   settings: Pick<LocalSettings, 'connectors'>,

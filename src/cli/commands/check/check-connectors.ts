@@ -24,7 +24,10 @@ export interface CheckedConnectors {
   readonly pages: readonly CheckResult[];
 }
 
-/** Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its definition says. */
+/**
+ * Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its
+ * definition says.
+ */
 export async function checkConnectors(
   app: App,
   hasToken: boolean,
@@ -123,9 +126,9 @@ async function checkConnector(
 }
 
 /**
- * The app's client, which answers for connectors from the lists of their workspaces: a call for each workspace, not one for each
- * connector. Where the config names ids, the workspaces of the account are looked through, if they are fewer than the ids; a
- * connector in none of these lists is asked for by itself. `onListed` hears how many lists are read.
+ * The app's client, which answers for connectors from the lists of their workspaces: a call for each workspace, not one
+ * for each connector. Where the config names ids, the workspaces of the account are looked through, if they are fewer
+ * than the ids; a connector in none of these lists is asked for by itself. `onListed` hears how many lists are read.
  */
 async function openListingClient(
   app: App,
@@ -156,7 +159,10 @@ async function openListingClient(
   };
 }
 
-/** None where there are as many as ids: a list for each saves nothing. A service that does not list them is no mistake of the config. */
+/**
+ * None where there are as many as ids: a list for each saves nothing. A service that does not list them is no mistake
+ * of the config.
+ */
 async function workspacesOfIds(app: App, ids: number, signal: AbortSignal): Promise<readonly string[]> {
   const { access } = app.settings;
   if (access === null) return [];

@@ -14,8 +14,8 @@ export interface PageTime {
 }
 
 /**
- * Asks each root entity of a connector for its first page, one after the other: a line for each that is not as the definition says, and one for the
- * others. Of entities below others nothing is known before their parents are read.
+ * Asks each root entity of a connector for its first page, one after the other: a line for each that is not as the
+ * definition says, and one for the others. Of entities below others nothing is known before their parents are read.
  */
 export async function checkPages(
   { name, address, definition, entities }: ConnectorSettings,

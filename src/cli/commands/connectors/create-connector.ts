@@ -83,8 +83,9 @@ function freeName({ connectors }: LocalSettings, definition: string): string {
 const maxBytes = 65_536;
 
 /**
- * Credentials for a new connector: from a file that only its owner can read, or from standard input (`-`, or no file). Their texts
- * are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE, quoting nothing.
+ * Credentials for a new connector: from a file that only its owner can read, or from standard input (`-`, or no file).
+ * Their texts are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE,
+ * quoting nothing.
  */
 async function readCredentials(
   context: CommandContext,

@@ -12,7 +12,10 @@ const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];
 export interface PublicationsAfterSync {
   /** Called at the end of each run. */
   ended(connector: string, report: RunReport): void;
-  /** Once for each target that follows a connector of which something was read. Never rejects: what was synced stays synced, and keeps its exit code. */
+  /**
+   * Once for each target that follows a connector of which something was read. Never rejects: what was synced stays
+   * synced, and keeps its exit code.
+   */
   publish(): Promise<void>;
 }
 

@@ -8,7 +8,10 @@ import { repeat, type ProgressScreen } from '../../../telemetry/show-progress.ts
 import type { CommandContext } from '../../command-context.ts';
 import { publicationDocument, publicationText } from './publication-text.ts';
 
-/** One publication, with its progress while it goes on and its result at the end, without each entity after a sync. Rejects where nothing was published. */
+/**
+ * One publication, with its progress while it goes on and its result at the end, without each entity after a sync.
+ * Rejects where nothing was published.
+ */
 export async function showPublication(
   context: CommandContext,
   settings: LocalSettings,

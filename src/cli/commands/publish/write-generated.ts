@@ -22,13 +22,16 @@ export interface WrittenFile {
   /** Relative to the folder. */
   readonly path: string;
   /**
-   * `beside`: somebody has edited the file, so the new text is in `<file>.new`. `edited`: the same, and nothing new is to be said. `stale`: generated
-   * earlier, and not any more.
+   * `beside`: somebody has edited the file, so the new text is in `<file>.new`. `edited`: the same, and nothing new is
+   * to be said. `stale`: generated earlier, and not any more.
    */
   readonly outcome: 'written' | 'unchanged' | 'beside' | 'edited' | 'stale';
 }
 
-/** Writes each file whole or not at all, with the rights that the umask gives. Throws USAGE where the place does not allow it. */
+/**
+ * Writes each file whole or not at all, with the rights that the umask gives. Throws USAGE where the place does not
+ * allow it.
+ */
 export function writeGenerated(folder: string, files: readonly GeneratedFile[]): readonly WrittenFile[] {
   const written = files.map((file) => ({ path: file.path, outcome: writeOne(folder, file) }));
   const known = new Set(files.map((file) => file.path));
@@ -61,7 +64,10 @@ function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
   });
 }
 
-/** What is known of the text that was written last: from its first line or, where it can have none, from a file beside it. */
+/**
+ * What is known of the text that was written last: from its first line or, where it can have none, from a file beside
+ * it.
+ */
 function statedOf(place: string, { from }: GeneratedFile, there: string): ReturnType<typeof readGenerated> {
   if (from !== null) return readGenerated(there);
   const stated: readonly string[] = (readThere(hashFile(place)) ?? '').match(/^[0-9a-f]{64}/gm) ?? [];

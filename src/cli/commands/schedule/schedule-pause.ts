@@ -10,7 +10,9 @@ import { servedSink } from '../../../app/locate-sink.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
 import { applySchedules } from './schedule-apply.ts';
 
-/** Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule. */
+/**
+ * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule.
+ */
 export async function runPause(
   context: CommandContext,
   names: readonly string[],

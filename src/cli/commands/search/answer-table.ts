@@ -14,8 +14,8 @@ const widestCell = 40;
 const longestCell = 1_000;
 
 /**
- * Found records as a table within `width` (null: every column): long values are cut, and columns without room left out. First come
- * the fields of `first`, in that order, then plain values, then objects and arrays.
+ * Found records as a table within `width` (null: every column): long values are cut, and columns without room left out.
+ * First come the fields of `first`, in that order, then plain values, then objects and arrays.
  */
 export function answerTable(
   records: readonly JsonValue[],

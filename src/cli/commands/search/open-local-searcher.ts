@@ -9,8 +9,8 @@ import type { Searcher } from './searcher.ts';
 const deadlineMs = 60_000;
 
 /**
- * Searches what a sync has stored, read only, beside whoever writes. In a process of its own, because a statement of SQLite
- * cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
+ * Searches what a sync has stored, read only, beside whoever writes. In a process of its own, because a statement of
+ * SQLite cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
  */
 export async function openLocalSearcher(
   { clock, signal, program }: CommandContext,
@@ -29,7 +29,8 @@ export async function openLocalSearcher(
       `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
     );
   }
-  // No secret, and none is needed: a cursor only has to fit the sink it came from, and whoever can make one can read the file.
+  // No secret, and none is needed: a cursor only has to fit the sink it came from, and whoever can make one can read
+  // the file.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
   const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
   const call = {

@@ -8,7 +8,9 @@ import type { CommandContext } from '../../command-context.ts';
 import { openPatientApp } from '../../output/tell-waits.ts';
 import type { Searcher } from './searcher.ts';
 
-/** Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws. */
+/**
+ * Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws.
+ */
 export async function openRemoteSearcher(
   context: CommandContext,
   settings: SettingsWith<'access'>,

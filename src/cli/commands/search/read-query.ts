@@ -20,8 +20,8 @@ const maxBytes = 1024 * 1024;
 const mostRecords = 1_000;
 
 /**
- * The parameters of a search as the API takes them. What they mean is read where the search runs; here only what is no JSON,
- * no number and no list is refused, with USAGE.
+ * The parameters of a search as the API takes them. What they mean is read where the search runs; here only what is no
+ * JSON, no number and no list is refused, with USAGE.
  */
 export async function readQuery(
   context: CommandContext,

@@ -7,7 +7,9 @@ import { openApplications, type StoredApplications } from '../applications/open-
 import type { CommandContext } from '../../command-context.ts';
 import { servedOrganization } from './served-accounts.ts';
 
-/** Who may come in: as the environment says, made up at this start, or one that an earlier start or a command has made. */
+/**
+ * Who may come in: as the environment says, made up at this start, or one that an earlier start or a command has made.
+ */
 export type ChosenApplication =
   | { readonly kind: 'given' | 'made-up'; readonly clientId: string; readonly clientSecret: Secret }
   | { readonly kind: 'there'; readonly clientId: string };

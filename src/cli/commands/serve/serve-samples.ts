@@ -21,7 +21,10 @@ export interface SampleServiceOptions extends Omit<ServiceOptions, 'connectors' 
   readonly upstream?: UpstreamProvidersOptions | null;
 }
 
-/** The local API with sample accounts behind it, and the third parties of connectors with real credentials. Rejects as `startService` and `createSampleAccount` do. */
+/**
+ * The local API with sample accounts behind it, and the third parties of connectors with real credentials. Rejects as
+ * `startService` and `createSampleAccount` do.
+ */
 export async function serveSamples({
   accounts,
   otherwise,
@@ -34,7 +37,10 @@ export async function serveSamples({
   return await startService({ ...options, connectors: accounts, providers });
 }
 
-/** Sample accounts for connectors that belong to none, and for new ones with sample credentials; the third parties for all others. */
+/**
+ * Sample accounts for connectors that belong to none, and for new ones with sample credentials; the third parties for
+ * all others.
+ */
 function samplesOrUpstream(samples: Providers, upstream: Providers): Providers {
   const of = ({ account, definition, credentials }: ProvidedConnector): Providers => {
     if (typeof account === 'string') return upstream;

@@ -27,8 +27,9 @@ const tryEveryMs = 5 * 60_000;
 const longestWaitMs = 6 * 3_600_000;
 
 /**
- * Syncs one connector after another: first those in which the same command was interrupted; last, and after waiting, those that
- * other processes hold. What another command has done of the same work is not done again. Gives a code for each that it came to.
+ * Syncs one connector after another: first those in which the same command was interrupted; last, and after waiting,
+ * those that other processes hold. What another command has done of the same work is not done again. Gives a code for
+ * each that it came to.
  */
 export async function syncAll(
   options: SyncAllOptions,
@@ -74,7 +75,10 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
   }
 }
 
-/** A connector whose run cannot even begin does not keep the others from theirs. Of several, one that is busy is given back. */
+/**
+ * A connector whose run cannot even begin does not keep the others from theirs. Of several, one that is busy is given
+ * back.
+ */
 async function syncOne(
   { app, asked, shared, context }: SyncAllOptions,
   one: ChosenConnector,

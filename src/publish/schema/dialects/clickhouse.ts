@@ -63,7 +63,10 @@ where _deleted = 0;
 `;
 }
 
-/** All of the generation each time: loading a row twice changes nothing, and an insert that was cut short leaves no gap behind. */
+/**
+ * All of the generation each time: loading a row twice changes nothing, and an insert that was cut short leaves no gap
+ * behind.
+ */
 function loadTable(table: CatalogueTable, place: CataloguePlace): string {
   const structure = columnsOf(table)
     .map((column) => {

@@ -6,7 +6,10 @@ import { definedColumns, heading, namesOf, newestRows, schemaName, viewIn } from
 
 const own = (text: string): string => quoteText(text, 'duckdb');
 
-/** Run: the newest publication as tables, all in one state. It follows the manifests, so it stays right when more is published. */
+/**
+ * Run: the newest publication as tables, all in one state. It follows the manifests, so it stays right when more is
+ * published.
+ */
 export const duckdb: DialectText = {
   tables: ({ tables }) =>
     [

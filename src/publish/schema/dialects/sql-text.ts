@@ -62,7 +62,10 @@ export function newestRows(table: CatalogueTable, from: string, dialect: Dialect
     where _newest = 1`;
 }
 
-/** The files of a table below the root, up to the first part of the path that is not known beforehand; with a `/` at its end, or empty. */
+/**
+ * The files of a table below the root, up to the first part of the path that is not known beforehand; with a `/` at its
+ * end, or empty.
+ */
 export function folderOf({ paths: { glob } }: CatalogueTable): string {
   const [known = ''] = glob.split('*');
   return known.slice(0, known.lastIndexOf('/') + 1);

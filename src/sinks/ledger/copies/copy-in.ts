@@ -184,7 +184,10 @@ async function writeFacts(
   else await inserts[of](tx, copied);
 }
 
-/** What makes the connector one of this sink. Its change numbers go on above those of the source, and of an earlier connector of that name. */
+/**
+ * What makes the connector one of this sink. Its change numbers go on above those of the source, and of an earlier
+ * connector of that name.
+ */
 async function writeConnector(
   tx: Tx,
   ledger: Pick<Ledger, 'records' | 'raiseSeq'>,

@@ -88,7 +88,8 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     declared: parseColumns(declared),
     evolved: parseColumns(evolved),
   }));
-  // Whatever changes records takes the connector for a run first, which notes its epoch; a reset with data drops tables.
+  // Whatever changes records takes the connector for a run first, which notes its epoch; a reset with data drops
+  // tables.
   const state = createHash('sha256')
     .update(JSON.stringify([epoch, tables]))
     .digest('hex');
@@ -156,8 +157,9 @@ const keys = {
 } as const satisfies Record<FactName, readonly string[]>;
 
 /**
- * A statement for the next rows of a fact, which both SQLite and PostgreSQL understand; `:connector`, `:limit`, and from the second batch on `:k0` and so on.
- * `at`: in front of each table's name. `own`: expressions for columns that this ledger has in another form, over `fact`.
+ * A statement for the next rows of a fact, which both SQLite and PostgreSQL understand; `:connector`, `:limit`, and
+ * from the second batch on `:k0` and so on. `at`: in front of each table's name. `own`: expressions for columns that
+ * this ledger has in another form, over `fact`.
  */
 function selectFacts(
   fact: FactName,

@@ -1,6 +1,9 @@
 import { pageLength } from '../../copies/in-pages.ts';
 
-/** The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory here. */
+/**
+ * The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory
+ * here.
+ */
 export function onePageOf(
   sql: string,
   {

@@ -4,10 +4,11 @@ import { parseCopiedTo } from '../../stored-json.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /**
- * Connectors that were copied into this sink from another one: `source` is that sink's id, `source_name` its name in the config and
- * `target_name` that of this one, `state` and `version` what was copied (`CopiedConnector.state`, `copyVersion`), `shift` what is added to ids of
- * partitions, `entity` and `row` how far the records are.
- * While `finished_at` is null, the connector's rows in other tables count for nothing: it has none in `_sync_connectors` and `_sync_tables`.
+ * Connectors that were copied into this sink from another one: `source` is that sink's id, `source_name` its name in
+ * the config and `target_name` that of this one, `state` and `version` what was copied (`CopiedConnector.state`,
+ * `copyVersion`), `shift` what is added to ids of partitions, `entity` and `row` how far the records are. While
+ * `finished_at` is null, the connector's rows in other tables count for nothing: it has none in `_sync_connectors` and
+ * `_sync_tables`.
  */
 export const copiesSql = `
 CREATE TABLE _sync_copies (

@@ -13,7 +13,10 @@ import { partitionsBelow } from './rows-below.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import type { HomedRow, RecordTable, RowHome } from '../record-table.ts';
 
-/** Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go through all partitions. */
+/**
+ * Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go
+ * through all partitions.
+ */
 const nextEnded = ask<
   { connector: string; entities: readonly string[]; limit: number },
   EndedPartitionRow
@@ -24,8 +27,9 @@ const nextEnded = ask<
 const partitionsAtOnce = 500;
 
 /**
- * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was judged with them. A batch
- * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
+ * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was
+ * judged with them. A batch that only found new homes, or rows to ask for, says so with 0 rows: empty means that none
+ * is left.
  */
 export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly DeletedRows[]> {
   const { held, current, tx } = commit;
@@ -170,8 +174,9 @@ interface Decided {
 }
 
 /**
- * Decides over the rows of partitions, one after the other: a row has another home, or may have one that no walk has shown yet, or it goes. What
- * its own delete ends is no home for those that follow; where it ends a partition that comes before the next, that one is first.
+ * Decides over the rows of partitions, one after the other: a row has another home, or may have one that no walk has
+ * shown yet, or it goes. What its own delete ends is no home for those that follow; where it ends a partition that
+ * comes before the next, that one is first.
  */
 function decideOrphans(
   ended: readonly EndedPartitionRow[],

@@ -13,8 +13,8 @@ import { readyRows } from './read-missing.ts';
 import { readRowsBelow } from './rows-below.ts';
 
 /**
- * On whose word a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`: a person was.
- * `along`: it lies below a record that has passed, and was judged or allowed with it.
+ * On whose word a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`: a
+ * person was. `along`: it lies below a record that has passed, and was judged or allowed with it.
  */
 export type Permission = 'judged' | 'allowed' | 'along';
 
@@ -23,9 +23,10 @@ export interface GoingRow extends Pick<KeyedRow, 'row' | 'keyText'> {
 }
 
 /**
- * The only way to a tombstone: marks live rows of an entity as deleted, in the order given, and ends what they have led to, whose rows follow in
- * batches (`deleteOrphans`), in later runs too; gives the partitions that it ended. What the guards have let pass is noted for the day with all
- * that goes along, in the same transaction: a run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
+ * The only way to a tombstone: marks live rows of an entity as deleted, in the order given, and ends what they have led
+ * to, whose rows follow in batches (`deleteOrphans`), in later runs too; gives the partitions that it ended. What the
+ * guards have let pass is noted for the day with all that goes along, in the same transaction: a run that is killed
+ * before it has deleted the rest leaves a delete that was judged as a whole.
  */
 export async function deleteRows(
   commit: Commit,

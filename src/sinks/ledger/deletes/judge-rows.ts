@@ -32,11 +32,11 @@ export async function candidates(
 }
 
 /**
- * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for the guards to
- * judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
+ * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for
+ * the guards to judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
  *
- * A row that is there stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A walk that missed a record
- * which is there, and which listings are not known to leave out, has proved nothing.
+ * A row that is there stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A
+ * walk that missed a record which is there, and which listings are not known to leave out, has proved nothing.
  */
 export async function judgeRows(
   commit: Commit,

@@ -45,7 +45,10 @@ export async function noteOrphans(tx: Tx, chain: InChain, orphans: readonly RowA
   );
 }
 
-/** Records whose children do not exist. Vouched for from the start: where `get` still finds one, no walk was wrong about it. */
+/**
+ * Records whose children do not exist. Vouched for from the start: where `get` still finds one, no walk was wrong about
+ * it.
+ */
 export async function suspectRows(tx: Tx, chain: InChain, suspects: readonly RowAt[]): Promise<void> {
   if (suspects.length === 0) return;
   await tx.run(`${insert(1)} missed = ${atLeastOnce}, needs = 'get'`, { ...chain, noted: needGet(suspects) });

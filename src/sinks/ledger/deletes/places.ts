@@ -66,7 +66,10 @@ export interface Guest extends RowAt {
   readonly origin: number;
 }
 
-/** Up to `limit` rows that these partitions have shown, each behind row `after`; in the order of the partitions, then by row number. */
+/**
+ * Up to `limit` rows that these partitions have shown, each behind row `after`; in the order of the partitions, then by
+ * row number.
+ */
 export async function readGuests(
   tx: Tx,
   of: OfEntity,
@@ -85,7 +88,10 @@ export async function readGuests(
 
 const itsGuests =
   'also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after';
-/** Both go through the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with LATERAL, which SQLite does not have. */
+/**
+ * Both go through the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with
+ * LATERAL, which SQLite does not have.
+ */
 const guestsOf = {
   sqlite: `_sync_also AS guest {index _sync_also_partition} ON ${itsGuests.replaceAll('also.', 'guest.')}`,
   postgres: `LATERAL (SELECT also.row, also.partition, also.origin FROM _sync_also AS also WHERE ${itsGuests}

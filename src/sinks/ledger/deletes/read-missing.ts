@@ -7,7 +7,10 @@ import { standing } from '../../decisions/standing.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { OfEntity } from './places.ts';
 
-/* `_sync_missing` as it is read; `decisions/missing-rows.ts` explains its rows. Conditions that are written here as SQL mean the same. */
+/*
+ * `_sync_missing` as it is read; `decisions/missing-rows.ts` explains its rows. Conditions that are written here as SQL
+ * mean the same.
+ */
 
 export interface NotedRow {
   readonly row: number;

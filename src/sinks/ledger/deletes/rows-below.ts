@@ -15,8 +15,8 @@ export interface Root {
 /** What goes along when records are deleted: what is at home in the partitions that they led to, at any depth. */
 export interface RowsBelow {
   /**
-   * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain has met elsewhere, and
-   * entities that keep their rows. Also of entities that the run does not read.
+   * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain has
+   * met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
    */
   readonly addUp: (root: Root, counts: Map<EntityName, number>) => void;
   /** The record is deleted: it is below no other any more, and its partitions are ended. */
@@ -92,7 +92,10 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
   return `${entity} ${row}`;
 }
 
-/** Those whose records lead to partitions at all. With `EXISTS`, or without an order, PostgreSQL may go through all partitions. */
+/**
+ * Those whose records lead to partitions at all. With `EXISTS`, or without an order, PostgreSQL may go through all
+ * partitions.
+ */
 export async function entitiesLeadingOn(
   { held: { connector }, tx }: Commit,
   entities: readonly EntityName[],

@@ -13,7 +13,9 @@ import {
   type UnsweptPartition,
 } from './walk-sweep.ts';
 
-/** In an order that only the index of unswept partitions has: by id alone, the planner may go through all partitions. */
+/**
+ * In an order that only the index of unswept partitions has: by id alone, the planner may go through all partitions.
+ */
 const nextUnswept = ask<
   { connector: string; origin: number; entities: readonly string[]; limit: number },
   UnsweptPartition
@@ -25,8 +27,8 @@ const nextUnswept = ask<
 const partitionsAtOnce = 500;
 
 /**
- * Looks for the rows that this chain's full walks did not meet, up to `limit` steps (a row or a partition each); true when every partition of
- * the chain is through.
+ * Looks for the rows that this chain's full walks did not meet, up to `limit` steps (a row or a partition each); true
+ * when every partition of the chain is through.
  */
 export async function sweepRows(commit: Commit, limit: number): Promise<boolean> {
   const { held, current, tx } = commit;

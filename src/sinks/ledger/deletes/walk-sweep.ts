@@ -49,7 +49,10 @@ export interface Swept {
   /** The one that is swept up to here. */
   readonly partial: SweptTo | null;
   readonly found: ReadonlyMap<EntityName, FoundRows>;
-  /** Rows and partitions that were looked at; each of these twice: for its own rows, and for what it has shown of others'. */
+  /**
+   * Rows and partitions that were looked at; each of these twice: for its own rows, and for what it has shown of
+   * others'.
+   */
   readonly steps: number;
 }
 
@@ -65,8 +68,9 @@ export interface FoundRows {
 }
 
 /**
- * Decides over what was read, partition by partition: the rows at home first, then what it has shown of others' rows. What one decision changes,
- * the next one sees. It stops behind a partition from which a row has moved to one further on, where it is looked at again once it is stored.
+ * Decides over what was read, partition by partition: the rows at home first, then what it has shown of others' rows.
+ * What one decision changes, the next one sees. It stops behind a partition from which a row has moved to one further
+ * on, where it is looked at again once it is stored.
  */
 export function walkSweep(
   commit: Commit,

@@ -15,8 +15,9 @@ import { entitiesLeadingOn, readRowsBelow, tableOf } from './rows-below.ts';
 const rowsAtOnce = 1_000;
 
 /**
- * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity of which rows would
- * go along. What lies below records that are already deleted is neither missing nor live: it has been judged.
+ * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity
+ * of which rows would go along. What lies below records that are already deleted is neither missing nor live: it has
+ * been judged.
  */
 export async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { held, current, tx } = commit;

@@ -28,7 +28,10 @@ interface Noted extends Told {
 const ofKeys = 'd.connector = :connector AND d.entity = :entity AND d.key_hash IN {keyHashes bytea}';
 const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
 
-/** The records are stored, and say this of their files. Writes nothing where that is known. A key that is noted twice is noted in this order. */
+/**
+ * The records are stored, and say this of their files. Writes nothing where that is known. A key that is noted twice is
+ * noted in this order.
+ */
 export async function noteFiles(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promise<void> {
   for (let left = notes; left.length > 0;) {
     const first = new Map<string, FileNote>();
@@ -80,7 +83,10 @@ function isSame(before: Told, told: Told): boolean {
   return names.every((name) => before[name] === told[name]);
 }
 
-/** Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a killed run has noted nothing. */
+/**
+ * Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a
+ * killed run has noted nothing.
+ */
 async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<void> {
   const ifSame = (column: string): string =>
     `${column} = CASE WHEN d.version = excluded.version THEN d.${column} END`;

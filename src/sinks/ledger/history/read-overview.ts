@@ -11,8 +11,8 @@ interface Of {
 }
 
 /**
- * How all connectors stand. One statement for each kind of fact, whatever the number of connectors; of reports only those are read in which
- * something is missing.
+ * How all connectors stand. One statement for each kind of fact, whatever the number of connectors; of reports only
+ * those are read in which something is missing.
  */
 export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]> {
   const identities = await tx.rows<Identity & Of>(

@@ -12,7 +12,10 @@ interface UnprovenRow {
   readonly doubt: string;
 }
 
-/** Listings whose last walk ended with a doubt, of those connectors or of all; without roots of other settings, which nothing leads to any more. `window`: of a backfill; '' for living ones. */
+/**
+ * Listings whose last walk ended with a doubt, of those connectors or of all; without roots of other settings, which
+ * nothing leads to any more. `window`: of a backfill; '' for living ones.
+ */
 export async function readUnproven(
   tx: Tx,
   { only, window = '' }: { readonly only?: readonly ConnectorName[] | undefined; readonly window?: string },

@@ -39,7 +39,8 @@ export const deleting = {
       `UPDATE _sync_partitions SET full_at = NULL, marker = NULL, watermark = NULL WHERE id IN {ids bigint}`,
     ),
   ),
-  // Also what it has ended before: rows may have come back in another way than by a walk. Who set it aside is kept for the report.
+  // Also what it has ended before: rows may have come back in another way than by a walk. Who set it aside is kept for
+  // the report.
   end: transition(
     {
       what: 'the record above is deleted: not walked any more, and nothing that was known of it counts',

@@ -22,8 +22,8 @@ interface Learned {
 }
 
 /**
- * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again because of it. A listing
- * that this chain has already read to its end stays as it is, whatever page of it comes again.
+ * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again
+ * because of it. A listing that this chain has already read to its end stays as it is, whatever page of it comes again.
  */
 export async function moveOn(
   commit: Commit,
@@ -81,8 +81,8 @@ interface EndedListing {
 }
 
 /**
- * Ends walks, in the order given. A listing with inner listings counts as sealed only when all of them are read too; they are ledger rows
- * until then, and go in the same transaction. A partition without inner listings is a tree of one.
+ * Ends walks, in the order given. A listing with inner listings counts as sealed only when all of them are read too;
+ * they are ledger rows until then, and go in the same transaction. A partition without inner listings is a tree of one.
  */
 async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
   if (ended.length === 0) return;
@@ -181,8 +181,8 @@ interface EarlyEnds {
 }
 
 /**
- * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed due again, as
- * if they had never been read: in full, and neither a watermark nor what they did not meet counts.
+ * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed
+ * due again, as if they had never been read: in full, and neither a watermark nor what they did not meet counts.
  */
 async function unsealEarlyEnds(
   { held: { connector }, current, stamp: { now }, tx }: Commit,

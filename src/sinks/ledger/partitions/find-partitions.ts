@@ -58,8 +58,8 @@ export async function meetFound(
 }
 
 /**
- * Makes partitions due unless this chain already found them or nothing has changed in them; for each, whether it became due. One that is given
- * twice becomes due once.
+ * Makes partitions due unless this chain already found them or nothing has changed in them; for each, whether it became
+ * due. One that is given twice becomes due once.
  */
 export async function findPartitions(
   tx: Tx,
@@ -113,7 +113,9 @@ interface Met {
   readonly isRenewed: boolean;
 }
 
-/** Makes known partitions ready. What an earlier chain has kept of a position counts only for a walk of the same mode. */
+/**
+ * Makes known partitions ready. What an earlier chain has kept of a position counts only for a walk of the same mode.
+ */
 export async function beginWalks(
   tx: Tx,
   { connector, origin, now, reading }: Omit<Finding, 'window'>,

@@ -66,7 +66,8 @@ export const keeping = {
       `UPDATE _sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
     ),
   ),
-  // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was withdrawn. Each is a range of the index.
+  // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was withdrawn.
+  // Each is a range of the index.
   age: transition(
     {
       what: 'a new chain begins: what lies below a record was not read in full for too long',

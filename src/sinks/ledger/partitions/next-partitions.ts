@@ -82,8 +82,8 @@ function readPartition({ proof, ...row }: ReadyRow, rows: number): Partition {
 const storedDifferences = z.object({ clockDifferences: z.array(z.number()).exactOptional() });
 
 /**
- * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
- * seems to be gone waits, and what nothing leads to any more is due no longer.
+ * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent
+ * that seems to be gone waits, and what nothing leads to any more is due no longer.
  */
 export async function findLeftovers(commit: Commit): Promise<number> {
   const { held, current, tx, stamp } = commit;

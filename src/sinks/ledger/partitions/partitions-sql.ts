@@ -1,21 +1,23 @@
 /**
- * What a partition is known by: `backfill`, the window of the backfill that it belongs to ('' for a living one); `base`, the living
- * partition whose rows a backfill's stores; `tree`, the partition whose tree this listing lies in; `parent_*`, the record that led to it.
- * `origin`: the chain of runs that found it last, by the number of its first run.
+ * What a partition is known by: `backfill`, the window of the backfill that it belongs to ('' for a living one);
+ * `base`, the living partition whose rows a backfill's stores; `tree`, the partition whose tree this listing lies in;
+ * `parent_*`, the record that led to it. `origin`: the chain of runs that found it last, by the number of its first
+ * run.
  *
- * Its walk: `due_since` (null: not due), `mode`, `ready` (this chain of runs walks it), `listed` (its own listing is read, listings inside its tree
- * are not), `set_aside_run` (its walk failed in that run); `gone` is a `standing`. `position`, `failure` and `ready`
- * are set only while it is due; a fresh start alone keeps a position for when the root is found again. `midway`: the
- * walk began where one of an earlier chain had stopped.
+ * Its walk: `due_since` (null: not due), `mode`, `ready` (this chain of runs walks it), `listed` (its own listing is
+ * read, listings inside its tree are not), `set_aside_run` (its walk failed in that run); `gone` is a `standing`.
+ * `position`, `failure` and `ready` are set only while it is due; a fresh start alone keeps a position for when the
+ * root is found again. `midway`: the walk began where one of an earlier chain had stopped.
  *
- * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding (null: not settled).
- * `sealed_scope`: under which definition, and of what leads to others under which choices, it was sealed; what was concluded then holds
- * only for runs that read the same. `absence`: what the walks of this chain say of what they did not meet; `full_at`: when the chain
- * began whose full walk has been swept; `sweep_origin`: the chain whose full walk is to be swept, from row `swept_to` on;
- * `full_origin`: the chain that last walked it in full.
+ * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding
+ * (null: not settled). `sealed_scope`: under which definition, and of what leads to others under which choices, it was
+ * sealed; what was concluded then holds only for runs that read the same. `absence`: what the walks of this chain say
+ * of what they did not meet; `full_at`: when the chain began whose full walk has been swept; `sweep_origin`: the chain
+ * whose full walk is to be swept, from row `swept_to` on; `full_origin`: the chain that last walked it in full.
  *
- * Texts that may be long are looked up by their hashes: `params_hash`, `parent_hash`. `failure_code` is taken out of `failure`, `last_page_size` and
- * `last_page_records` out of `proof`. A position is written with every commit: out of line, each time would cost its length again.
+ * Texts that may be long are looked up by their hashes: `params_hash`, `parent_hash`. `failure_code` is taken out of
+ * `failure`, `last_page_size` and `last_page_records` out of `proof`. A position is written with every commit: out of
+ * line, each time would cost its length again.
  */
 export const partitionsSql = `
 CREATE TABLE _sync_partitions (

@@ -29,7 +29,10 @@ export interface PartitionRow {
   readonly proof: string | null;
   readonly fullAt: Instant | null;
   readonly sealedAt: Instant | null;
-  /** The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living one. */
+  /**
+   * The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living
+   * one.
+   */
   readonly home: number;
 }
 
@@ -73,7 +76,10 @@ export async function partitionsById(
   throw noPartitionError(connector, lost);
 }
 
-/** What is known under these parameters, by `knownName`. CROSS JOIN has SQLite look each of them up, where it would go through all partitions. */
+/**
+ * What is known under these parameters, by `knownName`. CROSS JOIN has SQLite look each of them up, where it would go
+ * through all partitions.
+ */
 export async function knownPartitions(
   tx: Tx,
   of: { readonly connector: ConnectorName; readonly window: string },
@@ -154,8 +160,8 @@ export const leftWork = ask<Scope, LeftWork>(`SELECT entity, count(*) AS partiti
      WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`);
 
 /**
- * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index of due partitions has: by
- * id alone, the planner may go through all partitions.
+ * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index
+ * of due partitions has: by id alone, the planner may go through all partitions.
  */
 export const readLeftovers = ask<
   { connector: string; window: string; entity: string; origin: number; after: number },

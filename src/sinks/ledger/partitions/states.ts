@@ -2,9 +2,9 @@ import type { standing } from '../../decisions/standing.ts';
 
 /**
  * `unknown`: no row. `idle`: not due. `unswept`: idle after a full walk, whose missing rows are still to be looked for.
- * The next four are due. `waiting`: until something leads to it, or a run reads its entity. `ready`: this chain of runs walks it.
- * `listed`: its own listing is read, listings inside its tree are not. `set-aside`: its walk failed.
- * The last three are named after `standing`.
+ * The next four are due. `waiting`: until something leads to it, or a run reads its entity. `ready`: this chain of runs
+ * walks it. `listed`: its own listing is read, listings inside its tree are not. `set-aside`: its walk failed. The last
+ * three are named after `standing`.
  */
 export type PartitionState =
   | 'unknown'
@@ -16,7 +16,10 @@ export type PartitionState =
   | 'set-aside'
   | Exclude<keyof typeof standing, 'live'>;
 
-/** A statement that writes `_sync_partitions`, as docs/partitions.md prints it. `from`, `to`: states (no `to`: it stays). `by`: the only files that run it. */
+/**
+ * A statement that writes `_sync_partitions`, as docs/partitions.md prints it. `from`, `to`: states (no `to`: it
+ * stays). `by`: the only files that run it.
+ */
 export interface Transition {
   readonly what: string;
   readonly from: readonly PartitionState[];

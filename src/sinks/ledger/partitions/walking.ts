@@ -129,7 +129,8 @@ export const walking = {
       WHERE ${inScope} AND due_since IS NOT NULL AND origin = :origin AND listed = 0 AND set_aside_run IS NOT NULL`,
     ),
   ),
-  // A service may keep waiting what is about one thing alone, and the rest must have its turn. Holds until they are found again.
+  // A service may keep waiting what is about one thing alone, and the rest must have its turn. Holds until they are
+  // found again.
   putFirstBack: transition(
     {
       what: 'the walk that would be first becomes the last, and those of its entity go behind all others',

@@ -85,8 +85,8 @@ async function storeOne(
 }
 
 /**
- * `Repair.tombstoneRecord`. A person asked for it by its key, with `--allow-deletes`: what lies below goes along, as it does in a sync that is
- * allowed to delete.
+ * `Repair.tombstoneRecord`. A person asked for it by its key, with `--allow-deletes`: what lies below goes along, as it
+ * does in a sync that is allowed to delete.
  */
 async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string): Promise<boolean> {
   const table = commit.current.tables.get(entity)?.table;

@@ -20,8 +20,9 @@ interface Resetting {
 }
 
 /**
- * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's identity stays as it
- * is; the number of its newest change stays even when the connector is forgotten, so that none is given twice.
+ * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's
+ * identity stays as it is; the number of its newest change stays even when the connector is forgotten, so that none is
+ * given twice.
  */
 export async function reset(
   ledger: Ledger,
@@ -67,8 +68,8 @@ async function knownEntities({ tx, connector }: Resetting): Promise<readonly Ent
 }
 
 /**
- * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress goes. They are ready
- * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress
+ * goes. They are ready where an unfinished chain reads the entity, so that a run that resumes it walks them too.
  */
 async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, connector, what } = resetting;
@@ -106,7 +107,10 @@ async function dropRecords(resetting: Resetting, entities: readonly EntityName[]
   return stored?.rows ?? 0;
 }
 
-/** The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was read. */
+/**
+ * The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was
+ * read.
+ */
 async function dropConnector(resetting: Resetting): Promise<void> {
   const { tx, connector } = resetting;
   await tx.run(

@@ -12,8 +12,8 @@ import { forgetPartitions, forgetRuns } from './forget.ts';
 import { endRun, forbidContinuing } from './runs.ts';
 
 /**
- * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as `failed`, and
- * that is the error given.
+ * Ends the run: stores the report, prunes. When the report's counts are not those of the ledger the run is stored as
+ * `failed`, and that is the error given.
  */
 export async function finishRun(commit: Commit, report: RunReport): Promise<RunReport['error']> {
   const { held, current, tx, stamp } = commit;

@@ -14,7 +14,10 @@ const isForgotten = `connector = :connector AND (number < coalesce((${oldestKept
   AND number <> (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
   AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)`;
 
-/** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
+/**
+ * Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that
+ * began its chain.
+ */
 export function forgetRuns({ ledger: { clock }, held: { connector }, tx }: Commit): void {
   const since = keptSince(clock.now());
   const runs = { connector, kept: mostKept.runs - 1, before: since.runs };
@@ -44,8 +47,9 @@ interface StalePartition {
 }
 
 /**
- * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
- * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
+ * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is
+ * due stays, and so does below a record the home of rows until their deletion is through: when the record goes, they
+ * are found by it.
  */
 export async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
   const since = current.keepPartitionsSince;
@@ -75,7 +79,10 @@ export async function forgetPartitions({ held: { connector }, current, tx }: Com
   }
 }
 
-/** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
+/**
+ * Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to
+ * another.
+ */
 async function homesAmong(
   tx: Tx,
   { tables, keeps }: CurrentRun,

@@ -78,8 +78,9 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
 }
 
 /**
- * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds for them. Throws
- * `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a table has room for.
+ * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds
+ * for them. Throws `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a
+ * table has room for.
  */
 async function ensureTables({
   ledger: { records },
@@ -140,11 +141,12 @@ async function beginRun(
 }
 
 /**
- * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found anew
- * by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it ready, and what
- * has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their positions where they are first
- * reads or incremental: what was read whole before begins again, because only a full walk from the start sees deletes.
- * Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found
+ * anew by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it
+ * ready, and what has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep
+ * their positions where they are first reads or incremental: what was read whole before begins again, because only a
+ * full walk from the start sees deletes. Of a backfill's window nothing is kept: its partitions are as young as its
+ * chain.
  */
 async function startFresh(
   { held: { connector }, plan, tx, stamp: { now } }: Starting,

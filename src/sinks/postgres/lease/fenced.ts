@@ -18,8 +18,8 @@ export interface Fence {
   /** Of its commits; changed only in its turn. */
   readonly tokens: LastTokens;
   /**
-   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that could not be renewed for so long that another may have
-   * it is renewed first.
+   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that could not be renewed for so
+   * long that another may have it is renewed first.
    */
   readonly checkLease: () => Promise<void>;
   /** Why it has no right to write any more. */
@@ -27,8 +27,8 @@ export interface Fence {
 }
 
 /**
- * One transaction of the lease's holder. The counter's row is the fence: a takeover raises the epoch there and waits for a transaction
- * that has locked it; the old holder then finds no row.
+ * One transaction of the lease's holder. The counter's row is the fence: a takeover raises the epoch there and waits
+ * for a transaction that has locked it; the old holder then finds no row.
  */
 export function fencedTransact(fence: Fence): Taken['transact'] {
   const { server, at, clock, connector, epoch, tokens } = fence;

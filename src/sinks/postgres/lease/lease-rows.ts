@@ -22,8 +22,8 @@ export interface TakenRow {
 }
 
 /**
- * Raises the connector's epoch and writes its lease; gives the epoch. Waits for a commit of the one that held it. Throws `ConnectorBusyError`
- * while that one lives.
+ * Raises the connector's epoch and writes its lease; gives the epoch. Waits for a commit of the one that held it.
+ * Throws `ConnectorBusyError` while that one lives.
  */
 export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise<number> {
   const { connector, holder, pid, tokens } = row;
@@ -52,8 +52,8 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
 }
 
 /**
- * Ends what the last holder has begun and does not go on with. A server that waits for rows of a `COPY` is not idle, and no timeout ends it: the
- * connector would stay locked for as long as that host hangs.
+ * Ends what the last holder has begun and does not go on with. A server that waits for rows of a `COPY` is not idle,
+ * and no timeout ends it: the connector would stay locked for as long as that host hangs.
  */
 async function endTransaction(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
   await tx.run(
@@ -72,8 +72,9 @@ interface RunningLease {
 }
 
 /**
- * A lease that has not run out is free where its holder had the connector's lock and this process has it now: that session is gone. Not
- * believed where the server was restarted since, which ends every session, nor where both locks are of one process of the server (a pooler).
+ * A lease that has not run out is free where its holder had the connector's lock and this process has it now: that
+ * session is gone. Not believed where the server was restarted since, which ends every session, nor where both locks
+ * are of one process of the server (a pooler).
  */
 async function checkFree(tx: Tx, at: string, { connector, pid, sessionPid }: TakenRow): Promise<void> {
   const running = await tx.first<RunningLease>(

@@ -6,15 +6,21 @@ import type { Server } from '../../../sql/postgres/server.ts';
 import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
 
 /**
- * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at once, long before the
- * leases run out.
+ * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at
+ * once, long before the leases run out.
  */
 export interface LeaseSession {
   /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
   readonly rows: Tx['rows'];
-  /** The server's process for this connection; null where a pooler is between: its locks would be those of whoever comes next. */
+  /**
+   * The server's process for this connection; null where a pooler is between: its locks would be those of whoever comes
+   * next.
+   */
   readonly pid: number | null;
-  /** Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would get again. */
+  /**
+   * Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would get
+   * again.
+   */
   tryLock(name: string): Promise<boolean>;
   unlock(name: string): Promise<void>;
   end(): Promise<void>;

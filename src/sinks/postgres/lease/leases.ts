@@ -15,13 +15,13 @@ import { overtakenOf, refusalOf, type OwnLease } from './own-lease.ts';
 import { endLease, renewLeases, takeLease } from './lease-rows.ts';
 
 /**
- * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock of the session. The
- * row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
+ * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
+ * of the session. The row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
  */
 export interface Leases extends AsyncDisposable {
   /**
-   * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another process, another sink of this
-   * one, or another lease of this sink holds it.
+   * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while
+   * another process, another sink of this one, or another lease of this sink holds it.
    */
   take(
     connector: ConnectorName,

@@ -27,9 +27,9 @@ interface TypedColumn {
 const made = 'Made by connector-sync: ';
 
 /**
- * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns. Nothing is written where nothing has
- * changed. Where something else has the name there is no view. A view keeps its columns in their order, because PostgreSQL replaces no other one, and drops none
- * that others are made of.
+ * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
+ * Nothing is written where nothing has changed. Where something else has the name there is no view. A view keeps its
+ * columns in their order, because PostgreSQL replaces no other one, and drops none that others are made of.
  */
 export async function renewCurrentViews(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
   const tables = await viewedTables(tx, connector, at);
@@ -103,7 +103,10 @@ function putView(
   tx.put(`COMMENT ON VIEW ${view} IS '${wanted}'`);
 }
 
-/** What the server cannot take as text, in the escapes of JSON: U+0000, and halves of pairs. Whole pairs are never stored as escapes. */
+/**
+ * What the server cannot take as text, in the escapes of JSON: U+0000, and halves of pairs. Whole pairs are never
+ * stored as escapes.
+ */
 const untakeable = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`;
 
 /** Texts in the order of the document. */

@@ -10,8 +10,8 @@ import { checkRoom, usedColumns } from './row-limits.ts';
 import { sqlType } from '../column-types.ts';
 
 /**
- * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows, `_key` the hash of the
- * key's text, by which rows are found; `_partition` is the row's home.
+ * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows,
+ * `_key` the hash of the key's text, by which rows are found; `_partition` is the row's home.
  */
 const ownColumns = `
   _key bytea NOT NULL,

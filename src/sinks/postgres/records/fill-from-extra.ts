@@ -9,9 +9,9 @@ import { binaryType } from '../column-types.ts';
 const batchRows = 1_000;
 
 /**
- * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside the server, because its functions
- * refuse whole documents for one odd text in them. A tombstoned row keeps the number, time and run of its deletion: it is by them that it can be
- * taken back. `name`: the table, as statements name it.
+ * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside the
+ * server, because its functions refuse whole documents for one odd text in them. A tombstoned row keeps the number,
+ * time and run of its deletion: it is by them that it can be taken back. `name`: the table, as statements name it.
  */
 export async function fillFromExtra(
   tx: Tx,
@@ -150,9 +150,9 @@ const exact = 2n ** 53n;
 const most = 2n ** 63n - 1n;
 
 /**
- * What the column holds of a value that is JSON text; undefined where it does not fit. A column that was added for an undeclared field takes null too:
- * then what a record says of it leaves `_extra` whole, as it does when the record comes again. For a declared one the next sync does that,
- * since its hash counts the column.
+ * What the column holds of a value that is JSON text; undefined where it does not fit. A column that was added for an
+ * undeclared field takes null too: then what a record says of it leaves `_extra` whole, as it does when the record
+ * comes again. For a declared one the next sync does that, since its hash counts the column.
  */
 function fittedValue({ type, isEvolved }: Column, text: string): ColumnValue | undefined {
   if (text === 'null' && isEvolved === true) return null;
@@ -189,8 +189,9 @@ function isFittingNumber(text: string): boolean {
 }
 
 /**
- * The members of a JSON object's text, by name, each as the text that it is: nothing that is moved or left is written anew, so that no digit of a
- * number gets lost. Of a name that comes twice the last one counts. The text is JSON: the server has checked it.
+ * The members of a JSON object's text, by name, each as the text that it is: nothing that is moved or left is written
+ * anew, so that no digit of a number gets lost. Of a name that comes twice the last one counts. The text is JSON: the
+ * server has checked it.
  */
 export function jsonMembers(text: string): Map<string, string> {
   const members = new Map<string, string>();

@@ -97,8 +97,9 @@ export function markRows(at: string, { connector, table }: TablePlace): Omit<Rec
 }
 
 /**
- * Through the index on the home, one partition after the other: what is LATERAL can be looked up in no other order, and as soon as there are enough
- * rows it stops. Sorted in front of its limit, it would read the rows of all of them wherever the server has no statistics yet.
+ * Through the index on the home, one partition after the other: what is LATERAL can be looked up in no other order, and
+ * as soon as there are enough rows it stops. Sorted in front of its limit, it would read the rows of all of them
+ * wherever the server has no statistics yet.
  */
 const ofHomes = 'unnest(:homes::bigint[], :afters::bigint[]) WITH ORDINALITY AS v(home, after, n)';
 const isAtHome = 't._partition = v.home AND t._row > v.after AND t._deleted_at IS NULL';

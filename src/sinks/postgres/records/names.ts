@@ -9,8 +9,9 @@ const mostTableBytes = mostBytes - indexSuffixes.home.length;
 const hashLength = 10;
 
 /**
- * `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. One that is too long keeps its
- * beginning and gets a hash of the whole behind three underscores, which no other name has. `_sync_tables` says it too.
+ * `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. One that is
+ * too long keeps its beginning and gets a hash of the whole behind three underscores, which no other name has.
+ * `_sync_tables` says it too.
  */
 export function tableName(connector: string, entity: string): string {
   const whole = `${connector.replaceAll('-', '_')}__${entity}`;

@@ -47,8 +47,9 @@ export function columnsThatFit(
 }
 
 /**
- * Throws `SyncError` SINK_INCOMPATIBLE where the table has no room for these columns, or a row whose columns all hold something would not fit. The
- * server notices the first when it gets the statement, and the second only with such a row.
+ * Throws `SyncError` SINK_INCOMPATIBLE where the table has no room for these columns, or a row whose columns all hold
+ * something would not fit. The server notices the first when it gets the statement, and the second only with such a
+ * row.
  */
 export function checkRoom(
   connector: ConnectorName,

@@ -9,8 +9,8 @@ import type { DerivedColumn } from '../../../core/described-table.ts';
 import type { Column } from '../../../core/records.ts';
 
 /**
- * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns. Nothing is written where nothing has
- * changed. Where something else has the name there is no view.
+ * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
+ * Nothing is written where nothing has changed. Where something else has the name there is no view.
  */
 export async function renewCurrentViews(tx: Tx, connector: ConnectorName): Promise<void> {
   const tables = await viewedTables(tx, connector);
@@ -32,7 +32,9 @@ export async function dropOwnView(tx: Tx, view: string): Promise<void> {
   if (isOwnView(await sqlOf(tx, view))) await tx.run(`DROP VIEW ${quoted(view)}`);
 }
 
-/** Where a view of an earlier name is still right, it stays; the first name that is free or ours, else. Null: none is. */
+/**
+ * Where a view of an earlier name is still right, it stays; the first name that is free or ours, else. Null: none is.
+ */
 async function makeView(
   tx: Tx,
   names: readonly string[],

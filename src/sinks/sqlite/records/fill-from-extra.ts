@@ -8,8 +8,9 @@ import type { Stamp } from '../../ledger/record-table.ts';
 const batchRows = 1_000;
 
 /**
- * Moves values of these columns out of `_extra`, each row as one change; those that do not fit (beyond 64 bits, lone surrogates) stay. A tombstoned row keeps
- * the number, time and run of its deletion: it is by them that it can be taken back.
+ * Moves values of these columns out of `_extra`, each row as one change; those that do not fit (beyond 64 bits, lone
+ * surrogates) stay. A tombstoned row keeps the number, time and run of its deletion: it is by them that it can be taken
+ * back.
  */
 export async function fillFromExtra(
   tx: Tx,
@@ -91,7 +92,10 @@ interface Filling {
   readonly value: string;
 }
 
-/** An added column takes null too: what a record says leaves `_extra` whole, as when it comes again. For a declared one the next sync does that. */
+/**
+ * An added column takes null too: what a record says leaves `_extra` whole, as when it comes again. For a declared one
+ * the next sync does that.
+ */
 function fillingOf({ name, type, isEvolved }: Column): Filling {
   // A declared name holds nothing that would need an escape in SQL or in a path.
   const path = `'$."${name}"'`;

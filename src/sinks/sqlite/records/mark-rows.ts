@@ -7,7 +7,10 @@ import { tableName } from '../../decisions/stored-table.ts';
 import type { HomedRow, KeyedRow, RecordTable, TablePlace, Stamp } from '../../ledger/record-table.ts';
 import { homeIndexName, keyCondition, keyValues } from './table-sql.ts';
 
-/** Homes and tombstones; rows by number, key and home. A key is read with whole integers, so that its text is to the digit what was prepared. */
+/**
+ * Homes and tombstones; rows by number, key and home. A key is read with whole integers, so that its text is to the
+ * digit what was prepared.
+ */
 export function markRows({ connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {
   const plain = tableName(connector, table.entity);
   const name = quoted(plain);

@@ -2,7 +2,9 @@ import { keyPartsOf } from '../../../core/json-text.ts';
 import type { Column, ColumnValue, EntityTable, FieldType } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
 
-/** Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen rows; `_partition`: home. */
+/**
+ * Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen rows; `_partition`: home.
+ */
 const ownColumns = `
   _extra TEXT,
   _first_seen_at TEXT NOT NULL,
@@ -52,7 +54,10 @@ export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
   return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
 }
 
-/** What `keyCondition` compares with; null for a text that is no key of the table, such as one with an integer beyond 64 bits. */
+/**
+ * What `keyCondition` compares with; null for a text that is no key of the table, such as one with an integer beyond 64
+ * bits.
+ */
 export function keyValues({ key }: Pick<EntityTable, 'key'>, keyText: string): readonly ColumnValue[] | null {
   const parts = keyPartsOf(keyText, key.length);
   const isStorable = (part: ColumnValue): boolean =>

@@ -35,7 +35,9 @@ export interface DeskCursors {
   at(rows: readonly JsonObject[], start: number): string;
   /** Null: the text was never given, or both rows beside the place are gone. */
   positionOf(rows: readonly JsonObject[], cursor: string): number | null;
-  /** The position after the row with this id; of a row that is gone, after where it was. Null: there was no such row. */
+  /**
+   * The position after the row with this id; of a row that is gone, after where it was. Null: there was no such row.
+   */
   positionAfter(rows: readonly JsonObject[], id: string): number | null;
 }
 

@@ -18,7 +18,10 @@ import { deskError, deskLists } from './desk-lists.ts';
 import { deskEntities, deskRows, openDeskCursors } from './desk-rows.ts';
 
 export interface FakeDeskOptions {
-  /** The rows of a kind as they are at this moment; asked once for each call of its list. By default 57 that never change. */
+  /**
+   * The rows of a kind as they are at this moment; asked once for each call of its list. By default 57 that never
+   * change.
+   */
   readonly rows?: (entity: string) => readonly JsonObject[];
   readonly accountName?: string;
 }
@@ -40,8 +43,8 @@ export interface FakeDesk extends FakeServer {
 }
 
 /**
- * A help desk that exists nowhere, for the kinds of paging and authentication that neither Mailchimp nor Notion has. The definition
- * for it is `test/fixtures/upstream/help-desk.yaml`.
+ * A help desk that exists nowhere, for the kinds of paging and authentication that neither Mailchimp nor Notion has.
+ * The definition for it is `test/fixtures/upstream/help-desk.yaml`.
  */
 export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<FakeDesk> {
   const { accountName = 'Help desk' } = options;

@@ -43,7 +43,10 @@ export interface FakeMailchimp extends FakeServer {
   readonly account: SampleAccount;
 }
 
-/** Mailchimp's Marketing API 3.0 as a reader of its documentation meets it, for the twelve entities of `email-marketing`. */
+/**
+ * Mailchimp's Marketing API 3.0 as a reader of its documentation meets it, for the twelve entities of
+ * `email-marketing`.
+ */
 export async function startFakeMailchimp(options: FakeMailchimpOptions): Promise<FakeMailchimp> {
   const { dataCenter = 'us1', accountName = 'Example', connections = 10 } = options;
   const account = wireAccount(options.account, toMailchimpWire);

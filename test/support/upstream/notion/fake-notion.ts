@@ -39,7 +39,10 @@ export interface FakeNotion extends FakeServer, Omit<NotionPages, 'cut'> {
 export const notionVersion = '2025-09-03';
 const knownVersions = ['2022-06-28', notionVersion, '2026-03-11'];
 
-/** Notion's API at version 2025-09-03 as a reader of its documentation meets it, for the five entities of `workspace-notes`. */
+/**
+ * Notion's API at version 2025-09-03 as a reader of its documentation meets it, for the five entities of
+ * `workspace-notes`.
+ */
 export async function startFakeNotion(options: FakeNotionOptions): Promise<FakeNotion> {
   const { workspaceName = 'Example workspace' } = options;
   const workspaceId = uuidOf(workspaceName);

@@ -5,7 +5,9 @@ import { staleCursor } from './notion-errors.ts';
 
 /** Records to cut a page out of. */
 export interface NotionListing {
-  /** Tells one listing from all others, whatever its pages' size: a cursor is good for the listing that it was given in. */
+  /**
+   * Tells one listing from all others, whatever its pages' size: a cursor is good for the listing that it was given in.
+   */
   readonly name: string;
   readonly records: readonly JsonObject[];
   /** A listing in the order of this field; null: in the owner's order. */

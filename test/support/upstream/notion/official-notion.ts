@@ -15,7 +15,10 @@ export function officialNotion(origin: string, token: string): Client {
   });
 }
 
-/** Everything of an entity, over all its parents, as the client's own pager returns it. Blocks and comments as `sampleTruth` has them. */
+/**
+ * Everything of an entity, over all its parents, as the client's own pager returns it. Blocks and comments as
+ * `sampleTruth` has them.
+ */
 export async function walkNotion(
   client: Client,
   entity: string,
