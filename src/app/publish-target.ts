@@ -1,9 +1,16 @@
 import { hostname } from 'node:os';
+import type { Clock } from '../core/clock.ts';
+import { hasCode } from '../core/errors.ts';
+import type { RunPublication } from '../jobs/worker-context.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
 import type { TargetState } from '../publish/publish-once.ts';
-import type { PublishEnd, PublishRequest } from '../publish/publish-request.ts';
-import type { PublishSettings } from '../settings/settings.ts';
+import type { PublishEnd, PublishProgress, PublishRequest } from '../publish/publish-request.ts';
+import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
+import { targetNamed } from '../settings/chosen-targets.ts';
+import { checkTargets } from '../settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings, PublishSettings } from '../settings/settings.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { programVersion } from './program-version.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
@@ -58,4 +65,87 @@ export async function pruneTarget(
 async function open(settings: PublishSettings, { clock, signal }: OpenTarget): Promise<Target> {
   const { openTarget } = await import('../publish/open-target.ts');
   return await openTarget(settings, { clock, signal });
+}
+
+interface WorkerPublicationsOptions {
+  readonly settings: LocalSettings;
+  readonly metrics: Pick<Metrics, 'onPublication'>;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/**
+ * Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here of one that
+ * it publishes by itself.
+ */
+export function targetsOf(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+): readonly PublishSettings[] {
+  const sinks = new Set(connectors.map(({ sink }) => sink.name));
+  const targets = [...settings.publish.values()].filter((target) =>
+    target.connectors.some(({ sink }) => sinks.has(sink.name)),
+  );
+  checkTargets(
+    settings,
+    targets.filter(({ when }) => when.kind !== 'by-hand'),
+  );
+  return targets;
+}
+
+/** A worker's way to publish: each publication is logged and counted. */
+export function workerPublications(options: WorkerPublicationsOptions): RunPublication {
+  const { settings, metrics, clock } = options;
+  return async (name, signal) => {
+    const startedMs = clock.now();
+    try {
+      const onProgress = tellProgress(options, name);
+      const request = { ...ordinaryPublication, clock, signal, onProgress };
+      const end = await publishTarget(targetNamed(settings, name), request);
+      tellEnd(options, name, end, clock.now() - startedMs);
+      return end.kind;
+    } catch (error) {
+      // The job comes again by itself, and nothing has failed.
+      if (!hasCode(error, 'INTERRUPTED')) metrics.onPublication(name, { kind: 'failed' });
+      throw error;
+    }
+  };
+}
+
+function tellEnd(
+  { metrics, log }: WorkerPublicationsOptions,
+  target: string,
+  end: PublishEnd,
+  ms: number,
+): void {
+  if (end.kind === 'nothing-stored') return metrics.onPublication(target, end);
+  const { manifest } = end.kind === 'published' ? end.published : end.newest;
+  const newest = { publication: manifest.publication, createdAtMs: Date.parse(manifest.createdAt) };
+  if (end.kind === 'unchanged') return metrics.onPublication(target, { kind: end.kind, ...newest });
+  const rows = manifest.entities.reduce((sum, { upserts, deletes }) => sum + upserts + deletes, 0);
+  metrics.onPublication(target, { kind: end.kind, ...newest, rows, ms });
+  log.info({ target, publication: manifest.publication, rows, ms }, 'published');
+  for (const { connector, entity, reason } of end.newGenerations) {
+    if (reason === null) continue;
+    log.warn(
+      { target, connector, entity, reason },
+      'rows published before no longer count: a new generation',
+    );
+  }
+  for (const warning of end.warnings) log.warn({ target }, warning);
+}
+
+const tellEveryMs = 60_000;
+
+/** A publication of hours is not silent at info: once a minute it says how far it is. */
+function tellProgress(
+  { log, clock }: WorkerPublicationsOptions,
+  target: string,
+): (progress: PublishProgress) => void {
+  let toldMs = clock.now();
+  return (progress) => {
+    if (clock.now() - toldMs < tellEveryMs) return;
+    toldMs = clock.now();
+    log.info({ target, ...progress }, 'publication in progress');
+  };
 }

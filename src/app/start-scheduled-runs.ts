@@ -14,7 +14,7 @@ import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
 import { workerBackfills, workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
-import { targetsOf, workerPublications } from './worker-publications.ts';
+import { targetsOf, workerPublications } from './publish-target.ts';
 import { schedulerId } from '../jobs/open-queue-set.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { SampledConnector } from '../telemetry/metrics-of-states.ts';

@@ -18,8 +18,12 @@ import {
   type ReconciledSchedules,
   type ScheduledConnector,
 } from './reconcile-schedules.ts';
-import type { ScheduledTarget } from './publications/scheduled-target.ts';
-import { defaultTimings, type ServedSink, type WorkerLedger } from './worker-context.ts';
+import {
+  type ScheduledTarget,
+  defaultTimings,
+  type ServedSink,
+  type WorkerLedger,
+} from './worker-context.ts';
 import { type Backlog, readBacklog } from './worker-state.ts';
 
 interface ApplyOptions {

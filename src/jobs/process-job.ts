@@ -1,19 +1,17 @@
 import { UnrecoverableError, type Job } from 'bullmq';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
+import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { parseConnectorJob, type ConnectorJob } from './add-job.ts';
-import { carryOut, factsOf, isLastAttempt, type JobResult } from './carry-out.ts';
-import { isMadeUpFor, type JobContext, type JobEnd } from './worker-context.ts';
+import { backfillKey } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';
-import { runJob } from './run-job.ts';
-import type { Settlement } from './settle-run.ts';
+import { attemptJob, carryOut, endOf, factsOf, maxStarts, unknownForMs } from './settle-run.ts';
+import type { Ending, JobResult, Settlement } from './settle-run.ts';
+import { isMadeUpFor, type JobContext, type RunRequest } from './worker-context.ts';
 
 /** Outcomes of runs that may have stored something. */
 const hasRead: ReadonlySet<string> = new Set(['ok', 'partial', 'degraded']);
 
-const maxStarts = 3;
-/** During a deploy, a worker with the old config may get jobs of connectors that only the new config has. */
-const unknownForMs = 15 * 60 * 1000;
 const sameAgainMs = 10 * 60 * 1000;
 
 /**
@@ -126,24 +124,87 @@ async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<b
   return isMadeUpFor(work.due, await ledger.lastRun(work.connector));
 }
 
-function endOf(job: Job, settlement: Settlement): JobEnd {
-  switch (settlement.kind) {
-    case 'complete':
-      return settlement.outcome === 'paused' || settlement.outcome === 'unknown'
-        ? settlement.outcome
-        : 'done';
-    case 'give-back':
-    case 'lost':
-      return 'given-back';
-    case 'delay':
-      return settlement.end;
-    case 'fail': {
-      if (settlement.code === 'POISON') return 'poison';
-      return settlement.isFinal || isLastAttempt(job) ? 'failed' : 'retry';
-    }
-  }
-}
-
 function codeOf(error: unknown): ErrorCode {
   return error instanceof SyncError ? error.code : 'INTERNAL';
+}
+
+/** Makes the run of a job and settles it. Never rejects. */
+async function runJob(
+  context: JobContext,
+  job: Job,
+  work: ConnectorJob,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  const { clock } = context;
+  const { busyDelayMs } = context.timings;
+  const askedMs = (work.kind === 'sync' ? work.due : null) ?? job.timestamp;
+  const { settlement, error } = await attemptJob(context, job, signal, {
+    run: async (within, progress) => {
+      await progress.begin();
+      context.observe({
+        kind: 'job-started',
+        connector: work.connector,
+        reason: work.kind === 'sync' ? work.reason : 'backfill',
+        lagMs: Math.max(0, clock.now() - askedMs),
+      });
+      const onEvent = (event: RunEvent): void => {
+        if (event.kind === 'page-committed') context.suspects.delete(work.connector);
+        progress.onEvent(event);
+      };
+      return await runToItsEnd(context, job, work, { signal: within, onEvent });
+    },
+    isCancelled: async () => work.kind === 'backfill' && (await isCancelled(context, job, work.connector)),
+    heldDelayMs: () => heldDelay(busyDelayMs, clock.now() - askedMs),
+  });
+  if (error !== null) {
+    context.log.error({ connector: work.connector, err: error }, 'the run failed to start');
+  }
+  return settlement;
+}
+
+/** A tenth of the time waited so far, between the shortest delay and twelve times that. */
+function heldDelay(shortestMs: number, waitedMs: number): number {
+  return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
+}
+
+async function runToItsEnd(
+  context: JobContext,
+  job: Job,
+  work: ConnectorJob,
+  request: RunRequest,
+): Promise<Ending> {
+  const { connector } = work;
+  if (work.kind === 'sync') {
+    return { kind: 'ended', end: await context.runConnector(connector, request), isDone: true };
+  }
+  const end = await context.runBackfill(work.backfill, connector, {
+    ...request,
+    shouldYield: async () =>
+      (await isSyncWaiting(context, connector)) || (await isCancelled(context, job, connector)),
+  });
+  return { kind: 'ended', end, isDone: end.isDone };
+}
+
+/** A waiting or delayed sync has the connector's deduplication key. */
+function isSyncWaiting(context: JobContext, connector: ConnectorName): Promise<boolean> {
+  return isHolder(context, connector, (id) => id !== null);
+}
+
+/** A backfill is cancelled when it no longer has its deduplication key. */
+function isCancelled(context: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
+  return isHolder(context, backfillKey(connector), (id) => id !== job.id);
+}
+
+/** If Redis does not answer, the run continues. */
+async function isHolder(
+  { queue, onError }: JobContext,
+  key: string,
+  test: (id: string | null) => boolean,
+): Promise<boolean> {
+  try {
+    return test(await queue.getDeduplicationJobId(key));
+  } catch (error) {
+    onError(error instanceof Error ? error : new Error(String(error)));
+    return false;
+  }
 }

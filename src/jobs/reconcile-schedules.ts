@@ -6,10 +6,9 @@ import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
 import { addSync, type ConnectorTick } from './add-job.ts';
 import { reconcilePublications, scheduledTargets } from './publications/reconcile-publications.ts';
-import type { ScheduledTarget } from './publications/scheduled-target.ts';
+import { type ScheduledTarget, isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
 import { claimSchedules, type ScheduleClaim } from './sink-registry.ts';
 import { type QueueSet, scheduledConnector, schedulerId } from './open-queue-set.ts';
-import { isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
 
 /** Names of connectors, and `publish-<target>`. */
 export interface ReconciledSchedules {

@@ -14,7 +14,7 @@ interface JobProgress {
   readonly at: string;
 }
 
-interface ProgressReport {
+export interface ProgressReport {
   /** Counts this start; resolves when the write to Redis has succeeded or failed. */
   begin(): Promise<void>;
   readonly onEvent: OnRunEvent;

@@ -9,10 +9,9 @@ import {
   mostAtATime,
   publicationTurns,
 } from './publications/process-publication.ts';
-import { sinkOfTarget } from './publications/scheduled-target.ts';
-import { lockLost } from './run-job.ts';
+import { sinkOfTarget, type WorkerContext } from './worker-context.ts';
+import { lockLost } from './settle-run.ts';
 import type { WatchedQueue } from './watch-worker.ts';
-import type { WorkerContext } from './worker-context.ts';
 
 export interface ServedQueue {
   readonly worker: Worker;

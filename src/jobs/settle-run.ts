@@ -1,5 +1,17 @@
+import { DelayedError, UnrecoverableError, WaitingError, type Job, type Queue } from 'bullmq';
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../core/errors.ts';
-import type { RunResult } from './worker-context.ts';
+import { reportProgress, type ProgressReport } from './report-progress.ts';
+import type { JobEnd, RunResult, WorkerContext } from './worker-context.ts';
+
+/** A job whose process crashed on as many starts in a row fails. */
+export const maxStarts = 3;
+/**
+ * During a deploy, a worker with the old config may get jobs of connectors and targets that only the new config has.
+ */
+export const unknownForMs = 15 * 60 * 1000;
+
+/** The abort reason of a job's signal when the job lost its lock and another worker may take it. */
+export const lockLost = 'lock lost';
 
 /** What to do with a job after its run. */
 export type Settlement =
@@ -13,9 +25,10 @@ export type Settlement =
   /** Another worker has the job. */
   | { readonly kind: 'lost' };
 
-/** How a run ended: with a report, or with an error because it could not start. */
+/** How a run or publication ended; with an error where it could not be made. */
 export type Ending =
   | { readonly kind: 'ended'; readonly end: RunResult; readonly isDone: boolean }
+  | { readonly kind: 'published'; readonly outcome: string }
   | { readonly kind: 'thrown'; readonly error: unknown };
 
 export interface Circumstances {
@@ -32,9 +45,14 @@ export interface Circumstances {
 
 /** Decides what to do with a job from how its run ended. */
 export function settleRun(ending: Ending, circumstances: Circumstances): Settlement {
-  return ending.kind === 'ended'
-    ? settleEnd(ending.end, ending.isDone, circumstances)
-    : settleError(ending.error, circumstances);
+  switch (ending.kind) {
+    case 'ended':
+      return settleEnd(ending.end, ending.isDone, circumstances);
+    case 'published':
+      return { kind: 'complete', outcome: ending.outcome };
+    case 'thrown':
+      return settleError(ending.error, circumstances);
+  }
 }
 
 function settleEnd(end: RunResult, isDone: boolean, circumstances: Circumstances): Settlement {
@@ -80,4 +98,117 @@ function settleInterruption({ isLockLost, isStopping }: Circumstances): Settleme
   if (isStopping) return { kind: 'give-back' };
   // Neither this worker nor the queue ended the run, so a person cancelled it: do not retry.
   return { kind: 'complete', outcome: 'cancelled' };
+}
+
+interface Attempt {
+  /** Rejects where the run or publication could not be made. */
+  readonly run: (signal: AbortSignal, progress: ProgressReport) => Promise<Ending>;
+  readonly isCancelled: () => Promise<boolean>;
+  readonly heldDelayMs: () => number;
+}
+
+/**
+ * Makes one attempt of a job and settles it; `error`: why the attempt failed without a report. Counts the start and its
+ * end, so that a job that crashes its process is found. Never rejects.
+ */
+export async function attemptJob(
+  context: Pick<WorkerContext, 'clock' | 'stopping' | 'timings' | 'onError'> & { readonly queue: Queue },
+  job: Job,
+  signal: AbortSignal,
+  { run, isCancelled, heldDelayMs }: Attempt,
+): Promise<{ readonly settlement: Settlement; readonly error: unknown }> {
+  const progress = reportProgress(job, context);
+  const ending = await run(interruptible(signal), progress).catch((error: unknown): Ending => ({
+    kind: 'thrown',
+    error,
+  }));
+  const isLockLost = signal.aborted && signal.reason === lockLost;
+  // Another worker may have the job by now and count its own starts.
+  if (!isLockLost) await progress.end();
+  const settlement = settleRun(ending, {
+    isLockLost,
+    isStopping: context.stopping.aborted,
+    isCancelled: await isCancelled(),
+    nowMs: context.clock.now(),
+    busyDelayMs: context.timings.busyDelayMs,
+    heldDelayMs: heldDelayMs(),
+  });
+  return { settlement, error: ending.kind === 'thrown' && settlement.kind === 'fail' ? ending.error : null };
+}
+
+/** BullMQ aborts with a string; code that rejects with a signal's reason needs an Error. */
+function interruptible(signal: AbortSignal): AbortSignal {
+  const run = new AbortController();
+  const interrupt = (): void =>
+    run.abort(
+      new SyncError(`interrupted: ${String(signal.reason)}`, { code: 'INTERRUPTED', recovery: 'stop' }),
+    );
+  if (signal.aborted) interrupt();
+  else signal.addEventListener('abort', interrupt, { once: true });
+  return run.signal;
+}
+
+/** What Redis keeps of a completed job. */
+export interface JobResult {
+  /**
+   * A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run; of a publication how
+   * it ended.
+   */
+  readonly outcome: string;
+}
+
+/**
+ * Applies a settlement to its job: returns, or throws what the queue understands. The text of a failure begins with
+ * `name`.
+ */
+export async function carryOut(
+  job: Job,
+  token: string | undefined,
+  name: string,
+  settlement: Settlement,
+): Promise<JobResult> {
+  switch (settlement.kind) {
+    case 'complete':
+      return { outcome: settlement.outcome };
+    case 'give-back':
+      await job.moveToWait(token);
+      throw new WaitingError();
+    case 'delay':
+      await job.moveToDelayed(settlement.untilMs, token);
+      throw new DelayedError();
+    case 'fail': {
+      // Only the code: Redis stores this text unencrypted, and a message may quote an API response.
+      const text = `${name}: ${settlement.code}`;
+      throw settlement.isFinal ? new UnrecoverableError(text) : new Error(text);
+    }
+    case 'lost':
+      throw new Error(`${name}: lock lost; another worker takes over`);
+  }
+}
+
+/** What the log says of a settlement. */
+export function factsOf(settlement: Settlement): object {
+  if (settlement.kind === 'complete') return { outcome: settlement.outcome };
+  if (settlement.kind === 'fail') return { code: settlement.code };
+  return settlement.kind === 'delay' ? { until: new Date(settlement.untilMs).toISOString() } : {};
+}
+
+/** How the job ended, in a word. */
+export function endOf(job: Job, settlement: Settlement): JobEnd {
+  switch (settlement.kind) {
+    case 'complete':
+      return settlement.outcome === 'paused' || settlement.outcome === 'unknown'
+        ? settlement.outcome
+        : 'done';
+    case 'give-back':
+    case 'lost':
+      return 'given-back';
+    case 'delay':
+      return settlement.end;
+    case 'fail': {
+      if (settlement.code === 'POISON') return 'poison';
+      const isLastAttempt = job.attemptsMade + 1 >= (job.opts.attempts ?? 1);
+      return settlement.isFinal || isLastAttempt ? 'failed' : 'retry';
+    }
+  }
 }

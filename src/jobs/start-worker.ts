@@ -18,9 +18,9 @@ import {
   type WorkerEvent,
   type WorkerLedger,
   type WorkerTimings,
+  type ScheduledTarget,
 } from './worker-context.ts';
 import { openPublicationRequests } from './publications/publication-job.ts';
-import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import { openRunSlots } from './run-slots.ts';
 import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';
 import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';

@@ -3,9 +3,8 @@ import type { Clock, Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
-import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import type { RunSlots } from './run-slots.ts';
 
 /** What a job needs to know of how its run ended. */
@@ -111,6 +110,21 @@ export interface ServedSink {
   readonly id: string;
   /** Absolute path of the file or folder. */
   readonly place: string;
+}
+
+/** A target of the config, as far as its jobs need it. */
+export type ScheduledTarget = Pick<PublishSettings, 'name' | 'when'> & {
+  readonly connectors: readonly (Pick<ConnectorSettings, 'name'> & {
+    readonly sink: Pick<ConnectorSettings['sink'], 'name'>;
+  })[];
+};
+
+/**
+ * The name of the sink that it is published from; null for a target without connectors, which the config does not
+ * allow.
+ */
+export function sinkOfTarget({ connectors }: Pick<ScheduledTarget, 'connectors'>): string | null {
+  return connectors[0]?.sink.name ?? null;
 }
 
 /** What a worker reports to its observer, which must not throw. */

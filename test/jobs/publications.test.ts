@@ -2,8 +2,7 @@ import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import { addPublication } from '../../src/jobs/publications/publication-job.ts';
-import type { ScheduledTarget } from '../../src/jobs/publications/scheduled-target.ts';
-import type { RunPublication, WorkerEvent } from '../../src/jobs/worker-context.ts';
+import type { ScheduledTarget, RunPublication, WorkerEvent } from '../../src/jobs/worker-context.ts';
 import { startScript } from '../support/run-cli.ts';
 import {
   collect,

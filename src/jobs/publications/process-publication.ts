@@ -1,12 +1,10 @@
 import type { Job, Queue } from 'bullmq';
 import PQueue from 'p-queue';
-import { carryOut, factsOf, isLastAttempt } from '../carry-out.ts';
-import { reportProgress, startsInARow } from '../report-progress.ts';
-import { interruptible, lockLost } from '../run-job.ts';
-import { settleRun, type Ending, type Settlement } from '../settle-run.ts';
-import type { PublicationEnd, WorkerContext } from '../worker-context.ts';
+import { startsInARow } from '../report-progress.ts';
+import { attemptJob, carryOut, endOf, factsOf, maxStarts, unknownForMs } from '../settle-run.ts';
+import type { Settlement } from '../settle-run.ts';
+import { type JobEnd, type PublicationEnd, type WorkerContext, sinkOfTarget } from '../worker-context.ts';
 import { parsePublicationJob } from './publication-job.ts';
-import { sinkOfTarget } from './scheduled-target.ts';
 
 interface PublicationContext extends WorkerContext {
   readonly sinkName: string;
@@ -23,10 +21,6 @@ export function publicationTurns(): PQueue {
   return new PQueue({ concurrency: mostAtATime });
 }
 
-const maxStarts = 3;
-/** During a deploy, a worker with the old config may get jobs of targets that only the new config has. */
-const unknownForMs = 15 * 60 * 1000;
-
 /**
  * The processor of a sink's queue of publications. It must declare all three parameters, as BullMQ passes a signal only
  * to such a function.
@@ -37,7 +31,7 @@ export function createPublicationProcessor(
   return async (job, token, signal) => {
     const { target } = parsePublicationJob(job);
     const settlement = await publishUnlessHeld(context, job, target, signal ?? new AbortController().signal);
-    const end = endOf(job, settlement);
+    const end = publicationEnd(endOf(job, settlement));
     context.observe({ kind: 'publication-ended', target, end });
     if (end !== 'busy' && (end !== 'given-back' || context.stopping.aborted)) {
       context.log.info({ target, end, ...factsOf(settlement) }, 'publication job ended');
@@ -83,49 +77,28 @@ async function publish(
   target: string,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const { clock, stopping, timings, log } = context;
-  const progress = reportProgress(job, context);
-  const within = interruptible(signal);
-  const ending = await context.turns.add(async (): Promise<Ending | string> => {
-    try {
-      within.throwIfAborted();
-      await progress.begin();
-      return await context.publish(target, within);
-    } catch (error) {
-      return { kind: 'thrown', error };
-    }
+  const { settlement, error } = await attemptJob(context, job, signal, {
+    run: async (within, progress) =>
+      await context.turns.add(async () => {
+        within.throwIfAborted();
+        await progress.begin();
+        return { kind: 'published', outcome: await context.publish(target, within) };
+      }),
+    isCancelled: () => Promise.resolve(false),
+    heldDelayMs: () => context.timings.busyDelayMs,
   });
-  const isLockLost = signal.aborted && signal.reason === lockLost;
-  // Another worker may have the job by now and count its own starts.
-  if (!isLockLost) await progress.end();
-  if (typeof ending === 'string') return { kind: 'complete', outcome: ending };
-  const settlement = settleRun(ending, {
-    isLockLost,
-    isStopping: stopping.aborted,
-    isCancelled: false,
-    nowMs: clock.now(),
-    busyDelayMs: timings.busyDelayMs,
-    heldDelayMs: timings.busyDelayMs,
-  });
-  if (settlement.kind === 'fail' && ending.kind === 'thrown') {
-    log.error(
-      { target, err: ending.error },
+  if (error !== null) {
+    context.log.error(
+      { target, err: error },
       'the publication failed; what was published before is unchanged',
     );
   }
   return settlement;
 }
 
-function endOf(job: Job, settlement: Settlement): PublicationEnd {
-  switch (settlement.kind) {
-    case 'complete':
-      return settlement.outcome === 'unknown' ? 'unknown' : 'done';
-    case 'give-back':
-    case 'lost':
-      return 'given-back';
-    case 'delay':
-      return 'busy';
-    case 'fail':
-      return settlement.isFinal || isLastAttempt(job) ? 'failed' : 'retry';
-  }
+/** Of the ways in which a job ends, a publication knows fewer. */
+function publicationEnd(end: JobEnd): PublicationEnd {
+  if (end === 'delayed') return 'busy';
+  if (end === 'poison') return 'failed';
+  return end === 'paused' ? 'done' : end;
 }

@@ -2,8 +2,13 @@ import type { Job, Queue } from 'bullmq';
 import * as z from 'zod';
 import { addJob, parsePayload, type AddedJob } from '../add-job.ts';
 import type { QueueSet } from '../open-queue-set.ts';
-import type { PublicationRequests, ServedSink, WorkerTimings } from '../worker-context.ts';
-import { sinkOfTarget, type ScheduledTarget } from './scheduled-target.ts';
+import {
+  type PublicationRequests,
+  type ServedSink,
+  type WorkerTimings,
+  sinkOfTarget,
+  type ScheduledTarget,
+} from '../worker-context.ts';
 
 /** The payload of a job that publishes into a target: what is to be published, the target itself says. */
 export interface PublicationJob {

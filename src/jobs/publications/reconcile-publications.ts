@@ -1,8 +1,7 @@
 import type { JobSchedulerJson } from 'bullmq';
 import type { TargetTick } from '../add-job.ts';
 import { publicationSchedulerId, scheduledTarget, type QueueSet } from '../open-queue-set.ts';
-import type { ServedSink } from '../worker-context.ts';
-import { sinkOfTarget, type ScheduledTarget } from './scheduled-target.ts';
+import { type ServedSink, sinkOfTarget, type ScheduledTarget } from '../worker-context.ts';
 
 interface WantedTick {
   readonly target: string;
