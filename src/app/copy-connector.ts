@@ -52,10 +52,6 @@ export interface CopyEnd {
 export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
   const { from, to, clock, signal } = request;
   if (from.name === to.name) throw usage(`--from and --to both name sink ${from.name}. Name two sinks.`);
-  for (const sink of [from, to]) {
-    const { noCopies } = accessSink(sink);
-    if (noCopies !== null) throw usage(`Sink ${sink.name}: ${noCopies}`);
-  }
   if (!(await accessSink(from).isThere())) {
     throw usage(`Sink ${from.name} is empty: nothing was synced into it yet, so there is nothing to copy.`);
   }

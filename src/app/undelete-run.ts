@@ -21,25 +21,18 @@ export interface Undeleted {
 }
 
 /**
- * Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink cannot, or holds nothing of the
- * connector.
+ * Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink holds nothing of the connector.
  */
 export async function undeleteRun(
   connector: ConnectorSettings,
   of: RunId,
   options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
-    readonly program: string;
     readonly signal: AbortSignal;
   },
 ): Promise<Undeleted> {
   const { name } = connector;
-  const { clock, program } = options;
+  const { clock } = options;
   await using sink = await openSink(connector.sink, options);
-  if (!sink.repair.canUndelete) {
-    throw usage(
-      `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so its deletes cannot be taken back. Records that still exist come back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
-    );
-  }
   const status = await statusOf(sink.history, name);
   if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
   const entities = new Map<EntityName, number>();

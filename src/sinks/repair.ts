@@ -17,12 +17,7 @@ export interface Repair {
    * that name, `IdentityChangedError` for another connector type.
    */
   adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
-  /** Whether tombstones can be taken back: only where the sink itself still has the records. */
-  readonly canUndelete: boolean;
-  /**
-   * Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none is left. Throws USAGE where
-   * `canUndelete` is false.
-   */
+  /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none remains. */
   undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
   /**
    * Stores one record outside a walk, inside the lease's run. `isEdited`: the values of its row are not those of its

@@ -22,8 +22,6 @@ export interface SinkAccess {
    * there.
    */
   isThere(): Promise<boolean>;
-  /** Why no connector can be copied from such a sink or into one (`Copies`); null: it can. */
-  readonly noCopies: string | null;
   /** As `openSink` of the registry. */
   open(how: OpenHow): Promise<Sink>;
   openHistory(): Promise<OpenHistory>;

@@ -100,7 +100,7 @@ it('reports the end of a sync, a refetch and an undelete to the same listener, a
   await refetchRecord(app, asked, { ...options, allowDeletes: false, signal });
   expect(ends).toEqual(['sync', 'refetch']);
   if (run === null) throw new Error('expected the sync to have a run');
-  await undeleteRun(target.connector, run, { ...options, program: 'connector-sync', signal });
+  await undeleteRun(target.connector, run, { ...options, signal });
   expect(ends).toEqual(['sync', 'refetch', 'undelete']);
 });
 

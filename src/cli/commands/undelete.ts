@@ -34,7 +34,7 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
     throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
   }
   const command = 'connector-sync undelete';
-  const { run, entities } = await undeleteRun(connector, found.run.run, { clock, command, program, signal });
+  const { run, entities } = await undeleteRun(connector, found.run.run, { clock, command, signal });
   const rows = [...entities.values()].reduce((sum, one) => sum + one, 0);
   terminal.printJson({ connector: name, of: id, run, rows, entities });
   terminal.print(

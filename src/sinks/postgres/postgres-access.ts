@@ -8,7 +8,6 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
   return {
     place,
     ledgerPlace: place,
-    noCopies: null,
     isThere: async () => {
       const { isSinkThere } = await import('./open-ledger.ts');
       return await isSinkThere(at);

@@ -36,7 +36,6 @@ export function ledgerFileAccess({ file, loadFormat, ...own }: OwnAccess): SinkA
   return {
     ...own,
     ledgerPlace: file,
-    noCopies: null,
     isThere: async () => isSinkThere(file),
     openHistory: async () => {
       const { readers, of } = await reading();

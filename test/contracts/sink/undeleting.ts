@@ -7,7 +7,6 @@ import {
   member,
   members,
   membersTable,
-  news,
   partition,
   record,
   rootOf,
@@ -96,11 +95,8 @@ export function undeleting(kind: SinkKind): void {
     expect(await bench().rows(membersTable)).toHaveLength(3);
   });
 
-  it('takes back the tombstones of one run in batches, where the sink has kept the records', async ({
-    skip,
-  }) => {
+  it('takes back the tombstones of one run in batches', async () => {
     const { sink, lease, begin } = await gone();
-    skip(!sink.repair.canUndelete, 'this sink keeps only the keys of what was deleted');
     const before = (await bench().rows(listsTable)).length;
     const hand = await begin('r3', outside);
     const { run } = hand.started;
@@ -130,15 +126,5 @@ export function undeleting(kind: SinkKind): void {
     await next.walk(showing(['a', 'b']));
     await next.sweep();
     expect(await next.tombstone([lists, members]), 'and they stay').toEqual({ lists: 0, members: 0 });
-  });
-
-  it('refuses to take tombstones back where the sink has not kept the records', async ({ skip }) => {
-    const { sink, lease, begin } = await gone();
-    skip(sink.repair.canUndelete, 'this sink has kept them');
-    const { started } = await begin('r3', outside);
-    await expect(sink.repair.undelete(lease, started.run, 'r2' as RunId, 9)).rejects.toMatchObject({
-      code: 'USAGE',
-    });
-    expect(await sink.history.missing(news, 1)).toEqual([]);
   });
 }

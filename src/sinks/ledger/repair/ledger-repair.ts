@@ -18,7 +18,6 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: (connector, what) => reset(ledger, connector, what),
     adopt: (identity, now) => adopt(ledger, identity, now),
-    canUndelete: true,
     undelete: (lease, run, of, limit) =>
       inLease(lease, run, (commit) => undelete(commit, of, limit), { isLong: true }),
     storeRecord: (lease, run, entity, record, isEdited) =>
