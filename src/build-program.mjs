@@ -13,9 +13,9 @@ const { dependencies, peerDependencies } = JSON.parse(readFileSync(path.join(roo
 const entryPoints = [
   'src/main.ts',
   'src/library.ts',
+  'src/child/watch-parent.ts',
   'src/publish/duckdb/duckdb-process.ts',
   'src/search/process/search-process.ts',
-  'src/search/process/watch-parent.ts',
   'src/service/store/store-process.ts',
   'src/publish/parquet/parquet-process.ts',
 ];

@@ -16,6 +16,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   source: ['core', 'http', 'definitions', 'pagination', 'upstream'],
   // The third parties behind connectors: one answer or one failure for each call.
   upstream: ['core', 'http', 'definitions', 'sql/sqlite/lock.ts'],
+  // Processes of this program, and the calls between them and their parent.
+  child: ['core'],
   // What belongs to one user alone.
   files: ['core'],
   // Databases below every rule: what a statement, a transaction and a connection are. It knows nothing of what is
@@ -24,6 +26,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   sinks: ['core', 'definitions', 'files', 'sql'],
   search: [
     'core',
+    'child',
     'definitions',
     'sql',
     'sinks/decisions/stored-table.ts',
@@ -49,6 +52,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   monitor: ['core', 'settings', 'telemetry', 'jobs'],
   service: [
     'core',
+    'child',
     'files',
     'sql',
     'http',
@@ -66,6 +70,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // What is stored, put where warehouses read: it reads sinks, and writes none.
   publish: [
     'core',
+    'child',
     'http/or-aborted.ts',
     'definitions',
     'telemetry',
@@ -74,7 +79,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'files',
     'sql',
     'sinks',
-    'search/process/fork-module.ts',
   ],
   // Of sinks the contracts and the registry: what a kind of sink is made of is its own affair.
   app: [

@@ -161,6 +161,16 @@ export async function removePartials(root: string, ages: LeftoverAges): Promise<
   });
 }
 
+/** The file, or the names in a folder, survive a power loss. */
+export async function synced(path: string): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
 export async function explained<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();

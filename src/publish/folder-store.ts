@@ -5,7 +5,15 @@ import { dirname, join } from 'node:path';
 import { hasCode } from '../core/errors.ts';
 import { createPrivateDirectory } from '../files/private-file.ts';
 import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
-import { listFiles, readFile, removeFile, removePartials, sizeOf, streamFile } from './folder-files.ts';
+import {
+  listFiles,
+  readFile,
+  removeFile,
+  removePartials,
+  sizeOf,
+  streamFile,
+  synced,
+} from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
@@ -30,7 +38,7 @@ export function openFolderStore(directory: string): ObjectStore {
       try {
         await writeNew(partial, text);
         const result = await settle(partial);
-        await syncFolder(dirname(path));
+        await synced(dirname(path));
         return result;
       } finally {
         // Renamed, it is gone.
@@ -64,7 +72,7 @@ export function openFolderStore(directory: string): ObjectStore {
         await makeFolders(directory, dirname(path));
         await settleFile(staged, bytes);
         await rename(staged, path);
-        await syncFolder(dirname(path));
+        await synced(dirname(path));
       });
     },
     create: async (name, text) => {
@@ -94,7 +102,7 @@ export function openFolderStore(directory: string): ObjectStore {
       // A manifest that came back after a power loss would name files that are gone.
       for (const folder of folders) {
         await explained(folder, async () => {
-          await syncFolder(folder);
+          await synced(folder);
         });
       }
     },
@@ -143,7 +151,7 @@ async function makeFolders(root: string, folder: string): Promise<void> {
   await makeFolders(root, dirname(folder));
   try {
     await mkdir(folder, { mode: 0o700 });
-    await syncFolder(dirname(folder));
+    await synced(dirname(folder));
   } catch (error) {
     if (!isCode(error, 'EEXIST')) throw error;
     if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
@@ -156,14 +164,5 @@ function makeRoot(root: string): void {
   } catch (error) {
     if (!hasCode(error, 'SINK_INCOMPATIBLE')) throw error;
     throw incompatible(root, 'is a file or lies below one, expected a folder');
-  }
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, constants.O_RDONLY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }

@@ -1,6 +1,6 @@
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
-import type { RowFile } from './row-file.ts';
+import type { RowFile } from './row-files.ts';
 import type { RowFiles, RowFilesOptions, RowFileWriters, WrittenFile } from './row-files.ts';
 import { csvText, jsonlText, keyColumns } from './row-text.ts';
 import { createTextFile } from './text-file.ts';

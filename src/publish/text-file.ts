@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, unlink } from 'node:fs/promises';
 import { toFileError } from './file-error.ts';
-import type { RowFile } from './row-file.ts';
+import type { RowFile } from './row-files.ts';
 import type { RowText } from './row-text.ts';
 
 /** Characters that are written together: enough for few writes, and turned to bytes within milliseconds. */

@@ -260,7 +260,7 @@ describe('a target in a DuckDB file', () => {
     writeFileSync(path.join(folder, 'package.json'), '{"type":"module"}');
     const entry = path.join(folder, 'dist/publish/duckdb/duckdb-process.js');
     await using child = startDuckdbProcess(untilEnd, new URL(`file://${entry}`));
-    await expect(child.ask({ kind: 'check', path: fileOf(folder) })).rejects.toMatchObject({
+    await expect(child.ask('check', { path: fileOf(folder) })).rejects.toMatchObject({
       code: 'PACKAGE_MISSING',
       message: expect.stringContaining('npm install @duckdb/node-api'),
     });

@@ -1,8 +1,9 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, rm, stat } from 'node:fs/promises';
-import { syncedFile } from './synced-file.ts';
+import type { PublicationText } from '../chain-problems.ts';
+import { synced } from '../folder-files.ts';
+import { charsOf, type BuiltEntity, type BuiltRow } from './fields.ts';
 import { appendRows, mergeTable, planTable, type BuiltTable } from './merge-table.ts';
-import { charsOf, type BuiltEntity, type BuiltPublication, type BuiltRow } from './messages.ts';
 import {
   allowMoreMemory,
   catalogOf,
@@ -16,19 +17,27 @@ import {
 import { isTarget, publicationsOf } from './read-file.ts';
 
 /** A file that is being built, in one transaction of DuckDB. */
-export interface FileBuild {
+export type FileBuild = {
+  /** Prepares the table of an entity. */
   readonly entity: (entity: BuiltEntity) => Promise<void>;
+  /** Rows of that entity. */
   readonly rows: (rows: readonly BuiltRow[]) => Promise<void>;
-  readonly merge: () => Promise<void>;
-  /** `done`: the file is whole, closed and on the disk. */
-  readonly finish: (end: BuildEnd) => Promise<'done' | 'taken'>;
-  /** Of all rows so far; null: none came. */
-  readonly longest: () => LongRow | null;
-}
+  /** They have all come. */
+  readonly merge: (none: null) => Promise<void>;
+  /**
+   * Adds the manifest, removes those that were not the newest one at `keepFrom` or later (null: keeps all), and closes
+   * the file: `done` once it is whole and on the disk. `taken`: it does not hold what the publication follows.
+   */
+  readonly finish: (end: {
+    readonly publication: BuiltPublication | null;
+    readonly keepFrom: string | null;
+  }) => Promise<'done' | 'taken'>;
+};
 
-interface BuildEnd {
-  readonly publication: BuiltPublication | null;
-  readonly keepFrom: string | null;
+interface BuiltPublication extends PublicationText {
+  readonly createdAt: string;
+  /** SHA-256 of the manifest before; null: there is none. */
+  readonly previousSha256: string | null;
 }
 
 /**
@@ -47,7 +56,7 @@ export async function buildFile({
 }: {
   readonly from: string | null;
   readonly to: string;
-}): Promise<FileBuild> {
+}): Promise<FileBuild & { readonly longest: () => LongRow | null }> {
   const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to);
   await db.run('BEGIN');
   await db.run(
@@ -78,14 +87,15 @@ export async function buildFile({
     finish: async ({ publication, keepFrom }) => {
       if (publication !== null && !(await addPublication(db, publication))) return 'taken';
       if (keepFrom !== null) await forgetPublications(db, keepFrom);
-      // Whatever has come: what is in the file already may be written anew.
+      // Whatever rows have come: what is in the file already may be written again.
       await allowMoreMemory(db);
       await db.run('COMMIT');
       await db.run('CHECKPOINT');
       db[Symbol.dispose]();
-      await syncedFile(to);
+      await synced(to);
       return 'done';
     },
+    /** Of all rows so far; null: none came. */
     longest: () => longest,
   };
 }
@@ -99,7 +109,7 @@ function longestOf(
   return before !== null && before.chars >= chars ? before : { table: `${connector}.${entity}`, chars };
 }
 
-/** While it is copied, the old file is open for reading, so that nobody else writes to it. */
+/** While it is copied, the old file is open for reading, so that no other process writes to it. */
 async function openCopy(from: string, to: string): Promise<Duckdb> {
   using old = await openDuckdb(from, 'read');
   await isTarget(old, from);

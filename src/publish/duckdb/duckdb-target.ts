@@ -6,9 +6,8 @@ import { toFileError } from '../file-error.ts';
 import { otherVersionAdvice, readManifest, type StoredManifest } from '../manifest.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
 import type { PrunedTarget, Target } from '../target.ts';
-import { filePublication } from './file-publication.ts';
-import type { BuiltEntity, BuiltRow } from './messages.ts';
-import { openBuild } from './open-build.ts';
+import type { BuiltEntity, BuiltRow } from './fields.ts';
+import { filePublication, openBuild } from './open-build.ts';
 import { incompatible } from './open-duckdb.ts';
 import { startDuckdbProcess, type DuckdbProcess } from './start-duckdb-process.ts';
 
@@ -41,8 +40,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     const at = await file();
     if (!(await isThere(at))) return [];
     try {
-      const answer = await duckdb().ask({ kind: 'publications', path: at, first, limit: manifestsAtOnce });
-      return answer.kind === 'publications' ? answer.publications : [];
+      return await duckdb().ask('publications', { path: at, first, limit: manifestsAtOnce });
     } catch (error) {
       await end();
       throw error;
@@ -67,8 +65,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     manifests: publicationsFrom,
     lost: async (_newest, entities) => {
       const names = entities.map(({ connector, entity }) => ({ connector, entity }));
-      const answer = await duckdb().ask({ kind: 'lost', path: await file(), entities: names });
-      return answer.kind === 'lost' ? answer.lost : [];
+      return await duckdb().ask('lost', { path: await file(), entities: names });
     },
     begin: async () => {
       const build = await openBuild({ file: await file(), duckdb: duckdb(), end, clock, signal });
@@ -91,20 +88,18 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
         clock,
         signal,
       });
-      await build.ask({ kind: 'entity', entity: probeEntity });
-      await build.ask({ kind: 'rows', rows: [probeRow(1), probeRow(2)] });
-      await build.ask({ kind: 'rows', rows: [probeRow(3)] });
-      await build.ask({ kind: 'merge' });
-      await build.ask({ kind: 'finish', publication: null, keepFrom: null });
+      await build.ask('entity', probeEntity);
+      await build.ask('rows', [probeRow(1), probeRow(2)]);
+      await build.ask('rows', [probeRow(3)]);
+      await build.ask('merge', null);
+      await build.ask('finish', { publication: null, keepFrom: null });
     },
     check: async (until) => {
       const at = await file();
       if (!(await isThere(at))) return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
-      // A process of its own, because the signal ends it.
+      // A separate process, because the signal ends it.
       await using checking = startDuckdbProcess(AbortSignal.any([signal, until]));
-      const answer = await checking.ask({ kind: 'check', path: at });
-      if (answer.kind !== 'checked') throw new TypeError(`A check was answered with ${answer.kind}`);
-      return answer.check;
+      return await checking.ask('check', { path: at });
     },
     prune: async (keepFromMs, isDryRun) => {
       const at = await file();
@@ -124,7 +119,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
       const old = Math.max(0, seen - 1);
       if (old === 0 || isDryRun) return { ...pruned, publications: old };
       await using build = await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
-      await build.ask({ kind: 'finish', publication: null, keepFrom });
+      await build.ask('finish', { publication: null, keepFrom });
       return { ...pruned, publications: (await build.place()) ? old : 0 };
     },
     [Symbol.asyncDispose]: end,

@@ -1,7 +1,26 @@
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
-import type { BuiltEntity } from './messages.ts';
+import type { PublishedColumn } from '../manifest.ts';
 import type { Library } from './open-duckdb.ts';
+
+export interface BuiltEntity {
+  readonly connector: string;
+  readonly entity: string;
+  readonly generation: number;
+  readonly key: readonly string[];
+  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
+  readonly isNewGeneration: boolean;
+}
+
+/** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
+export type BuiltRow = readonly ColumnValue[];
+
+/** Of its texts together. */
+export function charsOf(row: BuiltRow): number {
+  let chars = 0;
+  for (const value of row) if (typeof value === 'string') chars += value.length;
+  return chars;
+}
 
 /** A column of a table: its type, and how a value becomes one of DuckDB. */
 export interface Field {
@@ -54,7 +73,7 @@ const ownFields: readonly Field[] = [
   { name: '_deleted_at', ...instant },
 ];
 
-/** A column that somebody dropped cannot be added again: its values are gone. */
+/** A column that was dropped cannot be added again: its values are lost. */
 export const ownNames: readonly string[] = ownFields.map(({ name }) => name);
 
 /**

@@ -1,7 +1,6 @@
 import type { DuckDBAppender, DuckDBDataChunk } from '@duckdb/node-api';
-import { fieldsOf, ownNames, type Field } from './fields.ts';
 import { unlisted } from '../chain-problems.ts';
-import { charsOf, type BuiltEntity, type BuiltRow } from './messages.ts';
+import { charsOf, fieldsOf, ownNames, type BuiltEntity, type BuiltRow, type Field } from './fields.ts';
 import { catalogOf, incompatible, quoted, type Duckdb } from './open-duckdb.ts';
 
 /** A table beside one that has rows already, where the next ones come to. It ends with the connection. */

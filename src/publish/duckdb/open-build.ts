@@ -4,8 +4,12 @@ import path from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
+import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { toFileError } from '../file-error.ts';
-import { syncedFile } from './synced-file.ts';
+import { synced } from '../folder-files.ts';
+import { manifestText, readManifest } from '../manifest.ts';
+import type { OpenPublication } from '../target.ts';
+import { charsOf, type BuiltRow } from './fields.ts';
 import type { DuckdbProcess } from './start-duckdb-process.ts';
 
 /** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
@@ -47,13 +51,13 @@ export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptio
     await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
     old = await openOld(file);
     await checkNoLog(file);
-    await duckdb.ask({ kind: 'build', from: old === null ? null : file, to: staging });
+    await duckdb.ask('build', { from: old === null ? null : file, to: staging });
   } catch (error) {
     await dispose();
     throw toFileError(error, file);
   }
   return {
-    ask: (request) => duckdb.ask(request),
+    ask: duckdb.ask,
     place: async () => {
       try {
         const lock = await lockWithin(`${file}.lock`, clock, signal);
@@ -65,7 +69,7 @@ export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptio
         } finally {
           lock.release();
         }
-        await syncedFile(path.dirname(file));
+        await synced(path.dirname(file));
         return true;
       } catch (error) {
         throw toFileError(error, file);
@@ -85,7 +89,7 @@ async function openOld(file: string): Promise<FileHandle | null> {
   }
 }
 
-/** Whether nobody has put another file there, or written to it, since it was opened. */
+/** Whether no other process has put another file there, or written to it, since it was opened. */
 async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
   const now = await openOld(file);
   if (now === null || old === null) {
@@ -121,4 +125,64 @@ async function lockWithin(file: string, clock: Clock, signal: AbortSignal): Prom
     `Another process holds ${file}, which publishers hold for a moment only. End that process and publish again.`,
     { code: 'TARGET_FAILED', recovery: 'retry', context: { file } },
   );
+}
+
+/** What one message carries at most, beyond a single record. */
+const messageChars = 1024 * 1024;
+
+/**
+ * A publication that is a new file. `keepFrom`: manifests that were not the newest one at this instant or later are
+ * left out.
+ */
+export function filePublication(build: Build, keepFrom: string | null): OpenPublication {
+  return {
+    write: async (entity, { changes }) => {
+      const { connector, generation, key, columns, isNewGeneration } = entity;
+      const typed = columns.map(({ name, type }) => ({ name, type }));
+      const built = { connector, entity: entity.entity, generation, key, columns: typed, isNewGeneration };
+      await build.ask('entity', built);
+      let [upserts, deletes] = [0, 0];
+      for await (const records of changes) {
+        const removed = records.filter(({ isDeleted }) => isDeleted).length;
+        deletes += removed;
+        upserts += records.length - removed;
+        for (const rows of messagesOf(records)) await build.ask('rows', rows);
+      }
+      await build.ask('merge', null);
+      return { upserts, deletes, files: [], snapshot: null };
+    },
+    commit: async (manifest) => {
+      const text = manifestText(manifest);
+      const publication = {
+        number: manifest.publication,
+        manifest: text,
+        sha256: readManifest(text).sha256,
+        createdAt: manifest.createdAt,
+        previousSha256: manifest.previous?.sha256 ?? null,
+      };
+      const end = await build.ask('finish', { publication, keepFrom });
+      return end === 'done' && (await build.place()) ? 'published' : 'taken';
+    },
+    [Symbol.asyncDispose]: async () => await build[Symbol.asyncDispose](),
+  };
+}
+
+/** So that the process holds no more than a few records of the largest size. */
+function* messagesOf(records: readonly StoredRecord[]): Generator<readonly BuiltRow[]> {
+  let rows: BuiltRow[] = [];
+  let chars = 0;
+  for (const record of records) {
+    const row = builtRow(record);
+    rows.push(row);
+    chars += charsOf(row);
+    if (chars < messageChars) continue;
+    yield rows;
+    rows = [];
+    chars = 0;
+  }
+  if (rows.length > 0) yield rows;
+}
+
+function builtRow({ values, extra, seq, changedAt, run, isDeleted }: StoredRecord): BuiltRow {
+  return [...values, extra, seq, changedAt, run, isDeleted ? 1 : 0];
 }

@@ -66,7 +66,7 @@ interface KnownTable {
  * Compares every table, its columns and how many rows it has with what was published, and follows the chain of
  * manifests.
  */
-export async function checkFile(path: string): Promise<TargetCheck> {
+export async function checkFile({ path }: { readonly path: string }): Promise<TargetCheck> {
   using db = await openDuckdb(path, 'read');
   const { size: bytes } = await stat(path);
   if (!(await isTarget(db, path))) return { publications: 0, files: 1, rows: 0, bytes, problems: [] };

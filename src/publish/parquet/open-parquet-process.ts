@@ -1,13 +1,41 @@
 import { unlink } from 'node:fs/promises';
+import { startChild, type Child } from '../../child/start-child.ts';
+import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { builtModule } from '../../core/program-files.ts';
-import { forkModule, type SentError } from '../../search/process/fork-module.ts';
+import type { RunId } from '../../core/names.ts';
+import type { ColumnValue } from '../../core/records.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import type { RowFile } from '../row-file.ts';
-import { sentRow, type Answer, type Request } from './messages.ts';
+import type { RowFile, RowsOfFile } from '../row-files.ts';
 import type { RecordColumn } from './parquet-columns.ts';
 
-type Done = Extract<Answer, { kind: 'done' }>;
+/** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
+export type SentRow = readonly [
+  isDeleted: boolean,
+  seq: number,
+  changedAt: Instant,
+  run: RunId,
+  extra: string | null,
+  ...values: readonly ColumnValue[],
+];
+
+interface NumberedFile {
+  readonly file: number;
+}
+
+/** What the process answers. Files have numbers, and several may be open. */
+export type ParquetCalls = {
+  readonly create: (
+    one: NumberedFile & { readonly path: string; readonly columns: readonly RecordColumn[] },
+  ) => void;
+  /** Gives the bytes so far. */
+  readonly write: (one: NumberedFile & { readonly rows: readonly SentRow[] }) => number;
+  readonly close: (one: NumberedFile & { readonly expected: RowsOfFile }) => {
+    readonly bytes: number;
+    readonly sha256: string;
+  };
+  /** It will be removed. */
+  readonly leave: (one: NumberedFile) => void;
+};
 
 /** Of the process. Buffers outside of the heap come on top: together they stay below 500 MiB. */
 const maxHeapMiB = 320;
@@ -15,85 +43,58 @@ const maxHeapMiB = 320;
 const youngMiB = 32;
 /** What one message carries at most, beyond a single record. */
 const maxChars = 512 * 1024;
-/** Messages of a file that wait for their answers: the process has one to go on with while the next rows are read. */
+/** Messages of a file that wait for their answers: the process works on one while the next rows are read. */
 const inFlight = 4;
 
 /** A process that writes Parquet files. */
-export interface ParquetProcess extends AsyncDisposable {
-  /** It is gone, or about to be: not to be asked any more. */
-  isEnding(): boolean;
+export interface ParquetProcess extends Pick<Child<ParquetCalls>, 'isEnding'>, AsyncDisposable {
   /** Creates the file, which must not exist. Rejects with `SyncError` TARGET_FAILED, as the file's methods do. */
   create(path: string, columns: readonly RecordColumn[]): Promise<RowFile>;
 }
 
-/** `entry`: the module to run; tests have others. */
-export function openParquetProcess(
-  entry: URL = builtModule('publish/parquet/parquet-process'),
-): ParquetProcess {
-  const child = forkModule<Request, Answer>(entry, maxHeapMiB, { youngMiB });
-  const waiting: { readonly resolve: (done: Done) => void; readonly reject: (error: SyncError) => void }[] =
-    [];
-  let how: string | null = null;
+export function openParquetProcess(): ParquetProcess {
+  const module = 'publish/parquet/parquet-process';
+  const child = startChild<ParquetCalls>({ module, maxHeapMiB, youngMiB, died: endedByItself });
   let files = 0;
-  child.listen((answer) => {
-    const one = waiting.shift();
-    if (answer.kind === 'done') one?.resolve(answer);
-    else one?.reject(thrown(answer.error));
-  });
-  const gone = child.gone.then((by) => {
-    how = by;
-    for (const { reject } of waiting.splice(0)) reject(endedByItself(by));
-  });
-  const ask = (request: Request): Promise<Done> => {
-    const answered = new Promise<Done>((resolve, reject) => {
-      if (how !== null) return reject(endedByItself(how));
-      waiting.push({ resolve, reject });
-      child.send(request);
-    });
-    // It may be looked at later, or not at all once another has failed.
-    answered.catch(() => undefined);
-    return answered;
-  };
   return {
-    isEnding: child.isEnding,
+    ...child,
     create: async (path, columns) => {
       files += 1;
       const file = files;
-      await ask({ kind: 'create', file, path, columns });
-      return openFile(path, file, ask);
-    },
-    [Symbol.asyncDispose]: async () => {
-      child.kill();
-      await gone;
+      await child.ask('create', { file, path, columns });
+      return openFile(path, file, child.ask);
     },
   };
 }
 
-function openFile(path: string, file: number, ask: (request: Request) => Promise<Done>): RowFile {
-  const pending: Promise<Done>[] = [];
+function openFile(path: string, file: number, ask: Child<ParquetCalls>['ask']): RowFile {
+  const pending: Promise<number>[] = [];
   let bytes = 0;
   const settle = async (left: number): Promise<void> => {
-    while (pending.length > left) ({ bytes } = await (pending.shift() as Promise<Done>));
+    while (pending.length > left) bytes = await (pending.shift() as Promise<number>);
   };
   return {
     write: async (records) => {
       for (const some of slices(records)) {
-        pending.push(ask({ kind: 'write', file, rows: some.map(sentRow) }));
+        pending.push(ask('write', { file, rows: some.map(sentRow) }));
         await settle(inFlight - 1);
       }
     },
     bytes: () => bytes,
     close: async (expected) => {
       await settle(0);
-      const closed = await ask({ kind: 'close', file, expected });
-      return { bytes: closed.bytes, sha256: closed.sha256 };
+      return await ask('close', { file, expected });
     },
     remove: async () => {
-      // Neither a process that is gone nor a file that is gone is in the way.
-      await ask({ kind: 'leave', file }).catch(() => undefined);
+      // Neither a process that has ended nor a file that was removed is a failure.
+      await ask('leave', { file }).catch(() => undefined);
       await unlink(path).catch(() => undefined);
     },
   };
+}
+
+function sentRow({ isDeleted, seq, changedAt, run, extra, values }: StoredRecord): SentRow {
+  return [isDeleted, seq, changedAt, run, extra, ...values];
 }
 
 /** So that neither process holds more than a few records of the largest size. */
@@ -110,10 +111,6 @@ function* slices(records: readonly StoredRecord[]): Generator<readonly StoredRec
     chars = 0;
   }
   if (start < records.length) yield start === 0 ? records : records.slice(start);
-}
-
-function thrown({ message, ...options }: SentError): SyncError {
-  return new SyncError(message, options);
 }
 
 function endedByItself(how: string): SyncError {

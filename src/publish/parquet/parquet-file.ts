@@ -6,7 +6,7 @@ import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { toFileError } from '../file-error.ts';
-import type { RowsOfFile } from '../row-file.ts';
+import type { RowsOfFile } from '../row-files.ts';
 import {
   type ParquetColumn,
   parquetColumns,

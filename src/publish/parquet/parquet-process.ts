@@ -1,69 +1,44 @@
-import { SyncError } from '../../core/errors.ts';
-import type { SentError } from '../../search/process/fork-module.ts';
-import { receivedRecord, type Answer, type Request } from './messages.ts';
+import { answerParent } from '../../child/answer-parent.ts';
+import { explainedAs } from '../../child/channel.ts';
+import type { ParquetCalls, SentRow } from './open-parquet-process.ts';
 import { createParquetFile, type ParquetFile } from './parquet-file.ts';
+import type { StoredRecord } from '../../sinks/record-reader.ts';
 
 /**
- * The entry point of a process that writes Parquet: answers each request in its order, until its parent disconnects. It
- * writes and compresses without a pause for anything else, which is why it is a process.
+ * The entry point of a process that writes Parquet: it writes and compresses without a pause for anything else, which
+ * is why it is a process. A file that failed is closed.
  */
 const files = new Map<number, ParquetFile>();
 
-process.on('disconnect', () => process.exit());
-// Ctrl-C reaches every process of a terminal; it is the parent that ends this one.
-process.on('SIGINT', () => undefined);
-process.on('SIGTERM', () => undefined);
-process.on('message', (request: Request) => {
-  const answer = answerTo(request);
-  // Without a channel there is no reader of the answer.
-  if (process.connected) process.send?.(answer);
-});
+const calls: ParquetCalls = {
+  create: ({ file, path, columns }) => void files.set(file, createParquetFile(path, columns)),
+  write: ({ file, rows }) => closedOnFailure(file, (open) => open.write(rows.map(receivedRecord))),
+  close: ({ file, expected }) => {
+    const closed = closedOnFailure(file, (open) => open.close(expected));
+    files.delete(file);
+    return closed;
+  },
+  leave: ({ file }) => leave(file),
+};
+const explain = explainedAs('A Parquet file could not be written', 'TARGET_FAILED', 'stop');
+answerParent(calls, { explain });
 
-function answerTo(request: Request): Answer {
+function closedOnFailure<Result>(file: number, work: (open: ParquetFile) => Result): Result {
+  const open = files.get(file);
+  if (open === undefined) throw new Error('a file was written to that is not open');
   try {
-    return { kind: 'done', ...done(request) };
+    return work(open);
   } catch (error) {
-    files.get(request.file)?.[Symbol.dispose]();
-    files.delete(request.file);
-    return { kind: 'failed', error: sentError(error) };
+    leave(file);
+    throw error;
   }
 }
 
-function done(request: Request): { readonly bytes: number; readonly sha256: string } {
-  switch (request.kind) {
-    case 'create':
-      files.set(request.file, createParquetFile(request.path, request.columns));
-      return { bytes: 0, sha256: '' };
-    case 'write':
-      return { bytes: fileOf(request).write(request.rows.map(receivedRecord)), sha256: '' };
-    case 'close': {
-      const closed = fileOf(request).close(request.expected);
-      files.delete(request.file);
-      return closed;
-    }
-    case 'leave':
-      files.get(request.file)?.[Symbol.dispose]();
-      files.delete(request.file);
-      return { bytes: 0, sha256: '' };
-  }
+function leave(file: number): void {
+  files.get(file)?.[Symbol.dispose]();
+  files.delete(file);
 }
 
-function fileOf({ file }: Request): ParquetFile {
-  const found = files.get(file);
-  if (found === undefined) throw new Error('a file was written to that is not open');
-  return found;
-}
-
-function sentError(error: unknown): SentError {
-  if (error instanceof SyncError) {
-    const { message, code, recovery, context } = error;
-    return { message, code, recovery, context };
-  }
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return {
-    message: `A Parquet file could not be written (${name}: ${message.slice(0, 200)}). This is a bug: report it.`,
-    code: 'TARGET_FAILED',
-    recovery: 'stop',
-    context: {},
-  };
+function receivedRecord([isDeleted, seq, changedAt, run, extra, ...values]: SentRow): StoredRecord {
+  return { isDeleted, seq, changedAt, run, extra, values };
 }

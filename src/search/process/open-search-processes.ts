@@ -1,16 +1,36 @@
 import PQueue from 'p-queue';
+import { startChild, type Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { builtModule } from '../../core/program-files.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Entity } from '../../definitions/definition.ts';
 import { tooSlow } from '../search-problem.ts';
 import type { SearchAnswer } from '../search-request.ts';
-import {
-  checkCallSize,
-  type SearchCall,
-  type SearchProcess,
-  startSearchProcess,
-} from './start-search-process.ts';
 import { takeSlot } from './take-slot.ts';
+
+/** What is searched, and for what. */
+export interface SearchCall {
+  /** A SQLite sink. */
+  readonly file: string;
+  readonly connector: ConnectorName;
+  readonly entity: Entity;
+  /** As they came from outside. */
+  readonly params: JsonObject;
+  /** What a cursor belongs to. */
+  readonly scope: string;
+}
+
+export interface ProcessSettings {
+  readonly cursorKey: Buffer;
+  readonly deadlineMs: number;
+}
+
+/** What a search process answers: first `settings`, then one search after the other. */
+export type SearchCalls = {
+  readonly settings: (settings: ProcessSettings) => void;
+  readonly search: (call: SearchCall) => Promise<SearchAnswer>;
+};
 
 export interface SearchProcessesOptions {
   /** At most so many at once; each is started when it is first needed. */
@@ -35,7 +55,9 @@ export interface SearchProcesses extends AsyncDisposable {
   search(call: SearchCall, signal: AbortSignal): Promise<SearchAnswer>;
 }
 
-/** A search ends itself at the deadline wherever it looks at rows; what does not is killed so much later. */
+/** Enough for the largest answer; more than that and the process ends instead of the machine's memory. */
+const maxHeapMiB = 512;
+/** A search ends itself at the deadline wherever it reads rows; one that does not is killed so much later. */
 const graceMs = 500;
 /** Time to load its modules, also on a busy machine. */
 const startMs = 20_000;
@@ -48,7 +70,6 @@ const idleMs = 60_000;
  */
 export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
   const { processes, maxWaiting, clock, deadlineMs } = options;
-  const entry = options.entry ?? builtModule('search/process/search-process');
   const slots = new PQueue({ concurrency: processes });
   let isClosed = false;
   const alive = new Set<SearchProcess>();
@@ -56,9 +77,15 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
   const searches = new Set<AbortController>();
 
   const start = (): SearchProcess => {
-    const started = startSearchProcess(entry, { cursorKey: options.cursorKey, deadlineMs });
+    const child = startChild<SearchCalls>({
+      module: options.entry ?? 'search/process/search-process',
+      maxHeapMiB,
+      died: endedByItself,
+    });
+    const ready = child.ask('settings', { cursorKey: options.cursorKey, deadlineMs });
+    const started = { ...child, ready };
     alive.add(started);
-    void started.gone.then(() => {
+    void child.ended.then(() => {
       alive.delete(started);
       idle.get(started)?.abort();
       idle.delete(started);
@@ -84,9 +111,9 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
       () => undefined,
     );
   };
-  /** The slot is free when the process is gone: there are never more processes than slots. */
+  /** The slot is free when the process has ended: there are never more processes than slots. */
   const giveBack = async (one: SearchProcess, freeSlot: () => void): Promise<void> => {
-    if (one.isEnding()) await one.gone;
+    if (one.isEnding()) await one.ended;
     else keep(one);
     freeSlot();
   };
@@ -97,7 +124,7 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
     try {
       await within(one, { clock, ms: startMs, signal, late: didNotStart }, one.ready);
       const limit = { clock, ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
-      return await within(one, limit, one.ask(call));
+      return await within(one, limit, one.ask('search', call));
     } finally {
       void giveBack(one, freeSlot);
     }
@@ -123,9 +150,14 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
       isClosed = true;
       for (const ending of searches) ending.abort(interrupted());
       for (const one of alive) one.kill();
-      await Promise.all([...alive].map(({ gone }) => gone));
+      await Promise.all([...alive].map(({ ended }) => ended));
     },
   };
+}
+
+interface SearchProcess extends Child<SearchCalls> {
+  /** It has been loaded. */
+  readonly ready: Promise<void>;
 }
 
 interface Limit {
@@ -141,26 +173,20 @@ async function within<Result>(
   { clock, ms, signal, late }: Limit,
   work: Promise<Result>,
 ): Promise<Result> {
-  const timer = new AbortController();
-  let onAbort = (): void => undefined;
-  const stopped = new Promise<never>((_, reject) => {
-    const stop = (reason: Error): void => {
-      one.kill();
-      reject(reason);
-    };
-    onAbort = () => stop(signal.reason as Error);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-    clock.sleep(ms, timer.signal).then(
-      () => stop(late()),
-      () => undefined,
-    );
-  });
+  const done = new AbortController();
+  const stopped = clock
+    .sleep(ms, AbortSignal.any([signal, done.signal]))
+    .then(() => {
+      throw late();
+    })
+    .catch((reason: unknown) => {
+      if (!done.signal.aborted) one.kill();
+      throw reason;
+    });
   try {
     return await Promise.race([stopped, work]);
   } finally {
-    timer.abort();
-    signal.removeEventListener('abort', onAbort);
+    done.abort();
   }
 }
 
@@ -183,4 +209,45 @@ function interrupted(): SyncError {
     'The search was aborted because the server is stopping. Search again when it is back.',
     { code: 'INTERRUPTED', recovery: 'retry' },
   );
+}
+
+function endedByItself(how: string): SyncError {
+  return new SyncError(
+    `The search process ended unexpectedly (${how}). Search again; if it ends again, ask for less: ` +
+      `fewer fields, a lower limit. It may use ${maxHeapMiB} MiB.`,
+    { code: 'SINK_FAILED', recovery: 'retry', context: { how } },
+  );
+}
+
+/** Above the limits of a valid search: anything smaller is checked, with a better message, when it is read. */
+const maxDepth = 64;
+const maxChars = 128 * 1024;
+
+/**
+ * Refuses parameters that are not worth handing to another process, where copying them would cost as much as they are
+ * large or overflow the stack. Throws `SyncError` SEARCH_INVALID.
+ */
+export function checkCallSize(params: JsonObject): void {
+  let chars = 0;
+  const waiting: { readonly value: JsonValue; readonly depth: number }[] = [{ value: params, depth: 1 }];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { value, depth } = next;
+    chars += typeof value === 'string' ? value.length : 1;
+    if (typeof value === 'object' && value !== null) {
+      if (depth > maxDepth) throw invalid(`it is nested deeper than ${maxDepth}`);
+      for (const [name, member] of Object.entries(value)) {
+        chars += Array.isArray(value) ? 1 : name.length;
+        waiting.push({ value: member, depth: depth + 1 });
+      }
+    }
+    if (chars > maxChars) throw invalid(`it has more than ${maxChars} characters`);
+  }
+}
+
+function invalid(why: string): SyncError {
+  return new SyncError(`A search of the usual size was expected, but ${why}. Ask for less in one search.`, {
+    code: 'SEARCH_INVALID',
+    recovery: 'stop',
+    context: { path: 'query' },
+  });
 }

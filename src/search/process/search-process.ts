@@ -1,70 +1,35 @@
 import { statSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { answerParent } from '../../child/answer-parent.ts';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { builtModule } from '../../core/program-files.ts';
 import { openSearch, type Search } from '../open-search.ts';
-import type { SearchAnswer } from '../search-request.ts';
-import type {
-  FromSearchProcess,
-  ProcessSettings,
-  SearchCall,
-  ToSearchProcess,
-} from './start-search-process.ts';
-import type { SentError } from './fork-module.ts';
+import type { ProcessSettings, SearchCall, SearchCalls } from './open-search-processes.ts';
 
-/**
- * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is
- * the process id of the parent.
- */
+/** The entry point of a search process: answers one call after the other. */
 const files = openFiles();
 let settings: ProcessSettings | null = null;
 
-process.on('disconnect', () => process.exit());
-// Ctrl-C reaches every process of a terminal, and it is for the one that started this one to end it, in its time.
-process.on('SIGINT', () => undefined);
-process.on('SIGTERM', () => undefined);
-process.on('message', (message: ToSearchProcess) => {
-  if (message.kind === 'settings') settings = message.settings;
-  else void answer(message.call);
-});
-new Worker(builtModule('search/process/watch-parent'), {
-  workerData: Number(process.argv[2]),
-}).unref();
-send({ kind: 'ready' });
+const calls: SearchCalls = {
+  settings: (given) => {
+    settings = given;
+  },
+  search: async ({ file, connector, entity, params, scope }) => {
+    if (settings === null) throw new Error('a call came before the settings');
+    return await files
+      .of(file)
+      .search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
+  },
+};
 
-async function answer(call: SearchCall): Promise<void> {
-  try {
-    send({ kind: 'answer', answer: await searchOnce(call) });
-  } catch (error) {
-    send({ kind: 'failed', error: sentError(error, call) });
-  }
-}
+answerParent(calls, { explain: unexpected, isWatched: true });
 
-async function searchOnce({ file, connector, entity, params, scope }: SearchCall): Promise<SearchAnswer> {
-  if (settings === null) throw new Error('a call came before the settings');
-  return await files
-    .of(file)
-    .search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
-}
-
-function sentError(error: unknown, { file, entity }: SearchCall): SentError {
-  if (error instanceof SyncError) {
-    const { message, code, recovery, context } = error;
-    return { message, code, recovery, context };
-  }
+function unexpected(error: unknown, _name: string, given: unknown): SyncError {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return {
-    message: `The search of "${entity.name}" failed unexpectedly (${name}: ${message.slice(0, 200)}). This is a bug: report it with the query.`,
-    code: 'INTERNAL',
-    recovery: 'stop',
-    context: { file, entity: entity.name },
-  };
-}
-
-/** Without a channel there is no reader of the answer. */
-function send(message: FromSearchProcess): void {
-  if (process.connected) process.send?.(message);
+  const { file, entity } = given as SearchCall;
+  return new SyncError(
+    `The search of "${entity.name}" failed unexpectedly (${name}: ${message.slice(0, 200)}). This is a bug: report it with the query.`,
+    { code: 'INTERNAL', recovery: 'stop', context: { file, entity: entity.name } },
+  );
 }
 
 /** What a process holds open of the files it searched last; each costs memory for its pages. */

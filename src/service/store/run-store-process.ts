@@ -1,16 +1,15 @@
 import { setMaxListeners } from 'node:events';
+import { startChild } from '../../child/start-child.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { builtModule } from '../../core/program-files.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { forkModule } from '../../search/process/fork-module.ts';
 import type { RunOutcome } from '../../sinks/run-report.ts';
 import type { CallAnswer } from './answer-call.ts';
 import type { StoreLedger } from './store-ledger.ts';
 
 interface StoreProcessOptions {
   readonly job: StoreJob;
-  /** Never rejects. The signal is aborted when the process is gone. */
+  /** Never rejects. The signal is aborted when the process has ended. */
   readonly answer: (body: string, signal: AbortSignal) => Promise<CallAnswer>;
   readonly onLedger: (ledger: StoreLedger) => void;
   /** Aborted: the process is killed. */
@@ -33,32 +32,15 @@ export async function runStoreProcess(options: StoreProcessOptions): Promise<Sto
   const gone = new AbortController();
   // Every call that is being answered listens: many of them are no leak.
   setMaxListeners(0, gone.signal);
-  let end: StoreSyncEnd | null = null;
-
-  const entry = builtModule('service/store/store-process');
-  const child = forkModule<ToStoreProcess, FromStoreProcess>(entry, maxHeapMiB);
-  const answerCall = async (id: number, body: string): Promise<void> =>
-    child.send({ kind: 'answer', id, ...(await answer(body, gone.signal)) });
-  child.listen((message) => {
-    switch (message.kind) {
-      case 'call':
-        void answerCall(message.id, message.body);
-        break;
-      case 'ledger':
-        onLedger(message.ledger);
-        break;
-      case 'ended':
-        ({ end } = message);
-        // The process ends when the channel closes. If it ended by itself, this message could be lost.
-        child.disconnect();
-        break;
-    }
-  });
-  signal.addEventListener('abort', child.kill, { once: true });
-  child.send({ kind: 'begin', job });
-  const how = await child.gone;
-  signal.removeEventListener('abort', child.kill);
-  gone.abort(new Error('The process that asked is gone.'));
+  const own: ServiceCalls = { call: (body) => answer(body, gone.signal), ledger: onLedger };
+  const module = 'service/store/store-process';
+  const child = startChild<StoreCalls>({ module, maxHeapMiB, own, signal, died: (how) => new Error(how) });
+  const end = await child.ask('sync', job).catch(() => null);
+  // The process ends when the channel closes. If it ended by itself, its answer could be lost.
+  if (end === null) child.kill();
+  else child.disconnect();
+  const how = await child.ended;
+  gone.abort(new Error('The process that asked has ended.'));
   return end ?? { kind: 'died', how };
 }
 
@@ -67,30 +49,20 @@ export interface StoreJob {
   readonly file: string;
   readonly connectorId: string;
   readonly definition: Definition;
-  /** The service's time, which goes on from there in the process. Milliseconds since the epoch. */
+  /** The service's time, which continues from there in the process. Milliseconds since the epoch. */
   readonly nowMs: number;
 }
 
-/** To the process of a sync. */
-export type ToStoreProcess =
-  | { readonly kind: 'begin'; readonly job: StoreJob }
-  /** What the third party answered, as it would come over HTTP. */
-  | {
-      readonly kind: 'answer';
-      readonly id: number;
-      readonly status: number;
-      readonly text: string;
-      /** In seconds; null: it did not say. */
-      readonly retryAfter: string | null;
-    };
+/** What the process of a sync answers. */
+export type StoreCalls = { readonly sync: (job: StoreJob) => Promise<StoreSyncEnd> };
 
-/** From the process of a sync, in this order: any number of calls and ledgers, then `ended`. */
-export type FromStoreProcess =
-  /** An execute call to be answered: its body as JSON text. */
-  | { readonly kind: 'call'; readonly id: number; readonly body: string }
+/** What the process of a sync asks the service. */
+export type ServiceCalls = {
+  /** An execute call, by its body as JSON text: what the third party answered, as it would come over HTTP. */
+  readonly call: (body: string) => Promise<CallAnswer>;
   /** What is stored by now: after the first records, every now and then, and at the end. */
-  | { readonly kind: 'ledger'; readonly ledger: StoreLedger }
-  | { readonly kind: 'ended'; readonly end: StoreSyncEnd };
+  readonly ledger: (ledger: StoreLedger) => void;
+};
 
 /** What a sync of a store came to. */
 export type StoreSyncEnd =

@@ -10,10 +10,10 @@ import { loadDefinitions } from '../../../src/definitions/load-definitions.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import {
   openSearchProcesses,
+  type SearchCall,
   type SearchProcesses,
   type SearchProcessesOptions,
 } from '../../../src/search/process/open-search-processes.ts';
-import type { SearchCall } from '../../../src/search/process/start-search-process.ts';
 import { searchTarget } from '../../../src/search/search-target.ts';
 
 export const listMembers = entityOf('list_members');
