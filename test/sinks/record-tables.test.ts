@@ -195,7 +195,7 @@ describe('tables of records', () => {
         explain,
         ...(delay === undefined ? {} : { delay }),
       });
-      return { name, db, records: sqliteTables(), seq: 1 };
+      return { name, db, records: sqliteTables, seq: 1 };
     };
     const schema = `record_tables_${seed}`;
     const { connection } = await sharedPostgres();
@@ -209,7 +209,7 @@ describe('tables of records', () => {
     });
     await server.transact(async (tx) => await tx.run(`CREATE SCHEMA ${schema}`));
     const places = [
-      { name: 'postgres', db: server, records: postgresTables(`${schema}.`), seq: 1 },
+      { name: 'postgres', db: server, records: postgresTables(schema), seq: 1 },
       sqlite('sqlite'),
       sqlite('slow-sqlite', async () => await new Promise((resolve) => setImmediate(resolve))),
     ];

@@ -20,7 +20,7 @@ export async function openJsonlSink(
   const ledger = await openLedgerFile({
     ...options,
     format: jsonlFormat,
-    records: sqliteTables(),
+    records: sqliteTables,
     openBeside: (writer, records) => {
       const changes = openChangeFiles(writer, { directory, isDurable: durability === 'full' });
       return { ...besideOf(changes, signal), records: linedTables(records, changes) };

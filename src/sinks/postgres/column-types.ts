@@ -32,11 +32,6 @@ export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
   any: 'json',
 };
 
-/** A column's value as the client gives it, as records have it. */
-export function columnValue(value: unknown): ColumnValue {
-  return typeof value === 'boolean' ? Number(value) : (value as ColumnValue);
-}
-
 /**
  * The text of a key as its record was prepared, of one that may come from a command line; null for a text that is no
  * key of the table.

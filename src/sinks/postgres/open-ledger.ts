@@ -5,7 +5,6 @@ import type { OpenHow, SinkPlace } from '../sink-access.ts';
 import type { Clock } from '../../core/clock.ts';
 import { findSink, makeSink } from './open-schema.ts';
 import { toSinkError } from './sink-error.ts';
-import { quoted } from '../../sql/quoted.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
 
 export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
@@ -13,8 +12,6 @@ export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
 /** A sink in a schema of a server. */
 export interface OpenedSchema {
   readonly server: Server;
-  /** The sink's schema, quoted, with the point behind it: `${at}_sync_runs`. */
-  readonly at: string;
   readonly schema: string;
   readonly clock: Clock;
   readonly sinkId: string;
@@ -32,7 +29,7 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema, clock);
     server.afterLoss(async (found) => await makeSink(found, schema, clock));
-    return { server, at: `${quoted(schema)}.`, schema, clock, sinkId };
+    return { server, schema, clock, sinkId };
   });
 }
 
@@ -43,7 +40,7 @@ export async function openLedgerToRead(place: PostgresPlace): Promise<OpenedSche
   return await disposedOnFailure(server, async () => {
     const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
-    return { server, at: `${quoted(schema)}.`, schema, clock: systemClock, sinkId: found.sinkId };
+    return { server, schema, clock: systemClock, sinkId: found.sinkId };
   });
 }
 

@@ -1,13 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { migrations, statementsAt } from './migrations.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { checkVersion } from '../stored-version.ts';
-import { lostNumbers } from './stored-token.ts';
+import { lostNumbers } from './lease/lease-rows.ts';
+
+/**
+ * What leads from each version that is still read to the next, as statements in which names stand without their schema;
+ * the last one leads to `schemaVersion`. All that a schema needs run in one transaction. Never changed once released,
+ * only added to. Processes of the older version may go on writing until they end, so no migration asks of them what
+ * they do not know. Empty: only `schemaVersion` is read.
+ */
+const migrations: readonly string[] = [];
 
 /** What a schema says of the sink in it. */
 export interface FoundSink {
@@ -175,4 +182,19 @@ function incompatible(place: string, found: string, advice: string): SyncError {
     recovery: 'stop',
     context: { place },
   });
+}
+
+/**
+ * Statements of the ledger one by one, in the schema `at`. Texts are compared byte by byte, whatever the server's
+ * locale.
+ */
+function statementsAt(at: string, sql: string): readonly string[] {
+  return sql
+    .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
+    .replaceAll(
+      /\b(CREATE TABLE|ALTER TABLE|CREATE VIEW|UPDATE|FROM|JOIN|ON) (_(?:sync|catalog)_\w+)/g,
+      (_, before: string, table: string) => `${before} ${at}${table}`,
+    )
+    .split(';')
+    .filter((statement) => statement.trim() !== '');
 }

@@ -15,16 +15,16 @@ export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Prom
 }
 
 export function postgresLedger(opened: OpenedSchema): Ledger {
-  const { server, at, schema, clock, sinkId } = opened;
+  const { server, schema, clock, sinkId } = opened;
   const leases = openLeases(opened);
   return {
     db: server,
     clock,
     sinkId,
-    records: postgresTables(at),
+    records: postgresTables(schema),
     // A transaction costs a dozen round trips, whatever its size.
     deletedAtOnce: 20_000,
-    take: async (connector, holder, work) => await leases.take(connector, holder, work),
+    take: leases.take,
     isInPlace: async () => {
       try {
         return (await server.read(async (tx) => await findSink(tx, schema, server.place)))?.sinkId === sinkId;
@@ -35,8 +35,7 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
     // The table's lock keeps others from taking a number in between.
     reserveNumbers: async (tx, of, count) => {
       if (count === 0) return 0;
-      const { table: name, column } = numbered[of];
-      const table = `${at}${name}`;
+      const { table, column } = numbered[of];
       await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
       const sequence = `pg_get_serial_sequence('${table}', '${column}')`;
       const reserved = await tx.first<{ last: number }>(
@@ -47,13 +46,11 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
     },
     highestPartition: async (tx) => {
       const { table, column } = numbered.partitions;
-      const found = await tx.first<{ last: number }>(
-        `SELECT last_value AS last FROM ${at}${table}_${column}_seq`,
-      );
+      const found = await tx.first<{ last: number }>(`SELECT last_value AS last FROM ${table}_${column}_seq`);
       return found?.last ?? 0;
     },
     newestSeq,
-    raiseSeq: async (tx, connector, least) => await raiseSeq(tx, at, connector, least),
+    raiseSeq,
     [Symbol.asyncDispose]: async () => {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();

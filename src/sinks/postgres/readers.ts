@@ -15,9 +15,9 @@ import { postgresTables } from './records/record-tables.ts';
  */
 
 export async function openPostgresHistory(place: PostgresPlace): Promise<OpenHistory> {
-  const { server, at, sinkId } = await openLedgerToRead(place);
+  const { server, schema, sinkId } = await openLedgerToRead(place);
   return {
-    ...ledgerReader(postgresTables(at), (work) => server.read(work)),
+    ...ledgerReader(postgresTables(schema), (work) => server.read(work)),
     sinkId,
     [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   };
@@ -54,7 +54,7 @@ async function openSnapshot(place: PostgresPlace): Promise<{
   readonly snapshot: Snapshot;
   readonly records: ReturnType<typeof postgresTables>;
 }> {
-  const { server, at } = await openLedgerToRead(place);
+  const { server, schema } = await openLedgerToRead(place);
   await using _opening = server;
-  return { snapshot: await server.openSnapshot(), records: postgresTables(at) };
+  return { snapshot: await server.openSnapshot(), records: postgresTables(schema) };
 }

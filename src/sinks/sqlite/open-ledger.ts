@@ -138,5 +138,5 @@ export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: n
 
 /** Records as tables of one SQLite file, which holds the ledger too. */
 export async function openSqliteSink(options: OpenHow & { readonly file: string }): Promise<Sink> {
-  return ledgerSink(await openLedgerFile({ ...options, format: sqliteFormat, records: sqliteTables() }));
+  return ledgerSink(await openLedgerFile({ ...options, format: sqliteFormat, records: sqliteTables }));
 }

@@ -27,7 +27,7 @@ export function openFileHistory({ file, format, cacheKiB }: ReadFile): OpenHisto
   first.close();
   const db = readFile({ file, openReader, cacheKiB });
   return {
-    ...ledgerReader(sqliteTables(), (work) => db.read(work)),
+    ...ledgerReader(sqliteTables, (work) => db.read(work)),
     sinkId,
     [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
   };
@@ -59,7 +59,7 @@ export function readFile({
 
 async function openSnapshot({ file, format }: ReadFile): Promise<Pick<SinkSnapshot, 'snapshot' | 'records'>> {
   await using db = readFile({ file, openReader: () => openReadonlyDatabase({ file, format }) });
-  return { snapshot: await db.openSnapshot(), records: sqliteTables() };
+  return { snapshot: await db.openSnapshot(), records: sqliteTables };
 }
 
 /**

@@ -72,16 +72,16 @@ async function missed(
   const tokens = new TokensOfAll([String(taken?.['token'])]);
   let stored = 0;
   let isOver = false;
+  const at = `${quoted(place.schema)}.`;
   const write = async (writer: number): Promise<void> => {
     const ledger = await openLedger(place, { durability: 'full', clock: bench.clock });
     const checkLease = async (): Promise<void> => await Promise.resolve();
-    const { server, at, clock } = ledger;
+    const { server, clock } = ledger;
     const overtaken = (): never => {
       throw new TypeError('No other process takes the connector');
     };
     const transact = fencedTransact({
       server,
-      at,
       clock,
       connector: news,
       epoch,
@@ -95,7 +95,7 @@ async function missed(
       stored += count;
       await transact('r1' as RunId, async (tx, stamp) => {
         await pause(random() * 10);
-        await insert(tx, stamp, count, ledger.at);
+        await insert(tx, stamp, count, at);
         await pause(random() * 10);
       });
     }

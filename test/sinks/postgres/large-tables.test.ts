@@ -61,9 +61,9 @@ it(
     const opened = await openLedger(options, { durability: 'full', clock: bench.clock });
     const ledger = postgresLedger(opened);
     onTestFinished(async () => await ledger[Symbol.asyncDispose]());
-    const { at, server } = opened;
+    const { server } = opened;
     const tableOf = (table: EntityTable): PlannedTable => ({
-      table: openRecordTable(at, { connector: news, table, stored: table.columns }),
+      table: openRecordTable({ connector: news, table, stored: table.columns }),
       width: table.columns.length,
     });
     const now = instant(bench.clock.now());

@@ -6,12 +6,11 @@ import { lostConnection } from '../../../sql/postgres/postgres-error.ts';
 import type { Server } from '../../../sql/postgres/server.ts';
 import type { Taken } from '../../ledger/driver.ts';
 import { timelineSql } from '../open-schema.ts';
-import { keepNewest, newToken, type LastTokens } from '../stored-token.ts';
+import { keepNewest, newToken, type LastTokens } from './lease-rows.ts';
 
 /** A lease, as its holder's transactions need it. */
 export interface Fence {
   readonly server: Server;
-  readonly at: string;
   readonly clock: Clock;
   readonly connector: ConnectorName;
   readonly epoch: number;
@@ -31,16 +30,16 @@ export interface Fence {
  * for a transaction that has locked it; the old holder then finds no row.
  */
 export function fencedTransact(fence: Fence): Taken['transact'] {
-  const { server, at, clock, connector, epoch, tokens } = fence;
+  const { server, clock, connector, epoch, tokens } = fence;
   return async (run, work, how: TransactHow = {}) => {
     await fence.checkLease();
     const done = await server.transact(async (tx) => {
-      const token = newToken(tx, at, connector, tokens);
+      const token = newToken(tx, connector, tokens);
       const lock = async (): Promise<number> => {
         const found = await tx.first<{ seq: number; isSame: boolean; isWhole: boolean | null }>(
-          `SELECT seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same,
+          `SELECT seq, ${timelineSql} = (SELECT timeline FROM _sync_meta WHERE one = 1) AS is_same,
              last_commit = ANY(:tokens::uuid[]) AS is_whole
-           FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
+           FROM _sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
           { connector, epoch, tokens: [...tokens] },
         );
         if (found === undefined) throw fence.overtaken();
@@ -60,7 +59,7 @@ export function fencedTransact(fence: Fence): Taken['transact'] {
       const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
       await takeSeqs(0);
       tx.put(
-        `UPDATE ${at}_sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
+        `UPDATE _sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
         { connector, taken, token },
       );
       return result;
@@ -72,14 +71,14 @@ export function fencedTransact(fence: Fence): Taken['transact'] {
 
 /** One snapshot of what the lease's holder may see. `work` runs again as in `transact`. */
 export function fencedRead(fence: Fence): Taken['read'] {
-  const { server, at, connector, epoch } = fence;
+  const { server, connector, epoch } = fence;
   return async (work) => {
     await fence.checkLease();
     return await server.whileAway(
       async () =>
         await server.read(async (tx) => {
           const found = await tx.first(
-            `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
+            `SELECT 1 AS one FROM _sync_counters WHERE connector = :connector AND epoch = :epoch`,
             { connector, epoch },
           );
           if (found === undefined) throw fence.overtaken();

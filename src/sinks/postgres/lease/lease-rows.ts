@@ -1,11 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
-import type { Tx as AnyTx } from '../../../sql/database.ts';
+import type { Tx } from '../../../sql/database.ts';
 import type { LeaseSession } from './lease-session.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
-import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
-import { newToken, type LastTokens } from '../stored-token.ts';
 
 /** So long a lease lasts that nobody renews, by the server's clock. */
 const lasting = "interval '30 seconds'";
@@ -25,24 +24,24 @@ export interface TakenRow {
  * Raises the connector's epoch and writes its lease; gives the epoch. Waits for a commit of the one that held it.
  * Throws `ConnectorBusyError` while that one lives.
  */
-export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise<number> {
+export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
   const { connector, holder, pid, tokens } = row;
   // Asked first without a lock, which would wait for the holder's commits.
-  await checkFree(tx, at, row);
-  await endTransaction(tx, at, connector);
+  await checkFree(tx, row);
+  await endTransaction(tx, connector);
   await tx.run(
-    `INSERT INTO ${at}_sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
+    `INSERT INTO _sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
     { connector },
   );
   const raised = await tx.first<{ epoch: number }>(
-    `UPDATE ${at}_sync_counters SET epoch = epoch + 1, last_commit = :token::uuid WHERE connector = :connector
+    `UPDATE _sync_counters SET epoch = epoch + 1, last_commit = :token::uuid WHERE connector = :connector
      RETURNING epoch`,
-    { connector, token: newToken(tx, at, connector, tokens) },
+    { connector, token: newToken(tx, connector, tokens) },
   );
-  await checkFree(tx, at, row);
+  await checkFree(tx, row);
   const epoch = raised?.epoch ?? 0;
   await tx.run(
-    `INSERT INTO ${at}_sync_leases (connector, epoch, holder, until, backend_pid)
+    `INSERT INTO _sync_leases (connector, epoch, holder, until, backend_pid)
      VALUES (:connector, :epoch, :holder, clock_timestamp() + ${lasting}, :pid::integer)
      ON CONFLICT (connector) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, until = excluded.until,
        backend_pid = excluded.backend_pid`,
@@ -55,10 +54,10 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
  * Ends what the last holder has begun and does not go on with. A server that waits for rows of a `COPY` is not idle,
  * and no timeout ends it: the connector would stay locked for as long as that host hangs.
  */
-async function endTransaction(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
+async function endTransaction(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
     `SELECT pg_terminate_backend(session.pid)
-     FROM ${at}_sync_counters AS counter JOIN pg_stat_activity AS session ON session.backend_xid = counter.xmax
+     FROM _sync_counters AS counter JOIN pg_stat_activity AS session ON session.backend_xid = counter.xmax
      WHERE counter.connector = :connector AND session.usename = current_user
        AND session.xact_start < clock_timestamp() - interval '10 seconds'`,
     { connector },
@@ -76,10 +75,10 @@ interface RunningLease {
  * session is gone. Not believed where the server was restarted since, which ends every session, nor where both locks
  * are of one process of the server (a pooler).
  */
-async function checkFree(tx: Tx, at: string, { connector, pid, sessionPid }: TakenRow): Promise<void> {
+async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Promise<void> {
   const running = await tx.first<RunningLease>(
     `SELECT holder, backend_pid, until - ${lasting} > pg_postmaster_start_time() AS is_of_this_start
-     FROM ${at}_sync_leases WHERE connector = :connector AND until > clock_timestamp()`,
+     FROM _sync_leases WHERE connector = :connector AND until > clock_timestamp()`,
     { connector },
   );
   if (running === undefined) return;
@@ -91,7 +90,6 @@ async function checkFree(tx: Tx, at: string, { connector, pid, sessionPid }: Tak
 /** Makes leases last as long again; gives the connectors of those that were not overtaken. */
 export async function renewLeases(
   { rows }: Pick<Tx, 'rows'>,
-  at: string,
   leases: readonly {
     readonly connector: ConnectorName;
     readonly epoch: number;
@@ -100,7 +98,7 @@ export async function renewLeases(
 ): Promise<ReadonlySet<ConnectorName>> {
   if (leases.length === 0) return new Set();
   const renewed = await rows<{ connector: ConnectorName }>(
-    `UPDATE ${at}_sync_leases AS lease SET until = clock_timestamp() + ${lasting}, backend_pid = own.pid
+    `UPDATE _sync_leases AS lease SET until = clock_timestamp() + ${lasting}, backend_pid = own.pid
      FROM unnest(:connectors::text[], :epochs::bigint[], :pids::integer[]) AS own(connector, epoch, pid)
      WHERE lease.connector = own.connector AND lease.epoch = own.epoch RETURNING lease.connector`,
     {
@@ -113,7 +111,7 @@ export async function renewLeases(
 }
 
 /** The newest change number of a connector. */
-export async function newestSeq(tx: AnyTx, connector: ConnectorName): Promise<number> {
+export async function newestSeq(tx: Tx, connector: ConnectorName): Promise<number> {
   const found = await tx.first<{ readonly seq: number }>(
     `SELECT seq FROM _sync_counters WHERE connector = :connector`,
     { connector },
@@ -122,26 +120,76 @@ export async function newestSeq(tx: AnyTx, connector: ConnectorName): Promise<nu
 }
 
 /** Its next one is above `least`. */
-export async function raiseSeq(
-  tx: AnyTx,
-  at: string,
-  connector: ConnectorName,
-  least: number,
-): Promise<void> {
-  await tx.run(
-    `UPDATE ${at}_sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`,
-    { connector, least },
-  );
+export async function raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void> {
+  await tx.run(`UPDATE _sync_counters SET seq = greatest(seq, :least::bigint) WHERE connector = :connector`, {
+    connector,
+    least,
+  });
 }
 
 /** Ends a lease at once. */
 export async function endLease(
   session: Pick<LeaseSession, 'rows'>,
-  at: string,
   lease: { readonly connector: ConnectorName; readonly epoch: number },
 ): Promise<void> {
   await session.rows(
-    `UPDATE ${at}_sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
+    `UPDATE _sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
     lease,
   );
+}
+
+/**
+ * What may stand in `last_commit` while the connector is held: the token of the holder's newest commit that was
+ * acknowledged, and those of the transactions that it has tried since. Where another one stands there, the server has
+ * lost what it acknowledged.
+ */
+export type LastTokens = Set<string>;
+
+/**
+ * A token that the transaction has to write into the connector's counter, as `last_commit`: where its COMMIT is not
+ * answered, what stands there says whether it was stored. The row is asked for with a lock, which waits for the
+ * transaction where it still runs.
+ */
+export function newToken(tx: WriteTx, connector: ConnectorName, tokens: LastTokens): string {
+  const token = randomUUID();
+  tokens.add(token);
+  tx.proveBy(async (later) => {
+    const found = await later.first<{ isLast: boolean | null }>(
+      `SELECT last_commit = :token::uuid AS is_last FROM _sync_counters WHERE connector = :connector FOR UPDATE`,
+      { connector, token },
+    );
+    return found?.isLast === true;
+  });
+  return token;
+}
+
+/** The transaction with the newest token was stored. */
+export function keepNewest(tokens: LastTokens): void {
+  const newest = [...tokens].at(-1);
+  tokens.clear();
+  if (newest !== undefined) tokens.add(newest);
+}
+
+/** Numbers that a reader may have seen of commits which the server has lost. */
+export const lostNumbers = 2 ** 32;
+
+/**
+ * Where the server was killed and has lost commits that it acknowledged to the holder of `epoch` (it did not wait for
+ * its disk), the holder is overtaken, because what it believes to be stored is gone, and numbers of changes continue
+ * above all that those commits may have had. True where it has.
+ */
+export async function overtakeIfLost(
+  tx: Tx,
+  {
+    connector,
+    epoch,
+    tokens,
+  }: { readonly connector: ConnectorName; readonly epoch: number; readonly tokens: LastTokens },
+): Promise<boolean> {
+  const raised = await tx.run(
+    `UPDATE _sync_counters SET seq = seq + :lostNumbers, epoch = :epoch + 1
+     WHERE connector = :connector AND epoch <= :epoch AND (last_commit = ANY(:tokens::uuid[])) IS NOT TRUE`,
+    { connector, epoch, tokens: [...tokens], lostNumbers },
+  );
+  return raised > 0;
 }

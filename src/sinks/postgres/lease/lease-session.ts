@@ -31,7 +31,11 @@ const deadlineMs = 10_000;
 const keyOf = 'hashtextextended(:name, 0)';
 
 /** `onLost` is called once, when the connection is gone or hangs, and not after `end`. */
-export async function openLeaseSession(server: Server, onLost: () => void): Promise<LeaseSession> {
+export async function openLeaseSession(
+  server: Server,
+  schema: string,
+  onLost: () => void,
+): Promise<LeaseSession> {
   const client = await server.connect();
   let isOver = false;
   const end = async (): Promise<void> => {
@@ -50,7 +54,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     const timer = setTimeout(lose, deadlineMs);
     try {
       // A packet is a transaction, also without BEGIN.
-      tx.put(readSettingsIn(null));
+      tx.put(readSettingsIn(schema));
       return await tx.rows(sql, values);
     } catch (error) {
       // Also where its server has become a standby: the next session is with another one.

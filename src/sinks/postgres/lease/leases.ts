@@ -1,18 +1,22 @@
-import { systemClock } from '../../../core/clock.ts';
+import { systemClock, type Clock } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError } from '../../acquire-errors.ts';
+import type { SyncError } from '../../../core/errors.ts';
+import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { Clock } from '../../../core/clock.ts';
-import type { Server } from '../../../sql/postgres/server.ts';
 import type { Taken } from '../../ledger/driver.ts';
 import { toSinkError } from '../sink-error.ts';
-import type { WriteTx } from '../../../sql/postgres/server.ts';
-import { keepNewest, overtakeIfLost } from '../stored-token.ts';
+import type { Server, WriteTx } from '../../../sql/postgres/server.ts';
 import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
 import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
-import { overtakenOf, refusalOf, type OwnLease } from './own-lease.ts';
-import { endLease, renewLeases, takeLease } from './lease-rows.ts';
+import {
+  endLease,
+  keepNewest,
+  overtakeIfLost,
+  renewLeases,
+  takeLease,
+  type LastTokens,
+} from './lease-rows.ts';
 
 /**
  * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
@@ -40,12 +44,12 @@ const lockPauseMs = 50;
 
 export function openLeases({
   server,
-  at,
+  schema,
   sinkId,
   clock,
 }: {
   readonly server: Server;
-  readonly at: string;
+  readonly schema: string;
   readonly sinkId: string;
   readonly clock: Clock;
 }): Leases {
@@ -56,7 +60,7 @@ export function openLeases({
   const lockName = (connector: ConnectorName): string => `connector-sync ${sinkId} ${connector}`;
 
   const currentSession = async (): Promise<LeaseSession> => {
-    const opening = (session ??= openLeaseSession(server, () => {
+    const opening = (session ??= openLeaseSession(server, schema, () => {
       session = null;
       renewSoon();
     }));
@@ -93,7 +97,7 @@ export function openLeases({
       epoch: epoch ?? 0,
       pid: lockedIn?.pid ?? null,
     }));
-    const renewed = await renewLeases(asked, at, rows);
+    const renewed = await renewLeases(asked, rows);
     for (const lease of leases) {
       if (renewed.has(lease.connector)) lease.renewedMs = askedMs;
       else lease.isOvertaken = true;
@@ -120,7 +124,7 @@ export function openLeases({
       const renewed = await server.transact(async (tx) => {
         // Renewed again it is the same.
         tx.proveBy(async () => await Promise.resolve(false));
-        return await renewLeases(tx, at, [row]);
+        return await renewLeases(tx, [row]);
       });
       lease.isOvertaken = !renewed.has(lease.connector);
       lease.renewedMs = askedMs;
@@ -132,7 +136,7 @@ export function openLeases({
     // First the lock: who takes the connector in between should get both.
     await unlock(lease);
     try {
-      await endLease(await currentSession(), at, { connector: lease.connector, epoch });
+      await endLease(await currentSession(), { connector: lease.connector, epoch });
     } catch {
       // Out of reach: it runs out by itself.
     }
@@ -144,7 +148,7 @@ export function openLeases({
       const { connector, epoch, tokens } = lease;
       if (epoch === null) continue;
       const hasLost = await found.transact(
-        async (tx) => await overtakeIfLost(tx, at, { connector, epoch, tokens }),
+        async (tx) => await overtakeIfLost(tx, { connector, epoch, tokens }),
         { isDurable: true },
       );
       lease.hasLost ||= hasLost;
@@ -183,7 +187,7 @@ export function openLeases({
               sessionPid: asked.pid,
               tokens: lease.tokens,
             };
-            const taken = await takeLease(tx, at, row);
+            const taken = await takeLease(tx, row);
             await work(tx, taken);
             return taken;
           },
@@ -202,7 +206,6 @@ export function openLeases({
         releases.add(giveBack);
         const fence: Fence = {
           server,
-          at,
           clock,
           connector,
           epoch,
@@ -231,4 +234,30 @@ export function openLeases({
       await (await opened?.catch(() => null))?.end();
     },
   };
+}
+
+/** What this process knows of a lease that it has. */
+interface OwnLease {
+  readonly connector: ConnectorName;
+  readonly holder: Holder;
+  /** Null while it is being taken. */
+  epoch: number | null;
+  lockedIn: LeaseSession | null;
+  /** By the clock of this process: a moment at which the lease was as long as it can be. */
+  renewedMs: number;
+  readonly tokens: LastTokens;
+  isOvertaken: boolean;
+  /** The server has lost commits of this holder. */
+  hasLost: boolean;
+  isReleased: boolean;
+}
+
+/** Why the lease may not be used; null: it may. */
+function refusalOf(lease: OwnLease): SyncError | null {
+  if (lease.isReleased) return releasedError(lease.connector);
+  return lease.isOvertaken || lease.hasLost ? overtakenOf(lease) : null;
+}
+
+function overtakenOf({ connector, epoch, hasLost }: OwnLease): SyncError {
+  return hasLost ? lostCommitsError(connector) : overtakenError({ connector, epoch: epoch ?? 0 });
 }

@@ -1,18 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { DerivedColumn } from '../../../core/described-table.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { shownDerived, viewNames } from '../../decisions/current-view.ts';
-import { noteView, viewedTables, type ViewedTable } from '../../ledger/tables.ts';
-import { parseColumns, parseDescribed } from '../../stored-json.ts';
-import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
-import { tableAt, tableName } from './names.ts';
+import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
+import type { FoundName, ShownView, Views } from '../../records/current-views.ts';
 import { sqlType } from '../column-types.ts';
+import { quotedTable, tableName } from './names.ts';
 
-/** What has the name of a view, whoever made it. */
-interface FoundView {
-  readonly name: string;
-  /** Of a view of another person it does not begin as `made` does. */
+/** What has the name of a view, of this program or not. */
+interface FoundView extends FoundName {
+  /** Null for a table. That of a view of another person does not begin as `made` does. */
   readonly comment: string | null;
   readonly columns: readonly TypedColumn[];
   /** Whether another view is made of it: then it can be replaced, but not dropped. */
@@ -27,77 +23,47 @@ interface TypedColumn {
 const made = 'Made by connector-sync: ';
 
 /**
- * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
- * Nothing is written where nothing has changed. Where something else has the name there is no view. A view keeps its
- * columns in their order, because PostgreSQL replaces no other one, and drops none that others are made of.
+ * A view keeps its columns in their order, because PostgreSQL replaces no other one, and drops none that others are
+ * made of.
  */
-export async function renewCurrentViews(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
-  const tables = await viewedTables(tx, connector, at);
-  const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
-  const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
-  const found = await findViews(
-    tx,
-    at,
-    tables.flatMap(({ entity }) => namesOf(entity)),
-  );
-  for (const { entity, currentView, ...table } of tables) {
-    const there = namesOf(entity).map(
-      (name) => found.get(name) ?? { name, comment: made, columns: [], isUsed: false },
-    );
-    // Where a view of an earlier name is still right, it stays.
-    const view =
-      there.find(({ columns, comment }) => columns.length > 0 && isOwn(comment)) ??
-      there.find(({ comment }) => isOwn(comment));
-    if (view !== undefined) putView(tx, { at, connector, entity }, view, columnsOf(table));
-    const name = view?.name ?? null;
-    if (name !== currentView) await noteView(tx, { connector, entity, view: name }, at);
-  }
-}
-
-interface ShownColumn extends TypedColumn {
-  readonly sql: string;
-}
-
-function columnsOf(table: Pick<ViewedTable, 'stored' | 'described'>): readonly ShownColumn[] {
-  const stored = parseColumns(table.stored);
-  return [
-    ...stored.map(({ name, type }) => ({
-      name,
-      type: sqlType[type].replace(' COLLATE "C"', ''),
-      sql: quoted(name),
-    })),
-    ...shownDerived(parseDescribed(table.described).derived, stored).map((column) => ({
-      name: column.name,
-      type: 'text',
-      sql: derivedSql(column),
-    })),
-  ];
+export function viewsIn(schema: string): Views<FoundView> {
+  return {
+    tableName,
+    find: findViews,
+    isOwn: ({ comment }) => comment?.startsWith(made) === true,
+    put: (tx, view, found) => putView(tx, schema, view, found),
+  };
 }
 
 function putView(
   tx: Tx,
-  {
-    at,
-    connector,
-    entity,
-  }: { readonly at: string; readonly connector: ConnectorName; readonly entity: EntityName },
-  { name, comment, columns, isUsed }: FoundView,
-  shown: readonly ShownColumn[],
+  schema: string,
+  { name, connector, entity, columns, derived }: ShownView,
+  found: FoundView | undefined,
 ): void {
+  const shown = [
+    ...columns.map((column) => ({
+      name: column.name,
+      type: sqlType[column.type].replace(' COLLATE "C"', ''),
+      sql: quoted(column.name),
+    })),
+    ...derived.map((column) => ({ name: column.name, type: 'text', sql: derivedSql(column) })),
+  ];
   const byName = new Map(shown.map((column) => [column.name, column]));
-  const isReplaced = columns.every((column) => byName.get(column.name)?.type === column.type);
-  if (!isReplaced && isUsed) return;
-  const before = new Set(isReplaced ? columns.map((column) => column.name) : []);
+  const isReplaced = found?.columns.every((column) => byName.get(column.name)?.type === column.type) ?? true;
+  if (!isReplaced && found?.isUsed === true) return;
+  const before = new Set(isReplaced ? found?.columns.map((column) => column.name) : []);
   const ordered = [
     ...[...before].flatMap((column) => byName.get(column) ?? []),
     ...shown.filter((column) => !before.has(column.name)),
   ];
   const list = ordered.map((column) => `${column.sql} AS ${quoted(column.name)}`).join(', ');
-  const select = `SELECT ${list} FROM ${tableAt(at, connector, entity)} WHERE _deleted_at IS NULL`;
+  const table = `${quoted(schema)}.${quotedTable(connector, entity)}`;
+  const select = `SELECT ${list} FROM ${table} WHERE _deleted_at IS NULL`;
   const hash = createHash('sha256').update(select).digest('hex').slice(0, 10);
   const wanted = `${made}rows of ${connector}/${entity} that are not deleted (${hash})`;
-  if (comment === wanted) return;
-  const view = `${at}${quoted(name)}`;
+  if (found?.comment === wanted) return;
+  const view = quoted(name);
   if (!isReplaced) tx.put(`DROP VIEW ${view}`);
   tx.put(`CREATE OR REPLACE VIEW ${view} AS ${select}`);
   tx.put(`COMMENT ON VIEW ${view} IS '${wanted}'`);
@@ -134,24 +100,7 @@ function derivedSql({ from, path }: DerivedColumn): string {
   return `(SELECT string_agg(found.v #>> '{}', ''${by}) FROM ${loops.join(' CROSS JOIN ')} WHERE json_typeof(found.v) = 'string') COLLATE "C"`;
 }
 
-/** In front of their tables' end, or of a table that needs the name. Rejects where another view is made of one. */
-export async function dropOwnViews(tx: Tx, at: string, names: readonly string[]): Promise<void> {
-  const found = await findViews(tx, at, names);
-  const own = [...found.values()]
-    .filter(({ comment }) => isOwn(comment))
-    .map(({ name }) => `${at}${quoted(name)}`);
-  if (own.length > 0) tx.put(`DROP VIEW ${own.join(', ')}`);
-}
-
-function isOwn(comment: string | null): boolean {
-  return comment?.startsWith(made) === true;
-}
-
-async function findViews(
-  tx: Tx,
-  at: string,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, FoundView>> {
+async function findViews(tx: Tx, names: readonly string[]): Promise<ReadonlyMap<string, FoundView>> {
   if (names.length === 0) return new Map();
   const rows = await tx.rows<Omit<FoundView, 'columns'> & { readonly columns: string }>(
     `SELECT c.relname::text AS name, CASE WHEN c.relkind = 'v' THEN obj_description(c.oid, 'pg_class') END AS comment,
@@ -160,9 +109,8 @@ async function findViews(
        EXISTS (SELECT 1 FROM pg_catalog.pg_depend AS d JOIN pg_catalog.pg_rewrite AS r ON r.oid = d.objid
         WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid = c.oid AND r.ev_class <> c.oid) AS is_used
      FROM pg_catalog.pg_class AS c
-     WHERE c.relnamespace = to_regnamespace(:schema)
-       AND c.relname = ANY(:names::text[])`,
-    { schema: at.slice(0, -1), names },
+     WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname IN {names text}`,
+    { names },
   );
   return new Map(
     rows.map((row) => [row.name, { ...row, columns: JSON.parse(row.columns) as readonly TypedColumn[] }]),

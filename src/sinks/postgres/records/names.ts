@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { quoted } from '../../../sql/quoted.ts';
 
-/** PostgreSQL cuts longer names, and only says so in a notice. */
+/** PostgreSQL truncates longer names, and only raises a notice. */
 const mostBytes = 63;
 /** What the names of an entity's indexes have behind the table's. */
 export const indexSuffixes = { key: '__key', seq: '__seq', home: '__partition' } as const;
@@ -20,7 +20,7 @@ export function tableName(connector: string, entity: string): string {
   return `${whole.slice(0, mostTableBytes - hashLength - 3)}___${hash}`;
 }
 
-/** An entity's table as statements name it. `at`: the schema, quoted, with the point behind it. */
-export function tableAt(at: string, connector: string, entity: string): string {
-  return `${at}${quoted(tableName(connector, entity))}`;
+/** An entity's table as statements name it. */
+export function quotedTable(connector: string, entity: string): string {
+  return quoted(tableName(connector, entity));
 }

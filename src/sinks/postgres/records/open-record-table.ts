@@ -1,35 +1,37 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import type { EntityTable, PreparedRecord } from '../../../core/records.ts';
-import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import { postgresTx } from '../../../sql/postgres/session.ts';
+import { keyTextOf, type Column, type EntityTable, type PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Stamp, RecordTable, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
-import { textHash } from '../../../sql/text-hash.ts';
 import {
   encodeArray,
   encodeRows,
   type BinaryType,
   type BinaryValue,
 } from '../../../sql/postgres/encode-binary.ts';
-import { markRows } from './mark-rows.ts';
-import { tableAt } from './names.ts';
+import { postgresTx } from '../../../sql/postgres/session.ts';
 import { quoted } from '../../../sql/quoted.ts';
+import { textHash } from '../../../sql/text-hash.ts';
+import type { CopiedRecord, CopiedTable } from '../../copies.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
-import { binaryType } from '../column-types.ts';
+import { columnsMissingIn } from '../../decisions/stored-table.ts';
+import type { HomedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
+import { keyedColumns, keyedRow, markRows, type KeyedCells } from '../../records/mark-rows.ts';
+import { wholeCells, wholeColumns } from '../../records/whole-rows.ts';
+import { binaryType, canonicalKey } from '../column-types.ts';
+import { quotedTable } from './names.ts';
 
-export function openRecordTable(at: string, place: TablePlace): RecordTable {
-  return { ...findAndWrite(at, place), ...markRows(at, place) };
+export function openRecordTable(place: TablePlace): RecordTable {
+  const { connector, table } = place;
+  const name = quotedTable(connector, table.entity);
+  return { ...findAndWrite(name, place), ...findRows(name, table), ...markRows(name, table) };
 }
 
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
-function findAndWrite(at: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
-  const { connector, table } = place;
-  const name = tableAt(at, connector, table.entity);
+function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   const found = `SELECT k.n, t._row, t._hash, t._volatile_hash, t._changed_at, t._deleted_at, t._partition
     FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
-  const inserting = insertOf(at, place);
-  const updating = updateOf(at, place);
+  const inserting = insertOf(name, place.table);
+  const updating = updateOf(name, place);
   return {
     find: async (tx, records) => {
       const keys = encodeArray(
@@ -52,6 +54,50 @@ function findAndWrite(at: string, place: TablePlace): Pick<RecordTable, 'find' |
     },
   };
 }
+
+/** By home and by key. */
+function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
+  return {
+    liveRows: async (tx, homes, limit) =>
+      await tx.rows<HomedRow>(
+        `SELECT few.row, few.home, few.changed_at FROM (
+           SELECT v.n, v.home, live.row, live.changed_at FROM ${ofHomes}
+           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isAtHome}
+             ORDER BY t._row LIMIT :limit) AS live
+           LIMIT :limit) AS few
+         ORDER BY few.n, few.row`,
+        { v: homes, limit },
+      ),
+    countLive: async (tx, homes, most) => {
+      const counted = await tx.rows<{ readonly home: number; readonly live: number }>(
+        `SELECT v.home, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isAtHome} LIMIT :most) AS live) AS live
+         FROM ${ofHomes}`,
+        { v: homes, most },
+      );
+      return new Map(counted.flatMap(({ home, live }) => (live > 0 ? [[home, live]] : [])));
+    },
+    rowsOf: async (tx, keyTexts) => {
+      const known = keyTexts.flatMap((text) => {
+        const canonical = canonicalKey(table, text);
+        return canonical === null ? [] : [{ text, key: textHash(canonical) }];
+      });
+      if (known.length === 0) return new Map();
+      const found = await tx.rows<KeyedCells & { readonly n: number }>(
+        `SELECT k.n, ${keyedColumns(table)} FROM {k: key bytea, n} JOIN ${name} AS t ON t._key = k.key`,
+        { k: known },
+      );
+      return new Map(found.map((cells) => [known[cells.n - 1]?.text ?? '', keyedRow(cells, table)]));
+    },
+  };
+}
+
+/**
+ * Through the index on the home, one partition after the other: what is LATERAL can be looked up in no other order, and
+ * as soon as there are enough rows it stops. Sorted in front of its limit, it would read the rows of all of them
+ * wherever the server has no statistics yet.
+ */
+const ofHomes = '{v: home bigint, after bigint, n}';
+const isAtHome = 't._partition = v.home AND t._row > v.after AND t._deleted_at IS NULL';
 
 type FoundRow = [
   n: number,
@@ -88,35 +134,53 @@ function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<Newes
 
 type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
 
-const ownColumns: readonly (readonly [string, BinaryType])[] = [
-  ['_row', 'bigint'],
-  ['_key', 'bytea'],
-  ['_extra', 'json'],
-  ['_first_seen_at', 'timestamptz'],
-  ['_changed_at', 'timestamptz'],
-  ['_run_id', 'text'],
-  ['_seq', 'bigint'],
-  ['_hash', 'text'],
-  ['_volatile_hash', 'text'],
-  ['_deleted_at', 'timestamptz'],
-  ['_partition', 'bigint'],
-];
+const ownTypes: Readonly<Record<(typeof wholeColumns)[number], BinaryType>> = {
+  _row: 'bigint',
+  _extra: 'json',
+  _first_seen_at: 'timestamptz',
+  _changed_at: 'timestamptz',
+  _run_id: 'text',
+  _seq: 'bigint',
+  _hash: 'text',
+  _volatile_hash: 'text',
+  _deleted_at: 'timestamptz',
+  _partition: 'bigint',
+};
 
-/** Puts whole rows straight into a table; the cells of each are those of `ownColumns`, then those of `columns`. */
-export function rowsInto(
-  at: string,
-  connector: ConnectorName,
-  { entity, columns }: Pick<EntityTable, 'entity' | 'columns'>,
+/** Puts whole rows straight into a table; the cells of each: `_key`, those of `wholeColumns`, those of the columns. */
+function rowsInto(
+  name: string,
+  columns: readonly Column[],
 ): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
-  const names = [...ownColumns.map(([name]) => name), ...columns.map(({ name }) => quoted(name))];
-  const types = [...ownColumns.map(([, type]) => type), ...columns.map(({ type }) => binaryType[type])];
-  const copy = `COPY ${tableAt(at, connector, entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  const names = ['_key', ...wholeColumns, ...columns.map((column) => quoted(column.name))];
+  const types: readonly BinaryType[] = [
+    'bytea',
+    ...wholeColumns.map((column) => ownTypes[column]),
+    ...columns.map(({ type }) => binaryType[type]),
+  ];
+  const copy = `COPY ${name} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
   return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
 }
 
+/** `RecordTables.writeWhole`. */
+export function wholeRowsInto(
+  tx: Tx,
+  connector: ConnectorName,
+  { entity, key, stored }: CopiedTable,
+  rows: readonly CopiedRecord[],
+  shift: number,
+): void {
+  const indexes = key.map((name) => stored.findIndex((column) => column.name === name));
+  const cells = rows.map((row) => {
+    const keyText = keyTextOf(indexes.map((index) => row.values[index] ?? null));
+    return [textHash(keyText), ...wholeCells(row, shift), ...row.values];
+  });
+  rowsInto(quotedTable(connector, entity), stored)(tx, cells);
+}
+
 /** The keys are new, and no other process may add any. */
-function insertOf(at: string, { connector, table }: TablePlace): Writing {
-  const put = rowsInto(at, connector, table);
+function insertOf(name: string, table: EntityTable): Writing {
+  const put = rowsInto(name, table.columns);
   return (tx, rows, { now, run }) => {
     if (rows.length > 0) put(tx, cellsOf(rows, now, run));
   };
@@ -129,29 +193,29 @@ function* cellsOf(
 ): Generator<readonly BinaryValue[], void> {
   for (const { row, record, seq, home = null } of rows) {
     const { keyText, extra, hash, volatileHash, values } = record;
-    yield [row, textHash(keyText), extra, now, now, run, seq, hash, volatileHash, null, home, ...values];
+    yield [textHash(keyText), row, extra, now, now, run, seq, hash, volatileHash, null, home, ...values];
   }
 }
 
-/** Key columns are not set: their values are the same. Columns that are not declared any more lose their old value. */
-function updateOf(at: string, { connector, table, stored }: TablePlace): Writing {
+/** Key columns are not set: their values are the same. Undeclared columns lose their old value. */
+function updateOf(name: string, { table, stored }: TablePlace): Writing {
   const columns: readonly { readonly name: string; readonly type: BinaryType; readonly of: CellOf }[] = [
     { name: '_row', type: 'bigint', of: ({ row }) => row },
     { name: '_extra', type: 'json', of: ({ record }) => record.extra },
     { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
     { name: '_hash', type: 'text', of: ({ record }) => record.hash },
     { name: '_volatile_hash', type: 'text', of: ({ record }) => record.volatileHash },
-    ...table.columns.flatMap(({ name, type }, index) =>
-      table.key.includes(name)
+    ...table.columns.flatMap((column, index) =>
+      table.key.includes(column.name)
         ? []
-        : [{ name: quoted(name), type: binaryType[type], of: valueAt(index) } as const],
+        : [{ name: quoted(column.name), type: binaryType[column.type], of: valueAt(index) } as const],
     ),
   ];
   const sets = [
-    ...columns.flatMap(({ name }, index) => (index === 0 ? [] : [`${name} = v.c${index}`])),
-    ...columnsMissingIn(stored, table.columns).map(({ name }) => `${quoted(name)} = NULL`),
+    ...columns.flatMap((column, index) => (index === 0 ? [] : [`${column.name} = v.c${index}`])),
+    ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
   ];
-  const sql = `UPDATE ${tableAt(at, connector, table.entity)} AS t
+  const sql = `UPDATE ${name} AS t
     SET ${sets.join(', ')}, _changed_at = :now::timestamptz, _run_id = :run, _deleted_at = NULL
     FROM unnest(${columns.map(({ type }, index) => `:c${index}::${type}[]`).join(', ')})
       AS v(${columns.map((_, index) => `c${index}`).join(', ')})

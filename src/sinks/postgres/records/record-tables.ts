@@ -1,69 +1,147 @@
-import { postgresTx, type PostgresTx as Tx } from '../../../sql/postgres/session.ts';
+import type { Column, EntityTable } from '../../../core/records.ts';
+import type { Tx } from '../../../sql/database.ts';
+import { encodeArray, type BinaryType, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { textHash } from '../../../sql/text-hash.ts';
 import { viewNames } from '../../decisions/current-view.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import type { RecordTables, StoredRowFacts } from '../../ledger/driver.ts';
-import { dropOwnViews, renewCurrentViews } from './current-views.ts';
-import { ensureTable } from './ensure-tables.ts';
-import { fillFromExtra, fittingColumns } from './fill-from-extra.ts';
-import { tableAt, tableName } from './names.ts';
-import { openRecordTable } from './open-record-table.ts';
-import { columnsThatFit, usedColumns } from './row-limits.ts';
-import { readWhole, writeWhole } from './whole-rows.ts';
-import type { ConnectorName } from '../../../core/names.ts';
-import type { EntityTable } from '../../../core/records.ts';
-import { textHash } from '../../../sql/text-hash.ts';
-import { canonicalKey } from '../column-types.ts';
+import type { RecordTables } from '../../ledger/driver.ts';
+import type { Stamp, TablePlace } from '../../ledger/record-table.ts';
+import { dropOwnViews, renewCurrentViews } from '../../records/current-views.ts';
+import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
+import { rowFactsSql } from '../../records/mark-rows.ts';
+import { readWhole } from '../../records/whole-rows.ts';
+import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
+import { viewsIn } from './current-views.ts';
+import { indexSuffixes, quotedTable, tableName } from './names.ts';
+import { openRecordTable, wholeRowsInto } from './open-record-table.ts';
+import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
 
-/** Tables of records in the schema `at` (quoted, with the point behind it). */
-export function postgresTables(at: string): RecordTables {
+/** Tables of records in the schema of the transaction. */
+export function postgresTables(schema: string): RecordTables {
+  const views = viewsIn(schema);
   return {
     tableName,
-    open: (place) => openRecordTable(at, place),
-    ensure: async (tx, place) => await ensureTable(postgresTx(tx), at, place),
+    open: openRecordTable,
+    ensure: async (tx, { connector, table, stored }) => {
+      const name = quotedTable(connector, table.entity);
+      const missing = columnsMissingIn(table.columns, stored);
+      if (missing.length > 0) {
+        checkRoom(connector, table.entity, stored, missing, await usedColumns(tx, name));
+      }
+      if (stored.length > 0) {
+        addColumns(tx, name, missing);
+        return;
+      }
+      await dropOwnViews(tx, views, [tableName(connector, table.entity)]);
+      createTable(tx, tableName(connector, table.entity), table);
+    },
     fitting: async (tx, { connector, table, stored }, columns) => {
-      const name = tableAt(at, connector, table.entity);
-      const fitting = await fittingColumns(postgresTx(tx), name, columns);
+      const name = quotedTable(connector, table.entity);
+      const fitting = await fittingColumns(tx, name, columns);
       const missing = columnsMissingIn(fitting, stored);
-      const added = new Set(columnsThatFit(stored, missing, await usedColumns(postgresTx(tx), name)));
+      const added = new Set(columnsThatFit(stored, missing, await usedColumns(tx, name)));
       return fitting.filter((column) => added.has(column) || !missing.includes(column));
     },
-    fill: async (tx, { connector, table }, columns, stamp) =>
-      await fillFromExtra(postgresTx(tx), tableAt(at, connector, table.entity), columns, stamp),
-    renewViews: async (tx, connector) => await renewCurrentViews(postgresTx(tx), at, connector),
+    fill: async (tx, { connector, table }: TablePlace, columns, stamp) => {
+      const name = quotedTable(connector, table.entity);
+      await fillFromExtra(tx, name, columns, stamp, async (moved) => {
+        await writeMoved(tx, name, columns, moved, stamp);
+      });
+    },
+    renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
     drop: async (tx, connector, entities) => {
       if (entities.length === 0) return;
       const names = entities.map((entity) => tableName(connector, entity));
       await dropOwnViews(
-        postgresTx(tx),
-        at,
+        tx,
+        views,
         names.flatMap((name) => viewNames(name, new Set())),
       );
-      const tables = entities.map((entity) => tableAt(at, connector, entity)).toSorted();
-      await tx.run(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
+      await tx.run(`DROP TABLE IF EXISTS ${names.map(quoted).toSorted().join(', ')}`);
     },
-    row: async (tx, connector, table, keyText) =>
-      await readRow(postgresTx(tx), at, connector, table, keyText),
-    readWhole: async (tx, connector, table, after, limit) =>
-      await readWhole(postgresTx(tx), at, connector, table, { after, limit }),
-    writeWhole: async (tx, connector, table, rows, shift) =>
-      writeWhole(postgresTx(tx), at, connector, table, { rows, shift }),
+    row: async (tx, connector, table, keyText) => {
+      const canonical = canonicalKey(table, keyText);
+      if (canonical === null) return undefined;
+      const sql = rowFactsSql(quotedTable(connector, table.entity), '_key = :key');
+      return await tx.first(sql, { key: textHash(canonical) });
+    },
+    readWhole: async (tx, connector, { entity, stored }, after, limit) =>
+      await readWhole(tx, quotedTable(connector, entity), stored, { after, limit }),
+    writeWhole: async (tx, connector, table, rows, shift) => wholeRowsInto(tx, connector, table, rows, shift),
   };
 }
 
-/** The row of a key in a table that is there; undefined where the key is not stored, or is no key of the table. */
-export async function readRow(
+/** Only nullable ones: the table is not rewritten. */
+function addColumns(tx: Tx, name: string, columns: readonly Column[]): void {
+  if (columns.length === 0) return;
+  const added = columns.map((column) => `ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
+  // It waits for every reader of the table, and later readers wait for it: so not for long, but several times.
+  tx.put(`SET LOCAL lock_timeout = '5s'`);
+  tx.put(`ALTER TABLE ${name} ${added.join(', ')}`);
+  tx.put(`SET LOCAL lock_timeout = '10s'`);
+}
+
+/**
+ * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows,
+ * `_key` the hash of the key's text, by which rows are found; `_partition` is the row's home.
+ */
+const ownColumns = `
+  _key bytea NOT NULL,
+  _extra json,
+  _first_seen_at timestamptz NOT NULL,
+  _changed_at timestamptz NOT NULL,
+  _run_id text COLLATE "C" NOT NULL,
+  _seq bigint NOT NULL,
+  _hash text COLLATE "C" NOT NULL,
+  _volatile_hash text COLLATE "C",
+  _deleted_at timestamptz,
+  _partition bigint`;
+
+function createTable(tx: Tx, plain: string, table: EntityTable): void {
+  const name = quoted(plain);
+  const columns = table.columns.map(
+    ({ name: column, type }) =>
+      `${quoted(column)} ${sqlType[type]}${table.key.includes(column) ? ' NOT NULL' : ''}`,
+  );
+  const index = (suffix: string): string => quoted(`${plain}${suffix}`);
+  tx.put(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
+  tx.put(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
+  tx.put(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
+  tx.put(`CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`);
+}
+
+async function writeMoved(
   tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  table: EntityTable,
-  keyText: string,
-): Promise<StoredRowFacts | undefined> {
-  const canonical = canonicalKey(table, keyText);
-  if (canonical === null) return undefined;
-  return await tx.first<StoredRowFacts>(
-    `SELECT _row AS row, _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS run, _deleted_at AS deleted_at,
-       _seq AS seq, _partition AS home
-     FROM ${tableAt(at, connector, table.entity)} WHERE _key = :key`,
-    { key: textHash(canonical) },
+  name: string,
+  columns: readonly Column[],
+  moved: readonly MovedRow[],
+  { now, run }: Stamp,
+): Promise<void> {
+  const array = (as: string, type: BinaryType, of: (row: MovedRow) => BinaryValue) => ({
+    as,
+    type,
+    bytes: encodeArray(type, moved.map(of)),
+  });
+  const arrays = [
+    array('row', 'bigint', ({ row }) => row),
+    array('seq', 'bigint', ({ seq }) => seq),
+    array('extra', 'json', ({ extra }) => extra),
+    ...columns.flatMap(({ type }, index) => [
+      array(`has${index}`, 'boolean', ({ values }) => Number(values[index] !== undefined)),
+      array(`value${index}`, binaryType[type], ({ values }) => values[index] ?? null),
+    ]),
+  ];
+  const sets = columns.map(
+    ({ name: column }, index) =>
+      `${quoted(column)} = CASE WHEN v.has${index} THEN v.value${index} ELSE t.${quoted(column)} END`,
+  );
+  await tx.run(
+    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.extra, _seq = coalesce(v.seq, t._seq),
+       _changed_at = CASE WHEN v.seq IS NULL THEN t._changed_at ELSE :now::timestamptz END,
+       _run_id = CASE WHEN v.seq IS NULL THEN t._run_id ELSE :run END
+     FROM unnest(${arrays.map(({ as, type }) => `:${as}::${type}[]`).join(', ')}) AS v(${arrays.map(({ as }) => as).join(', ')})
+     WHERE t._row = v.row`,
+    { ...Object.fromEntries(arrays.map(({ as, bytes }) => [as, bytes])), now, run },
   );
 }

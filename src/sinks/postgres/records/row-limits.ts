@@ -1,13 +1,13 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, FieldType } from '../../../core/records.ts';
-import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
+import type { Tx } from '../../../sql/database.ts';
 
 /* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
 
 const mostColumns = 1_600;
 const mostRowBytes = 8_160;
-/** `_row` and `ownColumns` of ensure-tables.ts. */
+/** `_row` and `ownColumns` of record-tables.ts. */
 const ownColumnCount = 11;
 /** Of those at their widest, with what aligns them. */
 const ownBytes = 216;
@@ -24,7 +24,7 @@ const widths: Readonly<Record<FieldType, number>> = {
   any: pointerBytes,
 };
 
-/** How many columns the table has had; dropped ones go on counting. Zero where there is none. */
+/** How many columns the table has had; dropped ones count too. Zero where there is none. */
 export async function usedColumns(tx: Tx, table: string): Promise<number> {
   const found = await tx.first<{ used: number }>(
     'SELECT count(*) AS used FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0',

@@ -4,12 +4,14 @@ import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
-import type { FoundBy, RecordTable, TablePlace } from '../../ledger/record-table.ts';
-import { markRows } from './mark-rows.ts';
-import { keyCondition } from './table-sql.ts';
+import type { FoundBy, HomedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
+import { markRows } from '../../records/mark-rows.ts';
+import { homeIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
-  return { ...findAndWrite(place), ...markRows(place) };
+  const name = tableName(place.connector, place.table.entity);
+  const marks = markRows(quoted(name), place.table);
+  return { ...findAndWrite(place), ...findRows(name, place.table, marks), ...marks };
 }
 
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
@@ -83,4 +85,52 @@ function keyReader({ columns, key }: EntityTable): (record: FoundBy) => unknown 
   const [only] = indexes;
   if (only !== undefined && indexes.length === 1) return ({ values }) => values[only];
   return ({ values }): (ColumnValue | undefined)[] => indexes.map((index) => values[index]);
+}
+
+/** By home and by key. */
+function findRows(
+  plain: string,
+  table: EntityTable,
+  { rows }: Pick<RecordTable, 'rows'>,
+): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
+  const name = quoted(plain);
+  const isAtHome = `FROM ${name} INDEXED BY ${quoted(homeIndexName(plain))}
+    WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL`;
+  return {
+    liveRows: async (tx, homes, limit) => {
+      const statement = await sqliteTx(tx).prepared(
+        `SELECT _row AS row, _partition AS home, _changed_at AS changedAt ${isAtHome} ORDER BY _row LIMIT ?`,
+      );
+      const live: HomedRow[] = [];
+      for (const { home, after } of homes) {
+        if (live.length >= limit) break;
+        live.push(...(statement.all(home, after, limit - live.length) as HomedRow[]));
+      }
+      return live;
+    },
+    countLive: async (tx, homes, most) => {
+      const statement = await sqliteTx(tx).prepared(
+        `SELECT count(*) AS live FROM (SELECT 1 ${isAtHome} LIMIT ?)`,
+      );
+      const counts = new Map<number, number>();
+      for (const { home, after } of homes) {
+        const { live } = statement.get(home, after, most) as { readonly live: number };
+        if (live > 0) counts.set(home, live);
+      }
+      return counts;
+    },
+    rowsOf: async (tx, keyTexts) => {
+      const statement = await sqliteTx(tx).prepared(`SELECT _row FROM ${name} WHERE ${keyCondition(table)}`, {
+        isRaw: true,
+      });
+      const textOfRow = new Map<number, string>();
+      for (const keyText of keyTexts) {
+        const parts = keyValues(table, keyText);
+        const found = parts === null ? undefined : (statement.get(...parts) as [number] | undefined);
+        if (found !== undefined) textOfRow.set(found[0], keyText);
+      }
+      const byRow = await rows(tx, [...textOfRow.keys()]);
+      return new Map([...byRow].map(([row, one]): [string, KeyedRow] => [textOfRow.get(row) ?? '', one]));
+    },
+  };
 }

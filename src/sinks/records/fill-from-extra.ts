@@ -1,30 +1,47 @@
-import type { Column, ColumnValue } from '../../../core/records.ts';
-import type { PostgresTx as Tx } from '../../../sql/postgres/session.ts';
-import type { Stamp } from '../../ledger/record-table.ts';
-import { encodeArray, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
-import { quoted } from '../../../sql/quoted.ts';
-import { binaryType } from '../column-types.ts';
+import type { Column, ColumnValue } from '../../core/records.ts';
+import type { Tx } from '../../sql/database.ts';
+import type { Stamp } from '../ledger/record-table.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;
 
+/** A row with values that have left its `_extra`. */
+export interface MovedRow {
+  readonly row: number;
+  /** In the order of the columns; undefined: the column keeps its value. */
+  readonly values: readonly (ColumnValue | undefined)[];
+  readonly extra: string | null;
+  /** Its new change number; null: the row is tombstoned and keeps its stamp. */
+  readonly seq: number | null;
+}
+
 /**
- * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside the
- * server, because its functions refuse whole documents for one odd text in them. A tombstoned row keeps the number,
- * time and run of its deletion: it is by them that it can be taken back. `name`: the table, as statements name it.
+ * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside of the
+ * database: PostgreSQL's functions refuse whole documents for one odd text in them. A tombstoned row keeps the number,
+ * time and run of its deletion, by which it can be taken back. `name`: the table as statements name it; `write`
+ * stores moved rows.
  */
 export async function fillFromExtra(
   tx: Tx,
   name: string,
   columns: readonly Column[],
   stamp: Stamp,
+  write: (moved: readonly MovedRow[]) => Promise<void>,
 ): Promise<void> {
   for await (const rows of rowsWithExtra(tx, name, columns)) {
-    const moved = rows.flatMap((row) => movedRow(row, columns));
+    const moved = rows.flatMap((row) => {
+      const left = new Map(row.members);
+      const values = columns.map((column) => takeFitting(left, column));
+      return left.size === row.members.size ? [] : [{ ...row, values, extra: jsonObject(left) }];
+    });
     const live = moved.filter(({ isLive }) => isLive);
     const first = live.length === 0 ? 0 : await stamp.takeSeqs(live.length);
     const seqs = new Map(live.map(({ row }, index) => [row, first + index]));
-    await writeMoved(tx, name, columns, { moved, seqs, stamp });
+    if (moved.length > 0) {
+      await write(
+        moved.map(({ row, values, extra }) => ({ row, values, extra, seq: seqs.get(row) ?? null })),
+      );
+    }
   }
 }
 
@@ -53,16 +70,16 @@ interface ExtraRow {
   readonly isLive: boolean;
 }
 
-/** Rows whose `_extra` holds any of the columns, by row number. */
+/** Rows whose `_extra` may hold any of the columns, by row number. */
 async function* rowsWithExtra(
   tx: Tx,
   name: string,
   columns: readonly Column[],
 ): AsyncGenerator<readonly ExtraRow[]> {
   if (columns.length === 0) return;
-  // Declared names are spelled without an escape wherever they are written.
-  const holds = columns.map((_, index) => `strpos(_extra::text, :name${index}) > 0`).join(' OR ');
-  const names = Object.fromEntries(columns.map((column, index) => [`name${index}`, `"${column.name}"`]));
+  // Declared names are spelled without an escape wherever they are written. Also finds what only looks like one.
+  const holds = columns.map((_, index) => `CAST(_extra AS TEXT) LIKE :name${index}`).join(' OR ');
+  const names = Object.fromEntries(columns.map((column, index) => [`name${index}`, `%"${column.name}"%`]));
   for (let after = 0; ;) {
     const found = await tx.rows<{ row: number; extra: string; isLive: boolean }>(
       `SELECT _row AS row, _extra AS extra, _deleted_at IS NULL AS is_live FROM ${name}
@@ -76,73 +93,12 @@ async function* rowsWithExtra(
   }
 }
 
-interface MovedRow {
-  readonly row: number;
-  readonly isLive: boolean;
-  /** In the order of the columns; undefined: the column keeps what it has. */
-  readonly values: readonly (ColumnValue | undefined)[];
-  readonly extra: string | null;
-}
-
-function movedRow({ row, members, isLive }: ExtraRow, columns: readonly Column[]): readonly MovedRow[] {
-  const left = new Map(members);
-  const values = columns.map((column) => {
-    const text = members.get(column.name);
-    const value = text === undefined ? undefined : fittedValue(column, text);
-    if (value !== undefined) left.delete(column.name);
-    return value;
-  });
-  return left.size === members.size ? [] : [{ row, isLive, values, extra: jsonObject(left) }];
-}
-
-async function writeMoved(
-  tx: Tx,
-  name: string,
-  columns: readonly Column[],
-  {
-    moved,
-    seqs,
-    stamp,
-  }: {
-    readonly moved: readonly MovedRow[];
-    readonly seqs: ReadonlyMap<number, number>;
-    readonly stamp: Stamp;
-  },
-): Promise<void> {
-  if (moved.length === 0) return;
-  const arrays: (readonly [string, string, Buffer])[] = [
-    ['row', 'bigint', array('bigint', ({ row }) => row)],
-    ['seq', 'bigint', array('bigint', ({ row }) => seqs.get(row) ?? null)],
-    ['extra', 'json', array('json', ({ extra }) => extra)],
-    ...columns.flatMap(({ type }, index) => [
-      [
-        `has${index}`,
-        'boolean',
-        array('boolean', ({ values }) => Number(values[index] !== undefined)),
-      ] as const,
-      [
-        `value${index}`,
-        binaryType[type],
-        array(binaryType[type], ({ values }) => values[index] ?? null),
-      ] as const,
-    ]),
-  ];
-  const sets = columns.map(
-    ({ name: column }, index) =>
-      `${quoted(column)} = CASE WHEN v.has${index} THEN v.value${index} ELSE t.${quoted(column)} END`,
-  );
-  await tx.run(
-    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.extra, _seq = coalesce(v.seq, t._seq),
-       _changed_at = CASE WHEN v.seq IS NULL THEN t._changed_at ELSE :now::timestamptz END,
-       _run_id = CASE WHEN v.seq IS NULL THEN t._run_id ELSE :run END
-     FROM unnest(${arrays.map(([one, type]) => `:${one}::${type}[]`).join(', ')}) AS v(${arrays.map(([one]) => one).join(', ')})
-     WHERE t._row = v.row`,
-    { ...Object.fromEntries(arrays.map(([one, , bytes]) => [one, bytes])), now: stamp.now, run: stamp.run },
-  );
-
-  function array(type: Parameters<typeof encodeArray>[0], of: (row: MovedRow) => BinaryValue): Buffer {
-    return encodeArray(type, moved.map(of));
-  }
+/** Removes the column's member where its value fits, and gives the value; undefined where it stays. */
+function takeFitting(members: Map<string, string>, column: Column): ColumnValue | undefined {
+  const text = members.get(column.name);
+  const value = text === undefined ? undefined : fittedValue(column, text);
+  if (value !== undefined) members.delete(column.name);
+  return value;
 }
 
 /** Every integer up to it is a double: 2^53. */
@@ -189,9 +145,9 @@ function isFittingNumber(text: string): boolean {
 }
 
 /**
- * The members of a JSON object's text, by name, each as the text that it is: nothing that is moved or left is written
- * anew, so that no digit of a number gets lost. Of a name that comes twice the last one counts. The text is JSON: the
- * server has checked it.
+ * The members of a JSON object's text, by name, each as the text that it is: nothing is parsed and written again, so
+ * that no digit of a number gets lost. Of a name that comes twice the last one counts. The text is valid JSON: this
+ * program has written it.
  */
 export function jsonMembers(text: string): Map<string, string> {
   const members = new Map<string, string>();

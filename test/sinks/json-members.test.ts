@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { jsonMembers, jsonObject } from '../../../src/sinks/postgres/records/fill-from-extra.ts';
-import { seededRandom } from '../../support/seeded-random.ts';
-import { repeats, startSeed } from '../../support/trials.ts';
-import { hostileText } from '../../support/sinks/hostile-texts.ts';
+import { jsonMembers, jsonObject } from '../../src/sinks/records/fill-from-extra.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { repeats, startSeed } from '../support/trials.ts';
+import { hostileText } from '../support/sinks/hostile-texts.ts';
 
 const seed = startSeed();
 const trials = repeats('TRIALS', { share: 1_000, full: 50_000 });

@@ -1,0 +1,73 @@
+import type { DerivedColumn } from '../../core/described-table.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Column } from '../../core/records.ts';
+import type { Tx } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { shownDerived, viewNames } from '../decisions/current-view.ts';
+import { noteView, viewedTables } from '../ledger/tables.ts';
+import { parseColumns, parseDescribed } from '../stored-json.ts';
+
+/** How a database makes views. */
+export interface Views<Found extends FoundName> {
+  readonly tableName: (connector: ConnectorName, entity: EntityName) => string;
+  /** What has these names, by the names that were asked for. */
+  readonly find: (tx: Tx, names: readonly string[]) => Promise<ReadonlyMap<string, Found>>;
+  /** Whether this program made it. A view of another person is left alone. */
+  readonly isOwn: (found: Found) => boolean;
+  /** Makes the view, or brings it in step with its table. */
+  readonly put: (tx: Tx, view: ShownView, found: Found | undefined) => void;
+}
+
+export interface FoundName {
+  readonly name: string;
+}
+
+export interface ShownView {
+  readonly name: string;
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  readonly columns: readonly Column[];
+  readonly derived: readonly DerivedColumn[];
+}
+
+/**
+ * Makes and renews the views of the connector's tables: rows that are not deleted, without the sink's own columns.
+ * Nothing is written where nothing has changed. Where something else has the name there is no view.
+ */
+export async function renewCurrentViews<Found extends FoundName>(
+  tx: Tx,
+  { tableName, find, isOwn, put }: Views<Found>,
+  connector: ConnectorName,
+): Promise<void> {
+  const tables = await viewedTables(tx, connector);
+  const names = new Set(tables.map(({ entity }) => tableName(connector, entity)));
+  const namesOf = (entity: EntityName): readonly string[] => viewNames(tableName(connector, entity), names);
+  const found = await find(
+    tx,
+    tables.flatMap(({ entity }) => namesOf(entity)),
+  );
+  for (const { entity, stored, described, currentView } of tables) {
+    const existing = namesOf(entity).map((name) => ({ name, view: found.get(name) }));
+    // A view of an earlier name stays where it is still right.
+    const chosen =
+      existing.find(({ view }) => view !== undefined && isOwn(view)) ??
+      existing.find(({ view }) => view === undefined);
+    if (chosen !== undefined) {
+      const columns = parseColumns(stored);
+      const derived = shownDerived(parseDescribed(described).derived, columns);
+      put(tx, { name: chosen.name, connector, entity, columns, derived }, chosen.view);
+    }
+    const name = chosen?.name ?? null;
+    if (name !== currentView) await noteView(tx, { connector, entity, view: name });
+  }
+}
+
+/** Before their tables are dropped, or a table takes the name. Fails where another view is made of one. */
+export async function dropOwnViews<Found extends FoundName>(
+  tx: Tx,
+  { find, isOwn }: Views<Found>,
+  names: readonly string[],
+): Promise<void> {
+  const found = await find(tx, names);
+  for (const view of found.values()) if (isOwn(view)) tx.put(`DROP VIEW ${quoted(view.name)}`);
+}

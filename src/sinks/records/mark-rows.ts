@@ -1,0 +1,92 @@
+import type { Instant } from '../../core/clock.ts';
+import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
+import type { Tx } from '../../sql/database.ts';
+import { quoted } from '../../sql/quoted.ts';
+import type { KeyedRow, RecordTable, Stamp } from '../ledger/record-table.ts';
+
+type Marks = Pick<RecordTable, 'setHomes' | 'liveBefore' | 'rows' | 'tombstone' | 'revive' | 'tombstonedBy'>;
+
+/**
+ * Homes and tombstones, and rows by number: the same statements on every database. `name`: the table as statements
+ * name it.
+ */
+export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
+  const mark = async (
+    tx: Tx,
+    rows: readonly number[],
+    { now, run, takeSeqs }: Stamp,
+    deletedAt: Instant | null,
+  ): Promise<void> => {
+    if (rows.length === 0) return;
+    tx.put(
+      `UPDATE ${name} SET _deleted_at = :deletedAt, _changed_at = :now, _run_id = :run, _seq = :first + v.n - 1
+       FROM {v: row bigint, n} WHERE _row = v.row`,
+      { v: rows.map((row) => ({ row })), deletedAt, now, run, first: await takeSeqs(rows.length) },
+    );
+  };
+  return {
+    setHomes: (tx, homes) => {
+      if (homes.length === 0) return;
+      tx.put(`UPDATE ${name} SET _partition = v.home FROM {v: row bigint, home bigint} WHERE _row = v.row`, {
+        v: homes,
+      });
+    },
+    liveBefore: async (tx, before, after, limit) =>
+      rowNumbers(
+        await tx.rows(
+          `SELECT _row AS row FROM ${name} WHERE _first_seen_at < :before AND _row > :after AND _deleted_at IS NULL
+           ORDER BY _row LIMIT :limit`,
+          { before, after, limit },
+        ),
+      ),
+    rows: async (tx, rows) => {
+      // Without any, the server could read the whole table.
+      if (rows.length === 0) return new Map();
+      const found = await tx.rows<KeyedCells>(
+        `SELECT ${keyedColumns(table)} FROM ${name} AS t WHERE t._row IN {rows bigint}`,
+        { rows },
+      );
+      return new Map(found.map((cells) => [cells.row, keyedRow(cells, table)]));
+    },
+    tombstone: async (tx, rows, stamp) => await mark(tx, rows, stamp, stamp.now),
+    revive: async (tx, rows, stamp) => await mark(tx, rows, stamp, null),
+    tombstonedBy: async (tx, run, limit) =>
+      rowNumbers(
+        await tx.rows(
+          `SELECT _row AS row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = :run ORDER BY _row LIMIT :limit`,
+          { run, limit },
+        ),
+      ),
+  };
+}
+
+function rowNumbers(rows: readonly { readonly row: number }[]): readonly number[] {
+  return rows.map(({ row }) => row);
+}
+
+/** A `KeyedRow` as a statement gives it: the values of the key are `k0`, `k1` and so on. */
+export type KeyedCells = Omit<KeyedRow, 'keyText'> & Readonly<Record<string, unknown>>;
+
+/** The columns of `KeyedCells` in the table `t`. */
+export function keyedColumns({ key }: Pick<EntityTable, 'key'>): string {
+  const values = key.map((column, index) => `, t.${quoted(column)} AS k${index}`);
+  return `t._row AS row, t._changed_at AS changed_at, t._deleted_at AS deleted_at, t._partition AS home${values.join('')}`;
+}
+
+export function keyedRow(cells: KeyedCells, { key }: Pick<EntityTable, 'key'>): KeyedRow {
+  const { row, changedAt, deletedAt, home } = cells;
+  const keyText = keyTextOf(key.map((_, index) => columnValue(cells[`k${index}`])));
+  return { row, keyText, changedAt, deletedAt, home };
+}
+
+/** A column's value as the database gives it, as records have it. */
+export function columnValue(value: unknown): ColumnValue {
+  return typeof value === 'boolean' ? Number(value) : (value as ColumnValue);
+}
+
+/** Reads `StoredRowFacts`. */
+export function rowFactsSql(name: string, condition: string): string {
+  return `SELECT _row AS row, _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS run,
+      _deleted_at AS deleted_at, _seq AS seq, _partition AS home
+    FROM ${name} WHERE ${condition}`;
+}
