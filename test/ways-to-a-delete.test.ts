@@ -20,10 +20,9 @@ function linesWith(pattern: RegExp): Readonly<Record<string, number>> {
  * A new line in one of these lists is a new way to a delete: it must pass `deleteRows` with a permission that the
  * guards or a person gave, and be added here knowingly.
  */
-it('marks a row as deleted by one statement of each sink, which the gate alone calls', () => {
+it('marks a row as deleted by one statement, which the gate alone calls', () => {
   expect(linesWith(/\b_?deleted_at\s*=\s*(\?|:|excluded|'|CASE|iif)/i)).toEqual({
-    'sinks/postgres/records/mark-rows.ts': 1,
-    'sinks/sqlite/records/mark-rows.ts': 1,
+    'sinks/records/mark-rows.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\.tombstone\(/)).toEqual({
     // A table of JSONL's, which hands what the gate asks of it to the table below.

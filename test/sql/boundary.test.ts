@@ -19,10 +19,6 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     why: 'rows of leases and counters',
   },
   'src/sinks/postgres/lease/fenced.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
-  'src/sinks/postgres/stored-token.ts': {
-    tables: ['_sync_counters'],
-    why: 'whether the last commit is stored',
-  },
   'src/sinks/sqlite/schema.ts': {
     tables: ['_sync_files', '_sync_meta', '_sync_partitions'],
     why: 'makes what the driver keeps for itself; one index is wider here; version 7',

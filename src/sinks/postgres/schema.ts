@@ -6,7 +6,7 @@ export const schemaVersion = 2;
 
 /**
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
- * (`stored-token.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
+ * (`lease/lease-rows.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
  * server's clock.
  */
 const driverSql = `

@@ -27,11 +27,11 @@ export interface Leases extends AsyncDisposable {
    * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while
    * another process, another sink of this one, or another lease of this sink holds it.
    */
-  take(
+  readonly take: (
     connector: ConnectorName,
     holder: Holder,
     work: (tx: WriteTx, epoch: number) => Promise<void>,
-  ): Promise<Taken>;
+  ) => Promise<Taken>;
 }
 
 const renewMs = 8_000;
