@@ -1,9 +1,8 @@
 import type { Params } from '../core/records.ts';
-import { buildAction } from './build-definition.ts';
 import { checkKnown, checkRemoteName, type Note } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { ActionFile } from './definition-file.ts';
-import type { Action, Param } from './definition.ts';
+import { buildAction, type Action, type Param } from './definition.ts';
 import { type EntityCheck, fieldAt, listParamAt } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
 import { noSuch, suggestName } from './suggest-name.ts';

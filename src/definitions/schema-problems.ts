@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { JsonValue } from '../core/json.ts';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlFile, YamlPath } from './read-yaml.ts';
@@ -14,6 +15,25 @@ export function strictObject<Shape extends z.ZodRawShape>(shape: Shape): z.ZodOb
         ? issue.keys.map((key) => unknownKey(key, known)).join('\n')
         : undefined,
   });
+}
+
+/** Any value of a file, as the other rooms know values. */
+export function jsonValue(): z.ZodType<JsonValue> {
+  return z.json();
+}
+
+/**
+ * A text as `read` takes it; `note` says what is wrong with it. `standIn`: a text with which nothing is wrong, for
+ * `soundRest`.
+ */
+export function textAs<Value>(
+  standIn: string,
+  read: (text: string, note: (message: string) => void) => Value,
+  text = z.string(),
+): z.ZodPipe<z.ZodString, z.ZodTransform<Value, string>> {
+  return text.transform((given, context) =>
+    read(given, (message) => context.addIssue({ code: 'custom', message, params: { standIn } })),
+  );
 }
 
 function unknownKey(key: string, known: readonly string[]): string {
@@ -50,7 +70,15 @@ function problemsOf(
       yaml.problem([...issue.path, key], messages[index] ?? 'unknown key'),
     );
   }
-  return [yaml.problem(issue.path, describeIssue(issue, writtenAt(data, issue.path), mayShow(issue.path)))];
+  // One text may stand for a list of one: then it is what is wrong.
+  const outer = issue.path.slice(0, -1);
+  const isAlone = typeof issue.path.at(-1) === 'number' && typeof writtenAt(data, outer) === 'string';
+  return [
+    yaml.problem(
+      isAlone ? outer : issue.path,
+      describeIssue(issue, writtenAt(data, issue.path), mayShow(issue.path)),
+    ),
+  ];
 }
 
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, mayShow: boolean): string {

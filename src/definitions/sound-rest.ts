@@ -41,7 +41,7 @@ export function soundRest<Schema extends z.ZodType>(
 export function firstIssues(error: z.core.$ZodError): readonly z.core.$ZodIssue[] {
   const told = new Set<string>();
   return error.issues.filter((issue) => {
-    if (issue.code === 'unrecognized_keys') return true;
+    if (issue.code === 'unrecognized_keys' || issue.code === 'custom') return true;
     const place = placeName(issue.path);
     const isFirst = !told.has(place);
     told.add(place);
@@ -95,6 +95,7 @@ function standIn(issue: z.core.$ZodIssue): unknown {
       if (issue.origin === 'array') return [null];
       return issue.origin === 'string' ? textFor(issue.path) : Number(issue.minimum) + 1;
     case 'custom':
+      return issue.params?.['standIn'] ?? null;
     case 'invalid_element':
     case 'invalid_key':
     case 'not_multiple_of':

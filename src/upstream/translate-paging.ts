@@ -63,7 +63,8 @@ export function translatePaging(
 function byToken(pagination: Pagination, paging: TokenPaging, params: Params): TranslatedCall {
   if (pagination.kind !== 'pageToken') throw mismatch();
   const token = memberOf(params, pagination.tokenParam);
-  const hasAddress = 'keep' in paging && typeof token === 'string' && token !== '';
+  const isAddressed = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
+  const hasAddress = isAddressed && typeof token === 'string' && token !== '';
   return {
     call: {
       params,

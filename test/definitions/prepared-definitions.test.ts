@@ -9,7 +9,7 @@ import {
   prepareDefinitions,
   type PreparedDefinitions,
 } from '../../src/definitions/load-definitions.ts';
-import { buildDefinition } from '../../src/definitions/build-definition.ts';
+import { buildDefinition } from '../../src/definitions/definition.ts';
 
 const config = `api: { baseUrl: "https://api.example.com", clientId: a, clientSecret: b-long-enough-to-be-one }
 sinks:

@@ -134,7 +134,10 @@ describe('the credentials', () => {
           host: new Map([
             [
               'dc',
-              { from: [{ ...lookup, auth: { kind: 'bearer', token, scheme: 'OAuth' } }], pattern: 'us\\d' },
+              {
+                from: [{ ...lookup, auth: { kind: 'bearer' as const, token, scheme: 'OAuth' } }],
+                pattern: 'us\\d',
+              },
             ],
           ]),
         },

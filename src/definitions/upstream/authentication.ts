@@ -1,71 +1,150 @@
-import type { AnswerPath, Template } from './answer-place.ts';
+import * as z from 'zod';
+import type { Frozen } from '../deep-freeze.ts';
+import { expectedKind, strictObject, textAs } from '../schema-problems.ts';
+import { checkPattern } from './check-pattern.ts';
+import { answerPath, header, headerName, queryName, templateUrl } from './sent-texts.ts';
 
 /** A text made of one credential field, or a fixed one. An absent field, or one without the separator, has no value. */
-export type CredentialValue =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'field'; readonly field: string }
-  /** What follows the last separator: `us1` of `abc-us1`. */
-  | { readonly kind: 'afterLast'; readonly field: string; readonly separator: string }
-  /** With a text at its end: `me@example.com/token`. */
-  | { readonly kind: 'suffix'; readonly field: string; readonly suffix: string };
+export type CredentialValue = z.output<ReturnType<typeof credentialValue>>;
+export type HostVariable = Frozen<z.output<ReturnType<typeof hostVariable>>>;
+export type HostSource = HostVariable['from'][number];
+export type PlainAuthentication = z.output<ReturnType<typeof plainAuthentication>>;
+export type Authentication = z.output<ReturnType<typeof authentication>>;
+export type RefreshedAuthentication = Extract<Authentication, { kind: 'refresh' }>;
 
-export interface HostVariable {
-  /** In order: the first that has a value counts, and no other. */
-  readonly from: readonly HostSource[];
-  /** A value of which not the whole matches is refused before anything is sent. See `linearPattern`. */
-  readonly pattern: string;
+/** A name in the host of an address. */
+export function hostVariable() {
+  // A GET that tells the value, with credentials of its own kind; has no value where those have none. An answer without
+  // a text at `path` is unauthorized.
+  const lookup = strictObject({
+    url: textAs('https://example.com', (text, note) => {
+      if (templateUrl(text, note).length > 1) note('expected no names in this address');
+      return text;
+    }),
+    auth: plainAuthentication(),
+    path: answerPath(),
+    // What follows the last one counts; null: the whole text.
+    afterLast: z.string().min(1).nullable().default(null),
+  });
+  const source = strictObject({ ...valueShape(), lookup: lookup.optional() });
+  return strictObject({
+    // In order: the first that has a value counts, and no other.
+    from: z
+      .array(
+        source.transform(({ lookup, ...value }, context) => {
+          if (lookup === undefined) return valueOf(value, context);
+          if (Object.values(value).some((part) => part !== undefined)) {
+            refuse(context, 'expected lookup alone, or a value without it');
+          }
+          const { afterLast: separator, ...rest } = lookup;
+          return { kind: 'lookup', ...rest, separator } as const;
+        }),
+      )
+      .min(1),
+    // A value of which not the whole matches is refused before anything is sent. See `linearPattern`.
+    pattern: textAs('[a-z]{1,200}', checkPattern, z.string().min(1).max(200)),
+  });
 }
 
-export type HostSource =
-  | CredentialValue
-  /**
-   * A GET that tells it, with credentials of its own kind; has no value where those have none. `separator`: what
-   * follows the last one counts; null: the whole text. An answer without a text at `path` is unauthorized.
-   */
-  | {
-      readonly kind: 'lookup';
-      readonly url: string;
-      readonly auth: PlainAuthentication;
-      readonly path: AnswerPath;
-      readonly separator: string | null;
-    };
+/** How calls are signed. */
+export function authentication() {
+  const kinds = [
+    ...plainKinds(),
+    // OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a
+    // plain bearer token.
+    strictObject({
+      kind: z.literal('refresh'),
+      scheme: scheme(),
+      // Credential field of the access token; may be absent: then it is asked for before the first call. A new one is
+      // saved here.
+      accessToken: z.string(),
+      // Credential field of the refresh token. A new one is saved here before it is used.
+      refreshToken: z.string(),
+      clientId: credentialValue(),
+      clientSecret: credentialValue(),
+      // Names are host variables that need no lookup.
+      tokenUrl: textAs('https://example.com', templateUrl),
+      // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
+      style: z.enum(['basic', 'body']),
+      format: z.enum(['form', 'json']),
+      // Each answer brings a new refresh token and ends the old one.
+      rotates: z.boolean(),
+    }),
+  ] as const;
+  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
+}
 
-export type PlainAuthentication =
-  | { readonly kind: 'basic'; readonly user: CredentialValue; readonly password: CredentialValue }
-  /** `Authorization: <scheme> <token>`; the scheme is Bearer where the file names none. */
-  | { readonly kind: 'bearer'; readonly token: CredentialValue; readonly scheme: string }
-  /** Lower-case name. The prefix stands before the value as it is. */
-  | {
-      readonly kind: 'header';
-      readonly name: string;
-      readonly value: CredentialValue;
-      readonly prefix: string;
+function plainAuthentication() {
+  const kinds = plainKinds();
+  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
+}
+
+function plainKinds() {
+  return [
+    strictObject({ kind: z.literal('basic'), user: credentialValue(), password: credentialValue() }),
+    // `Authorization: <scheme> <token>`.
+    strictObject({ kind: z.literal('bearer'), token: credentialValue(), scheme: scheme() }),
+    strictObject({
+      kind: z.literal('header'),
+      // Any scheme of Authorization may be written out here.
+      name: textAs('x', (name, note) =>
+        name.toLowerCase() === 'authorization' ? headerName(name, note) : header(name, note),
+      ),
+      value: credentialValue(),
+      // Stands before the value as it is.
+      prefix: z
+        .string()
+        .max(100)
+        .regex(/^[\x20-\x7e]*$/, { error: 'expected a prefix of printable ASCII characters' })
+        .default(''),
+    }),
+    strictObject({ kind: z.literal('query'), name: textAs('x', queryName), value: credentialValue() }),
+  ] as const;
+}
+
+function scheme() {
+  return z
+    .string()
+    .regex(/^[A-Za-z][A-Za-z0-9-]{0,40}$/, { error: 'expected a word such as Bearer or OAuth' })
+    .default('Bearer');
+}
+
+function credentialValue() {
+  return strictObject(valueShape()).transform(valueOf);
+}
+
+function valueShape() {
+  return {
+    field: z.string().optional(),
+    text: z.string().optional(),
+    // What follows the last separator: `us1` of `abc-us1`.
+    afterLast: z.string().min(1).optional(),
+    // With a text at its end: `me@example.com/token`.
+    suffix: z.string().min(1).optional(),
+  };
+}
+
+function valueOf(
+  { field, text, afterLast, suffix }: z.output<z.ZodObject<ReturnType<typeof valueShape>>>,
+  context: z.RefinementCtx,
+) {
+  if (field === undefined) {
+    if (text === undefined) refuse(context, 'expected field or text, one of the two');
+    else if (afterLast !== undefined || suffix !== undefined) {
+      refuse(context, 'expected afterLast and suffix beside field only');
     }
-  | { readonly kind: 'query'; readonly name: string; readonly value: CredentialValue };
+    return { kind: 'text', text: text ?? '' } as const;
+  }
+  if (text !== undefined) refuse(context, 'expected field or text, one of the two');
+  if (afterLast === undefined) {
+    return suffix === undefined
+      ? ({ kind: 'field', field } as const)
+      : ({ kind: 'suffix', field, suffix } as const);
+  }
+  if (suffix !== undefined) refuse(context, 'expected afterLast or suffix, not both');
+  return { kind: 'afterLast', field, separator: afterLast } as const;
+}
 
-export type Authentication = PlainAuthentication | RefreshedAuthentication;
-
-/**
- * OAuth 2.0 (RFC 6749, section 6): a bearer token that a refresh token renews. Without a refresh token it is a plain
- * bearer token.
- */
-export interface RefreshedAuthentication {
-  readonly kind: 'refresh';
-  readonly scheme: string;
-  /**
-   * Credential field of the access token; may be absent: then it is asked for before the first call. A new one is saved
-   * here.
-   */
-  readonly accessToken: string;
-  /** Credential field of the refresh token. A new one is saved here before it is used. */
-  readonly refreshToken: string;
-  readonly clientId: CredentialValue;
-  readonly clientSecret: CredentialValue;
-  /** Names are host variables that need no lookup. */
-  readonly tokenUrl: Template;
-  /** How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body. */
-  readonly style: 'basic' | 'body';
-  readonly format: 'form' | 'json';
-  /** Each answer brings a new refresh token and ends the old one. */
-  readonly rotates: boolean;
+function refuse(context: z.RefinementCtx, message: string): void {
+  context.addIssue({ code: 'custom', message, params: { standIn: { text: 'x' } } });
 }

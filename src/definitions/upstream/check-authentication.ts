@@ -2,9 +2,9 @@ import type { Note } from '../check-names.ts';
 import type { DefinitionFile } from '../definition-file.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
-import { checkPattern } from './check-pattern.ts';
-import { checkHeader, checkPath, checkQueryName, checkTemplateUrl } from './check-sent.ts';
-import type { AuthenticationFile, HostSourceFile, UpstreamFile, ValueFile } from './upstream-file.ts';
+import type { Authentication, CredentialValue, HostSource, PlainAuthentication } from './authentication.ts';
+import { namesIn } from './template.ts';
+import type { UpstreamFile } from './upstream-file.ts';
 
 type Shape = DefinitionFile['credentials'][number];
 
@@ -12,12 +12,7 @@ type Shape = DefinitionFile['credentials'][number];
  * Every way to sign in has its authentication, every value comes from a field of it, and every name in an address has a
  * source.
  */
-export function checkAuthentications(
-  file: DefinitionFile,
-  upstream: UpstreamFile,
-  inBase: readonly string[],
-  note: Note,
-): void {
+export function checkAuthentications(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
   const titles = file.credentials.map(({ title }) => title);
   const at: YamlPath = ['upstream', 'auth'];
   if (titles.length === 0) {
@@ -35,13 +30,16 @@ export function checkAuthentications(
       note(at, `is missing ${JSON.stringify(title)}, which credentials name`, at, ['credentials']);
     } else checkAuthentication(auth, shape, [...at, title], note);
   }
-  checkHost(file, upstream, inBase, note);
+  checkHost(file, upstream, note);
 }
 
-function checkAuthentication(auth: AuthenticationFile, shape: Shape, at: YamlPath, note: Note): void {
-  checkSent(auth, at, note);
-  for (const [place, value] of Object.entries(valuesOf(auth))) {
-    checkValue(value, shape, [...at, place], note);
+function checkAuthentication(auth: Authentication, shape: Shape, at: YamlPath, note: Note): void {
+  for (const [place, value] of valuesOf(auth)) {
+    if (value.kind === 'text' || !checkField(value.field, shape, [...at, place, 'field'], note)) continue;
+    if (shape.fields[value.field]?.required === false) {
+      const message = `expected a required field: without ${value.field} no one could sign in`;
+      note([...at, place, 'field'], message, ['credentials']);
+    }
   }
   if (auth.kind !== 'refresh') return;
   const fields = [auth.accessToken, auth.refreshToken];
@@ -56,53 +54,13 @@ function checkAuthentication(auth: AuthenticationFile, shape: Shape, at: YamlPat
   }
 }
 
-/** Names and addresses that an authentication sends its values by. */
-function checkSent(auth: AuthenticationFile, at: YamlPath, note: Note): void {
-  if (auth.kind === 'header') {
-    // Any scheme of Authorization may be written out here.
-    if (auth.name.toLowerCase() !== 'authorization') checkHeader(auth.name, null, [...at, 'name'], note);
-    if (!/^[\x20-\x7e]*$/.test(auth.prefix)) {
-      note([...at, 'prefix'], 'expected a prefix of printable ASCII characters');
-    }
-  }
-  if (auth.kind === 'query') checkQueryName(auth.name, [...at, 'name'], note);
-}
-
 /** The parts of an authentication that are values, by their key. */
-function valuesOf(auth: AuthenticationFile): Readonly<Record<string, ValueFile>> {
-  switch (auth.kind) {
-    case 'basic':
-      return { user: auth.user, password: auth.password };
-    case 'bearer':
-      return { token: auth.token };
-    case 'header':
-    case 'query':
-      return { value: auth.value };
-    case 'refresh':
-      return { clientId: auth.clientId, clientSecret: auth.clientSecret };
-  }
-}
-
-/** The field that a value is made of; null for a fixed text, or where the parts do not go together. */
-function checkParts({ field, text, afterLast, suffix }: ValueFile, at: YamlPath, note: Note): string | null {
-  if ((field === undefined) === (text === undefined)) {
-    note(at, 'expected field or text, one of the two');
-    return null;
-  }
-  if (text !== undefined && (afterLast !== undefined || suffix !== undefined)) {
-    note(at, 'expected afterLast and suffix beside field only');
-  }
-  if (afterLast !== undefined && suffix !== undefined) note(at, 'expected afterLast or suffix, not both');
-  return field ?? null;
-}
-
-function checkValue(value: ValueFile, shape: Shape, at: YamlPath, note: Note): void {
-  const field = checkParts(value, at, note);
-  if (field === null || !checkField(field, shape, [...at, 'field'], note)) return;
-  if (shape.fields[field]?.required === false) {
-    const message = `expected a required field: without ${field} no one could sign in`;
-    note([...at, 'field'], message, ['credentials']);
-  }
+function valuesOf(
+  auth: Authentication | PlainAuthentication,
+): readonly (readonly [string, CredentialValue])[] {
+  return Object.entries(auth).flatMap(([place, part]) =>
+    typeof part === 'object' && 'kind' in part ? [[place, part] as const] : [],
+  );
 }
 
 function checkField(field: string, { title, fields }: Shape, at: YamlPath, note: Note): boolean {
@@ -113,35 +71,28 @@ function checkField(field: string, { title, fields }: Shape, at: YamlPath, note:
   return false;
 }
 
-function checkHost(
-  file: DefinitionFile,
-  upstream: UpstreamFile,
-  inBase: readonly string[],
-  note: Note,
-): void {
-  const { host, auth } = upstream;
+function checkHost(file: DefinitionFile, { host, auth, baseUrl }: UpstreamFile, note: Note): void {
   const declared = Object.keys(host);
-  const used = new Set(inBase);
+  const used = new Set<string>();
   const checkNames = (names: readonly string[], at: YamlPath): void => {
     for (const name of names) {
       used.add(name);
       if (!declared.includes(name)) note(at, noSuch('host variable', name, declared), ['upstream', 'host']);
     }
   };
-  checkNames(inBase, ['upstream', 'baseUrl']);
+  checkNames(namesIn(baseUrl), ['upstream', 'baseUrl']);
   for (const [title, one] of Object.entries(auth)) {
     if (one.kind !== 'refresh') continue;
     const at = ['upstream', 'auth', title, 'tokenUrl'];
-    const names = checkTemplateUrl(one.tokenUrl, at, note) ?? [];
+    const names = namesIn(one.tokenUrl);
     checkNames(names, at);
     // What a lookup asks with is the very token that is asked for here.
-    const looked = names.find((name) => host[name]?.from.some(({ lookup }) => lookup !== undefined));
+    const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
     if (looked !== undefined) note(at, `expected no host variable with a lookup, ${looked} has one`);
   }
-  for (const [name, { from, pattern }] of Object.entries(host)) {
+  for (const [name, { from }] of Object.entries(host)) {
     const at = ['upstream', 'host', name];
     if (!used.has(name)) note(at, 'is in no address: use it in baseUrl or leave it out', ['upstream']);
-    checkPattern(pattern, [...at, 'pattern'], note);
     const shapes = from.map((source, index) => checkSource(source, file, [...at, 'from', index], note));
     const without = file.credentials.find((shape) => !shapes.some((known) => known.includes(shape)));
     if (without !== undefined && shapes.every((known) => known.length > 0)) {
@@ -153,14 +104,14 @@ function checkHost(
 
 /** The credentials that a source of a host variable can have a value for. */
 function checkSource(
-  { lookup, ...value }: HostSourceFile,
+  source: HostSource,
   { credentials }: DefinitionFile,
   at: YamlPath,
   note: Note,
 ): readonly Shape[] {
-  const having = (one: ValueFile, place: YamlPath): readonly Shape[] => {
-    const field = checkParts(one, place, note);
-    if (field === null) return credentials;
+  const having = (value: CredentialValue, place: YamlPath): readonly Shape[] => {
+    if (value.kind === 'text') return credentials;
+    const { field } = value;
     const found = credentials.filter(({ fields }) => Object.hasOwn(fields, field));
     if (found.length === 0) {
       const known = credentials.flatMap(({ fields }) => Object.keys(fields));
@@ -168,17 +119,7 @@ function checkSource(
     }
     return found;
   };
-  if (lookup === undefined) return having(value, at);
-  if (Object.values(value).some((part) => part !== undefined)) {
-    note(at, 'expected lookup alone, or a value without it');
-  }
-  const lookupAt = [...at, 'lookup'];
-  const names = checkTemplateUrl(lookup.url, [...lookupAt, 'url'], note);
-  if (names !== null && names.length > 0) note([...lookupAt, 'url'], 'expected no names in this address');
-  checkPath(lookup.path, [...lookupAt, 'path'], note);
-  checkSent(lookup.auth, [...lookupAt, 'auth'], note);
-  const found = Object.entries(valuesOf(lookup.auth)).map(([place, one]) =>
-    having(one, [...lookupAt, 'auth', place]),
-  );
+  if (source.kind !== 'lookup') return having(source, at);
+  const found = valuesOf(source.auth).map(([place, one]) => having(one, [...at, 'lookup', 'auth', place]));
   return credentials.filter((shape) => found.every((shapes) => shapes.includes(shape)));
 }

@@ -1,7 +1,6 @@
 import type { Note } from '../check-names.ts';
 import type { Pagination } from '../definition.ts';
 import type { YamlPath } from '../read-yaml.ts';
-import { checkPath, checkPlace, checkQueryName } from './check-sent.ts';
 import type { ListRequestFile, PagingFile } from './upstream-file.ts';
 
 /** What the kinds become: tokens of `pagination` by token, or offsets. A new kind does not compile until it is here. */
@@ -30,7 +29,6 @@ export function checkPaging(
     note([...pagingAt, 'kind'], message, paginationAt);
     return;
   }
-  checkParts(paging, pagingAt, note);
   const written = keysWritten(paging, pagination);
   for (const key of Object.keys(metadata)) {
     if (written.includes(key)) note([...at, 'metadata', key], 'is written by paging: leave it out', pagingAt);
@@ -49,32 +47,6 @@ export function checkPaging(
       'expected totalKeys in the pagination of the entity beside it',
       paginationAt,
     );
-  }
-}
-
-function checkParts(paging: PagingFile, at: YamlPath, note: Note): void {
-  switch (paging.kind) {
-    case 'none':
-      return;
-    case 'cursor':
-      checkPlace(paging.token, [...at, 'token'], note);
-      if (paging.more !== null) checkPlace(paging.more, [...at, 'more'], note);
-      return;
-    case 'lastRecord':
-      checkPath(paging.field, [...at, 'field'], note);
-      checkPlace(paging.more, [...at, 'more'], note);
-      return;
-    case 'nextUrl':
-    case 'linkHeader':
-      if (paging.kind === 'nextUrl') checkPath(paging.path, [...at, 'path'], note);
-      paging.keep.forEach((name, index) => checkQueryName(name, [...at, 'keep', index], note));
-      return;
-    case 'page':
-      checkQueryName(paging.param, [...at, 'param'], note);
-      if (paging.total !== null) checkPlace(paging.total, [...at, 'total'], note);
-      return;
-    case 'offset':
-      if (paging.total !== null) checkPlace(paging.total, [...at, 'total'], note);
   }
 }
 

@@ -1,6 +1,4 @@
 import { linearPattern } from '../linear-pattern.ts';
-import type { Note } from '../check-names.ts';
-import type { YamlPath } from '../read-yaml.ts';
 
 /** Twice that of a pattern for a whole host name. */
 const maxSize = 1_000;
@@ -25,7 +23,7 @@ const advice: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Whatever the pattern lets through stands in a host: it may be made of nothing but the characters of a host. */
-export function checkPattern(pattern: string, at: YamlPath, note: Note): void {
+export function checkPattern(pattern: string, note: (message: string) => void): string {
   let end = 0;
   for (const { 0: found, index } of pattern.matchAll(part)) {
     if (index !== end) break;
@@ -34,14 +32,15 @@ export function checkPattern(pattern: string, at: YamlPath, note: Note): void {
   const rest = pattern.slice(end);
   if (rest !== '') {
     const message = advice.find(([form]) => form.test(rest))?.[1] ?? '';
-    note(at, `${message}; got ${JSON.stringify(rest.slice(0, 10))} at ${end + 1}`);
-    return;
+    note(`${message}; got ${JSON.stringify(rest.slice(0, 10))} at ${end + 1}`);
+    return pattern;
   }
   try {
     const whole = linearPattern(pattern);
-    if (whole.size > maxSize) note(at, 'expected fewer repetitions in it: multiplied, they are too many');
-    else if (whole.test('')) note(at, 'expected a pattern that does not match an empty text');
+    if (whole.size > maxSize) note('expected fewer repetitions in it: multiplied, they are too many');
+    else if (whole.test('')) note('expected a pattern that does not match an empty text');
   } catch {
-    note(at, 'expected a regular expression; its brackets or repetitions do not fit together');
+    note('expected a regular expression; its brackets or repetitions do not fit together');
   }
+  return pattern;
 }

@@ -1,14 +1,20 @@
-import { buildAction } from '../build-definition.ts';
 import type { Note } from '../check-names.ts';
 import { checkParam } from '../check-params.ts';
 import type { EntityFile } from '../definition-file.ts';
-import type { Action, Param } from '../definition.ts';
+import { buildAction, type Action, type Param } from '../definition.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
-import { sentByPaging } from './build-requests.ts';
 import { checkPaging } from './check-paging.ts';
-import { checkHeader, checkPath, checkPlace, checkQueryName, checkRequest } from './check-sent.ts';
-import type { EntityRequestsFile, ParamRuleFile, RequestFile, UpstreamFile } from './upstream-file.ts';
+import { header, headerValue, queryName } from './sent-texts.ts';
+import { checkedTemplate, namesIn } from './template.ts';
+import type {
+  CheckFile,
+  EntityRequestsFile,
+  ParamRuleFile,
+  RequestFile,
+  UpstreamFile,
+} from './upstream-file.ts';
+import { sentByPaging } from './upstream.ts';
 
 /** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */
 export function checkEntityRequests(
@@ -20,9 +26,7 @@ export function checkEntityRequests(
 ): void {
   const at: YamlPath = ['upstream', 'entities', name];
   const entityAt: YamlPath = ['entities', name];
-  for (const [header, value] of Object.entries(requests.headers)) {
-    checkHeader(header, value, [...at, 'headers', header], note);
-  }
+  checkHeaders(requests.headers, at, note);
   for (const action of ['list', 'get', 'download'] as const) {
     const declared = entity.actions[action];
     const request = requests[action];
@@ -38,7 +42,6 @@ export function checkEntityRequests(
       checkActionRequest(request, params, [...at, action], [...actionAt, action], note);
     }
   }
-  checkAnswer(requests, at, note);
   if (requests.list !== undefined) {
     checkPaging(requests.list, entity.pagination, [...at, 'list'], [...entityAt, 'pagination'], note);
   }
@@ -51,6 +54,31 @@ interface Declared {
   readonly ofPaging: ReadonlySet<string>;
   /** Query parameters that hold a secret. */
   readonly authQuery: readonly string[];
+}
+
+/** Headers that a definition sends. */
+export function checkHeaders(headers: UpstreamFile['headers'], at: YamlPath, note: Note): void {
+  for (const [name, value] of Object.entries(headers)) {
+    const noteHeader = (message: string): void => note([...at, 'headers', name], message);
+    header(name, noteHeader);
+    headerValue(value, noteHeader);
+  }
+}
+
+/** Method and fixed values of a request; gives the names in its path. */
+export function checkRequest(request: RequestFile | CheckFile, at: YamlPath, note: Note): readonly string[] {
+  const { method, path, query, body, safe } = request;
+  const methodAt = [...at, 'method'];
+  if (method === 'GET' && Object.keys(body).length > 0) {
+    note([...at, 'body'], 'expected method: POST beside it: a GET has no body', methodAt);
+  }
+  if (method === 'GET' && safe) {
+    note([...at, 'safe'], 'belongs to a POST: a GET is always safe to send again', methodAt);
+  }
+  for (const name of Object.keys(query)) {
+    queryName(name, (message) => note([...at, 'query', name], message));
+  }
+  return namesIn(checkedTemplate(path));
 }
 
 function queryOfAuth({ auth }: UpstreamFile): readonly string[] {
@@ -111,11 +139,11 @@ function checkRule(
   if (rule.at !== undefined) {
     if (!isBody) note([...at, 'at'], 'belongs to a parameter in the body of a POST');
     if (rule.as !== undefined) note([...at, 'as'], 'expected as or at, not both');
-    checkPath(rule.at, [...at, 'at'], note);
   }
   const sentAs = rule.as ?? name;
-  if (rule.in === 'header') checkHeader(sentAs, null, [...at, rule.as === undefined ? 'in' : 'as'], note);
-  else if (!isBody) checkQueryName(sentAs, [...at, 'as'], note);
+  const noteName = (key: string) => (message: string) => note([...at, key], message);
+  if (rule.in === 'header') header(sentAs, noteName(rule.as === undefined ? 'in' : 'as'));
+  else if (!isBody) queryName(sentAs, noteName('as'));
   if (!isBody && param.type === 'object') {
     note(at, `expected method: POST: ${name} is an object, which only a body can hold`);
   }
@@ -138,19 +166,6 @@ function placeName(
 ): string {
   if (rule.in === 'header') return `header ${as.toLowerCase()}`;
   return rule.in === 'query' || method === 'GET' ? `query ${as}` : `body ${at}`;
-}
-
-function checkAnswer({ list, get, download }: EntityRequestsFile, at: YamlPath, note: Note): void {
-  if (list !== undefined) {
-    if (list.records !== '') checkPath(list.records, [...at, 'list', 'records'], note);
-    for (const [key, place] of Object.entries(list.metadata)) {
-      checkPlace(place, [...at, 'list', 'metadata', key], note);
-    }
-  }
-  if (get !== undefined && get.record !== '') checkPath(get.record, [...at, 'get', 'record'], note);
-  if (download !== undefined && download.url !== null) {
-    checkPath(download.url, [...at, 'download', 'url'], note);
-  }
 }
 
 /** What is renamed or filled in becomes a declared field, from one source. */

@@ -1,26 +1,12 @@
+import * as z from 'zod';
 import type { EntityName } from '../../core/names.ts';
-import type { AnswerPath } from './answer-place.ts';
+import type { Frozen } from '../deep-freeze.ts';
+import { strictObject, textAs } from '../schema-problems.ts';
+import { answerPath, headerName } from './sent-texts.ts';
 
-export interface FailedAnswer {
-  readonly path: AnswerPath;
-  /** The value that says so; null: any value but null, false and the empty text. */
-  readonly is: string | number | boolean | null;
-  /** Where the answer names the error: tried for the text after `message`. */
-  readonly code: AnswerPath | null;
-}
-
-/** All conditions that are not null must hold. */
-export interface ErrorRule {
-  readonly status: number | null;
-  readonly where: readonly { readonly path: AnswerPath; readonly is: string | number | boolean }[];
-  /** A fragment of the error's text, without case. */
-  readonly contains: string | null;
-  /** Lower-case names. */
-  readonly hasHeader: string | null;
-  readonly lacksHeader: string | null;
-  readonly entity: EntityName | null;
-  readonly then: FailureClass;
-}
+export type ErrorRule = Frozen<z.output<ReturnType<typeof errorRule>>>;
+export type HeaderTime = Frozen<z.output<ReturnType<typeof headerTime>>>;
+export type Wait = Frozen<z.output<ReturnType<typeof wait>>>;
 
 export const failureClasses = [
   'unauthorized',
@@ -41,18 +27,71 @@ export const failureClasses = [
  */
 export type FailureClass = (typeof failureClasses)[number];
 
-export type TimeFormat = 'seconds' | 'milliseconds' | 'unix' | 'httpDate';
+/** A name of the definition; `checkUpstream` sees to it that it is one. */
+const entityName = (name: string | null): EntityName | null => name as EntityName | null;
 
-/** A header that holds a wait (seconds, milliseconds) or a time (unix seconds, an HTTP date). Lower-case name. */
-export interface HeaderTime {
-  readonly header: string;
-  readonly format: TimeFormat;
+function scalar() {
+  return z.union([z.string(), z.number(), z.boolean()], {
+    error: 'expected a text, a number, true or false',
+  });
 }
 
-export type Wait =
-  | ({ readonly kind: 'header' } & HeaderTime)
-  /** Always that long. */
-  | { readonly kind: 'constant'; readonly seconds: number };
+/** An answer with a status below 300 that is an error all the same. */
+export function failedAnswer() {
+  return strictObject({
+    path: answerPath(),
+    // The value that says so; null: any value but null, false and the empty text.
+    is: scalar().nullable().default(null),
+    // Where the answer names the error: tried for the text after `message`.
+    code: answerPath().nullable().default(null),
+  });
+}
+
+/** All conditions that are not null must hold. */
+export function errorRule() {
+  const name = textAs('x', headerName).nullable().default(null);
+  return strictObject({
+    status: z.int().min(200).max(599).nullable().default(null),
+    where: z
+      .record(z.string(), scalar())
+      .default({})
+      .transform((where) => Object.entries(where).map(([path, is]) => ({ path: path.split('.'), is }))),
+    // A fragment of the error's text, without case.
+    contains: z.string().min(3).nullable().default(null),
+    hasHeader: name,
+    lacksHeader: name,
+    entity: z.string().nullable().default(null).transform(entityName),
+    // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
+    then: z.enum(failureClasses),
+  });
+}
+
+function timeFormat() {
+  return z.enum(['seconds', 'milliseconds', 'unix', 'httpDate']);
+}
+
+/** A header that holds a wait (seconds, milliseconds) or a time (unix seconds, an HTTP date). */
+export function headerTime() {
+  return strictObject({ header: textAs('x', headerName), format: timeFormat() });
+}
+
+/** How long to wait: as a header says, or always that long. */
+export function wait() {
+  return strictObject({
+    header: textAs('x', headerName).optional(),
+    format: timeFormat().optional(),
+    seconds: z.number().positive().max(3600).optional(),
+  }).transform(({ header, format, seconds }, context) => {
+    if (seconds !== undefined && header === undefined && format === undefined) {
+      return { kind: 'constant', seconds } as const;
+    }
+    if (seconds !== undefined || header === undefined || format === undefined) {
+      const message = 'expected header and format, or seconds alone';
+      context.addIssue({ code: 'custom', message, params: { standIn: { seconds: 1 } } });
+    }
+    return { kind: 'header', header: header ?? '', format: format ?? 'seconds' } as const;
+  });
+}
 
 /** What an answer means that no rule matches. `isJson`: its body was a JSON object. */
 export function defaultFailureClass(status: number, isJson: boolean): FailureClass {

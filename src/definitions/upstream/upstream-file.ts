@@ -1,13 +1,11 @@
 import * as z from 'zod';
-import { expectedKind, strictObject } from '../schema-problems.ts';
-import { failureClasses } from './failure-class.ts';
+import { jsonValue, strictObject, textAs } from '../schema-problems.ts';
+import { authentication, hostVariable } from './authentication.ts';
+import { errorRule, failedAnswer, headerTime, wait } from './failure-class.ts';
 import { pagingFile, placeFile } from './paging-file.ts';
+import { answerPath, headerName, pathText, requestPath, templateUrl } from './sent-texts.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
-export type ValueFile = z.infer<ReturnType<typeof valueFile>>;
-export type PlainAuthenticationFile = z.infer<ReturnType<typeof plainAuthenticationFile>>;
-export type AuthenticationFile = UpstreamFile['auth'][string];
-export type HostSourceFile = UpstreamFile['host'][string]['from'][number];
 export type EntityRequestsFile = UpstreamFile['entities'][string];
 export type ListRequestFile = NonNullable<EntityRequestsFile['list']>;
 export type RequestFile = NonNullable<EntityRequestsFile['list' | 'get' | 'download']>;
@@ -18,102 +16,85 @@ export type CheckFile = UpstreamFile['check'];
 
 /**
  * The format of `upstream:`: shapes only; `checkUpstream` holds the parts against each other and against the entities.
+ * `entities` stays as it is written, for the content hash.
  */
 export function upstreamFile() {
   const texts = z.record(z.string(), z.string()).default({});
-  const scalar = z.union([z.string(), z.number(), z.boolean()], {
-    error: 'expected a text, a number, true or false',
-  });
-  const timeFormat = z.enum(['seconds', 'milliseconds', 'unix', 'httpDate']);
-  const headerTime = strictObject({ header: z.string(), format: timeFormat });
-
-  const hostVariable = strictObject({
-    from: z
-      .array(
-        strictObject({
-          ...valueShape(),
-          lookup: strictObject({
-            url: z.string(),
-            auth: plainAuthenticationFile(),
-            path: z.string(),
-            afterLast: z.string().min(1).nullable().default(null),
-          }).optional(),
-        }),
-      )
-      .min(1),
-    pattern: z.string().min(1).max(200),
-  });
-
   const limits = {
+    // For the whole call, from connecting to the last byte of the body.
     timeoutMs: z.int().min(1000).max(600_000),
+    // Of the body, compressed and decompressed each. Not of a downloaded file.
     maxBodyBytes: z.int().min(1024).max(1_073_741_824),
   };
 
   return strictObject({
-    baseUrl: z.string(),
-    host: z.record(z.string(), hostVariable).default({}),
-    auth: z.record(z.string(), authenticationFile()),
+    // Scheme https (http only for loopback addresses), names in the host part only.
+    baseUrl: textAs('https://example.com', (text, note) => {
+      const template = templateUrl(text, note);
+      if (text.endsWith('/')) note('expected no / at its end: every path begins with one');
+      return template;
+    }),
+    // Every name of `baseUrl`.
+    host: z.record(z.string(), hostVariable()).default({}),
+    // By the title of the credential shape; every shape of the definition has one.
+    auth: z.record(z.string(), authentication()),
     headers: texts,
+    // The request that proves the credentials, and where its answer says which account they belong to.
     check: strictObject({
       ...requestShape(),
-      // One path, or several.
+      // One path, or several in order: the first that the answer has.
       identity: z.preprocess(
         (value) => (typeof value === 'string' ? [value] : value),
-        z.array(z.string()).min(1).max(5),
+        z.array(answerPath()).min(1).max(5),
       ),
-      name: z.string().nullable().default(null),
+      name: answerPath().nullable().default(null),
     }),
+    // Of one credential, for all entities and processes together.
     limits: strictObject({
       concurrency: z.int().min(1).max(100),
       requestsPerSecond: z.number().positive().max(1000),
       ...limits,
     }),
-    message: z.array(z.string()).min(1),
-    failed: strictObject({
-      path: z.string(),
-      is: scalar.nullable().default(null),
-      code: z.string().nullable().default(null),
-    })
-      .nullable()
-      .default(null),
-    errors: z
-      .array(
-        strictObject({
-          status: z.int().min(200).max(599).nullable().default(null),
-          where: z.record(z.string(), scalar).default({}),
-          contains: z.string().min(3).nullable().default(null),
-          hasHeader: z.string().nullable().default(null),
-          lacksHeader: z.string().nullable().default(null),
-          entity: z.string().nullable().default(null),
-          // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
-          then: z.enum(failureClasses),
-        }),
-      )
-      .default([]),
+    // Where the text of an error may be: the first that is a text counts.
+    message: z.array(answerPath()).min(1),
+    failed: failedAnswer().nullable().default(null),
+    // In order: the first that matches decides. None matches: `defaultFailureClass`.
+    errors: z.array(errorRule()).default([]),
+    // In order: the first that the answer has.
     retryAfter: z
-      .array(
-        strictObject({
-          header: z.string().optional(),
-          format: timeFormat.optional(),
-          seconds: z.number().positive().max(3600).optional(),
-        }),
-      )
+      .array(wait())
       .min(1)
-      .default([
+      .prefault([
         { header: 'Retry-After', format: 'seconds' },
         { header: 'Retry-After', format: 'httpDate' },
       ]),
-    remaining: strictObject({ header: z.string(), reset: headerTime }).nullable().default(null),
+    // At 0 the next call waits until `reset`; null: the service has no such header.
+    remaining: strictObject({ header: textAs('x', headerName), reset: headerTime() })
+      .nullable()
+      .default(null),
+    // Every entity of the definition, with a request for each action that asks the third party.
     entities: z.record(
       z.string(),
       strictObject({
-        list: listFile().optional(),
-        get: strictObject({ ...actionShape(), record: z.string().default('') }).optional(),
+        list: strictObject({
+          ...actionShape(),
+          // The array of records; empty: the answer is the array.
+          records: wholeOrPath(),
+          // Key of the metadata -> where the answer has it. An absent value is left out.
+          metadata: z.record(z.string(), placeFile()).default({}),
+          paging: pagingFile().default({ kind: 'none' }),
+        }).optional(),
+        // The record; empty: the answer is the record.
+        get: strictObject({ ...actionShape(), record: wholeOrPath().default('') }).optional(),
         download: strictObject({
           ...actionShape(),
-          url: z.string().nullable().default(null),
+          // Null: the answer is the file (redirects are followed without credentials). Else the answer is JSON that
+          // holds the address of the file.
+          url: textAs('x', pathText).nullable().default(null),
         }).optional(),
+        // Field as it is sent -> field as it is declared.
         rename: texts,
+        // Field -> parameter of the call whose value it is given, where the record does not have the field.
         inject: texts,
         headers: texts,
         timeoutMs: limits.timeoutMs.nullable().default(null),
@@ -123,13 +104,8 @@ export function upstreamFile() {
   });
 }
 
-function listFile() {
-  return strictObject({
-    ...actionShape(),
-    records: z.string(),
-    metadata: z.record(z.string(), placeFile()).default({}),
-    paging: pagingFile().default({ kind: 'none' }),
-  });
+function wholeOrPath() {
+  return textAs('x', (path, note) => (path === '' ? path : pathText(path, note)));
 }
 
 /** Of a request for an action: where its parameters go, beside what every request has. */
@@ -137,8 +113,9 @@ function actionShape() {
   const rule = strictObject({
     as: z.string().optional(),
     in: z.enum(['query', 'header']).optional(),
-    at: z.string().optional(),
-    omit: z.array(z.json()).min(1).optional(),
+    at: textAs('x', pathText).optional(),
+    omit: z.array(jsonValue()).min(1).optional(),
+    // How an array is written: `a,b`; `n=a&n=b`; `n[]=a&n[]=b`.
     list: z.enum(['comma', 'repeat', 'brackets']).optional(),
   });
   return { ...requestShape(), params: z.record(z.string(), rule).default({}) };
@@ -147,67 +124,13 @@ function actionShape() {
 function requestShape() {
   return {
     method: z.enum(['GET', 'POST']).default('GET'),
+    // It changes nothing, so it may be sent again.
     safe: z.boolean().default(false),
-    path: z.string(),
+    // Names are parameters of the call.
+    path: requestPath(),
+    // Sent with every call, under the parameters.
     query: z.record(z.string(), z.string()).default({}),
-    body: z.record(z.string(), z.json()).default({}),
-  };
-}
-
-function authenticationFile() {
-  const kinds = [
-    ...plainKinds(),
-    strictObject({
-      kind: z.literal('refresh'),
-      scheme: scheme(),
-      accessToken: z.string(),
-      refreshToken: z.string(),
-      clientId: valueFile(),
-      clientSecret: valueFile(),
-      tokenUrl: z.string(),
-      style: z.enum(['basic', 'body']),
-      format: z.enum(['form', 'json']),
-      rotates: z.boolean(),
-    }),
-  ] as const;
-  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
-}
-
-function plainAuthenticationFile() {
-  const kinds = plainKinds();
-  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
-}
-
-function plainKinds() {
-  return [
-    strictObject({ kind: z.literal('basic'), user: valueFile(), password: valueFile() }),
-    strictObject({ kind: z.literal('bearer'), token: valueFile(), scheme: scheme() }),
-    strictObject({
-      kind: z.literal('header'),
-      name: z.string(),
-      value: valueFile(),
-      prefix: z.string().max(100).default(''),
-    }),
-    strictObject({ kind: z.literal('query'), name: z.string(), value: valueFile() }),
-  ] as const;
-}
-
-function scheme() {
-  return z
-    .string()
-    .regex(/^[A-Za-z][A-Za-z0-9-]{0,40}$/, { error: 'expected a word such as Bearer or OAuth' })
-    .default('Bearer');
-}
-
-function valueFile() {
-  return strictObject(valueShape());
-}
-
-function valueShape() {
-  return {
-    field: z.string().optional(),
-    text: z.string().optional(),
-    afterLast: z.string().min(1).optional(),
-    suffix: z.string().min(1).optional(),
+    // POST only; merged under the parameters.
+    body: z.record(z.string(), jsonValue()).default({}),
   };
 }

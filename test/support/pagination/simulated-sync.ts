@@ -1,7 +1,7 @@
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import { buildDefinition } from '../../../src/definitions/build-definition.ts';
+import { buildDefinition } from '../../../src/definitions/definition.ts';
 import { definitionFile } from '../../../src/definitions/definition-file.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import type { GroupCommits } from '../../../src/engine/group-commits.ts';
