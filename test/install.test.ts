@@ -175,6 +175,6 @@ async function megabytes(folder: string): Promise<number> {
 
 function filesOf(folder: string, ending: string): readonly string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith(ending) && !name.startsWith('decisions/'))
+    .filter((name) => name.endsWith(ending) && !name.includes('decisions/'))
     .map((name) => path.posix.join(folder, name));
 }

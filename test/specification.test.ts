@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { servedDefinition } from '../src/definitions/served-definition.ts';
 
-const lines = readFileSync('docs/specification.md', 'utf8').split('\n');
+const lines = readFileSync('docs/internals/specification.md', 'utf8').split('\n');
 
 interface Row {
   readonly statement: string;
@@ -42,7 +42,7 @@ it('names our choice wherever the specification shows nothing, and decisions tha
   expect(silent.filter((line) => !line.includes('**Our choice:**'))).toEqual([]);
   const decisions = lines.flatMap((line) => [...line.matchAll(/\]\((decisions\/[^)]*)\)/g)]);
   expect(decisions.length).toBeGreaterThan(5);
-  expect(decisions.filter(([, path = '']) => !existsSync(`docs/${path}`))).toEqual([]);
+  expect(decisions.filter(([, path = '']) => !existsSync(`docs/internals/${path}`))).toEqual([]);
 });
 
 const operations = ['email-marketing', 'workspace-notes'].flatMap((name) => {

@@ -11,9 +11,11 @@ export const guides: readonly string[] = [
 /** Guides, and what is looked up rather than followed. */
 export const documents: readonly string[] = [
   ...guides,
-  ...readdirSync('docs')
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`),
+  ...['docs', 'docs/internals'].flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `${folder}/${name}`),
+  ),
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'SECURITY.md',

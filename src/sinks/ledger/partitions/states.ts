@@ -17,8 +17,8 @@ export type PartitionState =
   | Exclude<keyof typeof standing, 'live'>;
 
 /**
- * A statement that writes `_sync_partitions`, as docs/partitions.md prints it. `from`, `to`: states (no `to`: it
- * stays). `by`: the only files that run it.
+ * A statement that writes `_sync_partitions`, as docs/internals/partitions.md prints it. `from`, `to`: states (no
+ * `to`: it stays). `by`: the only files that run it.
  */
 export interface Transition {
   readonly what: string;

@@ -3,5 +3,5 @@ import { keeping } from './keeping.ts';
 import { sealing } from './sealing.ts';
 import { walking } from './walking.ts';
 
-/** Every statement that writes `_sync_partitions`, by its name in docs/partitions.md. */
+/** Every statement that writes `_sync_partitions`, by its name in docs/internals/partitions.md. */
 export const transitions = { ...walking, ...sealing, ...deleting, ...keeping } as const;

@@ -64,7 +64,7 @@ describe('partitions as a state machine', () => {
     expect(drawn[1]).toBe(drawn[0]);
   });
 
-  it('prints them all in docs/partitions.md', () => {
+  it('prints them all in docs/internals/partitions.md', () => {
     const rows = all.map(([name, { from, to, by, what }]) => [
       `\`${name}\``,
       wordsFor(from),
@@ -72,7 +72,7 @@ describe('partitions as a state machine', () => {
       by.map((file) => `\`${file}\``).join(', '),
       what,
     ]);
-    const printed = readFileSync('docs/partitions.md', 'utf8')
+    const printed = readFileSync('docs/internals/partitions.md', 'utf8')
       .split('\n')
       .filter((line) => line.startsWith('| `'))
       .map((line) =>
