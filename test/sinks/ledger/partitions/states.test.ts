@@ -57,7 +57,7 @@ describe('partitions as a state machine', () => {
   });
 
   it('draws the states of rows alike in the decision and in the guide', () => {
-    const drawn = ['decisions/0010-how-a-record-counts-as-deleted.md', 'guides/deletes.md'].map(
+    const drawn = ['internals/decisions/0010-how-a-record-counts-as-deleted.md', 'guides/deletes.md'].map(
       (name) => /```mermaid[^`]*```/.exec(readFileSync(path.join('docs', name), 'utf8'))?.[0],
     );
     expect(drawn[0]).toContain('live --> missing');
