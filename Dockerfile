@@ -1,4 +1,4 @@
-# docs/operations.md says how to run it.
+# docs/operations/install.md says how to run it.
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./

@@ -143,7 +143,7 @@ describe.skipIf(!isInstalling)('a newcomer with Node.js 24 in an empty folder', 
     expect(fake.objects.has('sync/_latest.json')).toBe(true);
   }, 300_000);
 
-  it('has an image without what only developers need, and adds packages to it as docs/operations.md says', async ({
+  it('has an image without what only developers need, and adds packages to it as docs/operations/install.md says', async ({
     folder,
   }) => {
     for (const name of ['package.json', 'package-lock.json', 'node_modules']) {
@@ -161,7 +161,7 @@ describe.skipIf(!isInstalling)('a newcomer with Node.js 24 in an empty folder', 
     expect(readdirSync(modules)).not.toContain('typescript');
     expect(await megabytes(modules)).toBeLessThan(100);
     const production = { ...env, NODE_ENV: 'production' };
-    const [added] = advice.filter(({ file }) => file === 'docs/operations.md');
+    const [added] = advice.filter(({ file }) => file === 'docs/operations/install.md');
     await run('npm', ['install', ...(added?.words ?? [])], { cwd: folder, env: production });
     for (const name of optional) {
       await run('node', ['-e', `require('${name}')`], { cwd: folder, env: production });

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -10,10 +10,12 @@ import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';
 import { openSampleSeries } from '../src/telemetry/metrics-of-states.ts';
 import { openMetrics } from '../src/telemetry/metrics.ts';
 
-const document = readFileSync('docs/operations.md', 'utf8');
+const document = readdirSync('docs/operations')
+  .map((name) => readFileSync(`docs/operations/${name}`, 'utf8'))
+  .join('\n');
 const compose = readFileSync('compose.yaml', 'utf8');
 
-describe('docs/operations.md', () => {
+describe('docs/operations', () => {
   const spans = [...document.matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
   it('says of Redis and of secrets what compose.yaml does', () => {
     for (const setting of ['--maxmemory-policy noeviction', '--appendonly yes', '--appendfsync everysec']) {
@@ -31,7 +33,7 @@ describe('docs/operations.md', () => {
       sample: () => Promise.reject(new Error('nothing to sample')),
     }).text();
     const own = [...text.matchAll(/^# HELP connector_sync_(\S+)/gm)].map(([, name = '']) => name);
-    const [, table = ''] = /### Metrics\n([^]*?)\n### /.exec(document) ?? [];
+    const [, table = ''] = /## Metrics\n([^]*?)\n## /.exec(document) ?? [];
     const named = table
       .split('\n')
       .filter((line) => line.startsWith('| `'))

@@ -229,8 +229,9 @@ describe('the systemd unit', () => {
     text.split('\n').filter((line) => /^(\[|[A-Z]\w+=)/.test(line));
   const own = settingsOf(readFileSync(file, 'utf8'));
 
-  it('is that of docs/operations.md, for several workers of a machine', () => {
-    const [, documented = ''] = /```ini\n([^]*?)```/.exec(readFileSync('docs/operations.md', 'utf8')) ?? [];
+  it('is that of docs/operations/install.md, for several workers of a machine', () => {
+    const [, documented = ''] =
+      /```ini\n([^]*?)```/.exec(readFileSync('docs/operations/install.md', 'utf8')) ?? [];
     const differing = own.filter((line) => !settingsOf(documented).includes(line));
     expect(differing).toEqual([
       'Description=connector-sync worker (%i)',

@@ -23,7 +23,7 @@ async function userOf(
 
 function documentedRights(): string {
   const line = /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(
-    readFileSync('docs/operations.md', 'utf8'),
+    readFileSync('docs/operations/install.md', 'utf8'),
   );
   return line?.groups?.['rights'] ?? '';
 }

@@ -70,8 +70,9 @@ it.each([
 
 it('needs only the documented rights, and leaves no keys', async () => {
   const [, rights = ''] =
-    /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(readFileSync('docs/operations.md', 'utf8')) ??
-    [];
+    /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(
+      readFileSync('docs/operations/install.md', 'utf8'),
+    ) ?? [];
   const { url, admin } = await withUser(rights);
   expect(await toldOf(url)).toBeNull();
   expect(await admin.keys('*')).toEqual([]);
