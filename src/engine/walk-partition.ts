@@ -159,7 +159,7 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
     });
     return { kind: 'page', completed: await completePage(partition, page) };
   } catch (error) {
-    const refused = afterRefusal(pagination.refused?.(position) ?? null, error);
+    const refused = afterRefusal(pagination.refused(position), error);
     return 'page' in refused
       ? { kind: 'page', completed: { page: refused.page, unanswered: 0 } }
       : { kind: 'error', error: refused.error };

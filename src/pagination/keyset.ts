@@ -9,6 +9,7 @@ import {
   type Pagination,
   floorSecond,
   timeParam,
+  walkWith,
 } from './pagination.ts';
 
 /**
@@ -59,11 +60,7 @@ export function keysetPagination(
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const inner = innerPosition.parse(step.position);
     if (step.kind === 'end') {
-      return {
-        ...step,
-        position: { ...position, inner },
-        proof: { ...step.proof, kind: 'keyset' },
-      };
+      return { ...step, position: { ...position, inner }, proof: { ...step.proof, kind: 'keyset' } };
     }
     // A step back for a lost seam does not count the page: something before it may be unread.
     const isSeamWhole = inner.pages > position.inner.pages;
@@ -78,29 +75,16 @@ export function keysetPagination(
     return { kind: 'keyset', sinceMs, inner: { ...innerPosition.parse(behindBound.begin()), size } };
   }
 
-  /** An earlier version walked numbered pages by offset: what lies behind the bound is read again. */
-  function read(stored: unknown): KeysetPosition {
-    const position = positionSchema.parse(stored);
-    return position.inner.kind === behindBound.begin().kind
-      ? position
-      : beginAt(position.sinceMs, rules.maxSize);
-  }
-
-  return {
+  return walkWith(positionSchema, {
     begin: () => beginAt(floorSecond(options.sinceMs), rules.maxSize),
-    request: (stored) => {
-      const { sinceMs, inner } = read(stored);
-      return { ...behindBound.request(inner), [sinceParam]: timeParam(sinceMs) };
-    },
-    advance: (stored, page) => advance(read(stored), page),
-    halve: (stored) => {
-      const position = read(stored);
+    request: ({ sinceMs, inner }) => ({ ...behindBound.request(inner), [sinceParam]: timeParam(sinceMs) }),
+    advance,
+    halve: (position) => {
       const inner = behindBound.halve(position.inner);
       return inner === null ? null : { ...position, inner: innerPosition.parse(inner) };
     },
-    refused: (stored) => behindBound.refused?.(read(stored).inner) ?? null,
-    expired: () => null,
-  };
+    refused: ({ inner }) => behindBound.refused(inner),
+  });
 }
 
 /** Why the values cannot come from a listing that is sorted and bounded as asked; null when they can. */

@@ -1,6 +1,13 @@
 import * as z from 'zod';
 import type { Position } from '../sinks/partition.ts';
-import { shortMark, type Advance, type PageSeen, type Pagination, timeParam } from './pagination.ts';
+import {
+  shortMark,
+  type Advance,
+  type PageSeen,
+  type Pagination,
+  timeParam,
+  walkWith,
+} from './pagination.ts';
 
 /** Records of earlier pages that may show up again, pushed down by others that came to the front. */
 const rememberedKeys = 100;
@@ -8,7 +15,7 @@ const rememberedKeys = 100;
 const positionSchema = z.object({
   kind: z.literal('newestFirst'),
   /** The page tokens' own position. */
-  inner: z.looseObject({ kind: z.string() }),
+  inner: z.custom<Position>((inner) => z.looseObject({ kind: z.string() }).safeParse(inner).success),
   /** The change value of the last record, in milliseconds since the epoch. */
   lastMs: z.number().nullable(),
   /** A later record with an earlier value has been met: the listing is sorted. */
@@ -29,21 +36,21 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     if (order.fault !== null) {
       return { kind: 'broken', code: 'PAGING_BROKEN', why: order.fault, dropWatermark: true };
     }
-    const step = full.advance(innerOf(position), page);
+    const step = full.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const tail = page.marks.slice(-rememberedKeys).map(shortMark);
     const next: NewestFirstPosition = {
-      kind: 'newestFirst',
+      kind: 'newestFirst' as const,
       inner: step.position,
       lastMs: order.lastMs,
       hasFallen: order.hasFallen,
       recent: [...position.recent, ...tail].slice(-rememberedKeys),
     };
-    if (step.kind === 'end') return { ...step, position: toPosition(next) };
+    if (step.kind === 'end') return { ...step, position: next };
     // One value alone, or the same one throughout, could be the oldest of a listing that is sorted the other way round.
     return order.isBelow && order.hasFallen
-      ? { kind: 'end', position: toPosition(next), proof: { kind: 'keyset', isOrdered: true } }
-      : { ...step, position: toPosition(next) };
+      ? { kind: 'end', position: next, proof: { kind: 'keyset', isOrdered: true } }
+      : { ...step, position: next };
   }
 
   function followOrder(
@@ -69,24 +76,20 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     return { fault: null, lastMs, hasFallen, isBelow };
   }
 
-  return {
-    begin: () =>
-      toPosition({ kind: 'newestFirst', inner: full.begin(), lastMs: null, hasFallen: false, recent: [] }),
-    request: (stored) => full.request(innerOf(positionSchema.parse(stored))),
-    advance: (stored, page) => advance(positionSchema.parse(stored), page),
-    halve: (stored) => {
-      const position = positionSchema.parse(stored);
-      const inner = full.halve(innerOf(position));
-      return inner === null ? null : toPosition({ ...position, inner });
+  return walkWith(positionSchema, {
+    begin: () => ({
+      kind: 'newestFirst' as const,
+      inner: full.begin(),
+      lastMs: null,
+      hasFallen: false,
+      recent: [],
+    }),
+    request: ({ inner }) => full.request(inner),
+    advance,
+    halve: (position) => {
+      const inner = full.halve(position.inner);
+      return inner === null ? null : { ...position, inner };
     },
-    expired: (stored, nowMs) => full.expired(innerOf(positionSchema.parse(stored)), nowMs),
-  };
-}
-
-function innerOf({ inner }: NewestFirstPosition): Position {
-  return inner as Position;
-}
-
-function toPosition(position: NewestFirstPosition): Position {
-  return position as Position;
+    expired: ({ inner }, nowMs) => full.expired(inner, nowMs),
+  });
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
-import { shortMark, type Advance, type PageSeen } from './pagination.ts';
+import type { Advance, PageSeen } from './pagination.ts';
 
 export type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
@@ -9,82 +9,60 @@ export const rememberedKeys = 100;
 
 const count = z.number().int().min(0);
 
-/** Of a walk through numbered pages: the page numbered `page` of `size` records is asked for. */
+/**
+ * Of a walk through numbered pages: the page numbered `page` of `size` records is requested. The defaults are those of
+ * its first page.
+ */
 export const numberedPosition = z.object({
   kind: z.literal('numbered'),
   /**
    * `first`: nothing is known. `up`: towards the end, where the total expects it. `down`: from the end to the first
    * page. `overlap`: forwards, each page begins with known records. `plain`: forwards, page after page.
    */
-  phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']),
-  page: count,
+  phase: z.enum(['first', 'up', 'down', 'overlap', 'plain']).default('first'),
+  page: count.default(0),
   size: count.min(1),
   /** Records of a full page, as the first one showed it; 0 before that. */
-  length: count,
+  length: count.default(0),
   /** Pages keep their length whatever is asked for. */
   isFixed: z.boolean(),
-  pages: count,
+  pages: count.default(0),
   /** Of the last answer that named one. */
-  total: count.nullable(),
+  total: count.nullable().default(null),
   /** Every answer so far named this total. */
-  isSteady: z.boolean(),
+  isSteady: z.boolean().default(true),
   /**
    * Different records so far: as far as the last of them are remembered, and all told; null where not all were
    * remembered.
    */
-  shown: count,
-  distinct: count.nullable(),
+  shown: count.default(0),
+  distinct: count.nullable().default(0),
   /** Short marks: of the records read last, in walking order; of the first page and of the one before as a whole. */
-  recent: z.array(z.string()),
-  firstMark: z.string(),
-  pageMark: z.string(),
-  hasAskedAgain: z.boolean(),
+  recent: z.array(z.string()).default([]),
+  firstMark: z.string().default(''),
+  pageMark: z.string().default(''),
+  hasAskedAgain: z.boolean().default(false),
   /** Walking down: what stands at the end of the listing; where this round may stop; the row behind the last one. */
-  tail: z.array(z.string()),
-  stopAt: z.array(z.string()),
-  reach: count,
-  rounds: count,
+  tail: z.array(z.string()).default([]),
+  stopAt: z.array(z.string()).default([]),
+  reach: count.default(0),
+  rounds: count.default(0),
   /** Rows may have moved to the end behind the walk's back. */
-  isDisturbed: z.boolean(),
+  isDisturbed: z.boolean().default(false),
   /**
    * Walking forwards: the first row that is not read yet, and the length of the page before where it was short; 0 where
    * it was not.
    */
-  row: count,
-  short: count,
-  steppedBack: z.boolean(),
+  row: count.default(0),
+  short: count.default(0),
+  steppedBack: z.boolean().default(false),
   /** What lies behind is asked for once more. */
-  isAsking: z.boolean(),
+  isAsking: z.boolean().default(false),
 });
 export type NumberedPosition = z.infer<typeof numberedPosition>;
 
 export function beginNumbered(size: number, isFixed: boolean): NumberedPosition {
-  return {
-    kind: 'numbered',
-    phase: 'first',
-    page: 0,
-    size,
-    length: 0,
-    isFixed,
-    pages: 0,
-    total: null,
-    isSteady: true,
-    shown: 0,
-    distinct: 0,
-    recent: [],
-    firstMark: '',
-    pageMark: '',
-    hasAskedAgain: false,
-    tail: [],
-    stopAt: [],
-    reach: 0,
-    rounds: 0,
-    isDisturbed: false,
-    row: 0,
-    short: 0,
-    steppedBack: false,
-    isAsking: false,
-  };
+  return numberedPosition.parse({ kind: 'numbered', size, isFixed });
 }
 
 /** An answer, with what each phase asks of it. */
@@ -149,8 +127,4 @@ export function shownBy({ distinct, shown }: NumberedPosition): number {
 export function remember(recent: readonly string[], marks: readonly string[]): string[] {
   const fresh = new Set(marks);
   return [...recent.filter((mark) => !fresh.has(mark)), ...marks].slice(-rememberedKeys);
-}
-
-export function shortMarks({ marks }: PageSeen): readonly string[] {
-  return marks.map(shortMark);
 }

@@ -1,4 +1,13 @@
-import { pageMark, type Advance, type Listing, type PageSeen, type Pagination } from './pagination.ts';
+import {
+  countMarks,
+  pageMark,
+  shortMark,
+  walkWith,
+  type Advance,
+  type Listing,
+  type PageSeen,
+  type Pagination,
+} from './pagination.ts';
 import { nextDown, nextUp } from './numbered-backwards.ts';
 import { nextOverlapping, nextPlain, overlapFrom } from './numbered-forwards.ts';
 import {
@@ -8,14 +17,12 @@ import {
   numberedPosition,
   remember,
   shownBy,
-  shortMarks,
   type NumberedPage,
   type NumberedPosition,
   type NumberedStep,
   type OffsetRules,
 } from './numbered-position.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
-import { openSeenMarks } from './seen-marks.ts';
 
 /**
  * Walks a service that numbers its pages and keeps no snapshot between calls. What the first page holds is how long
@@ -30,15 +37,14 @@ import { openSeenMarks } from './seen-marks.ts';
  */
 export function numberedPagination(rules: OffsetRules, listing: Listing): Pagination {
   const { pageLengths, trustsTotal } = listing;
-  const seenMarks = openSeenMarks();
+  const countDistinct = countMarks();
 
-  function advance(stored: unknown, seen: PageSeen): Advance {
-    const before = numberedPosition.parse(stored);
+  function advance(before: NumberedPosition, seen: PageSeen): Advance {
     const total = trustsTotal ? (seen.total ?? null) : null;
-    const marks = shortMarks(seen);
+    const marks = seen.marks.map(shortMark);
     const recent = new Set(before.recent);
     const fresh = new Set(marks.filter((mark) => !recent.has(mark))).size;
-    const distinct = seenMarks.add(before.pages === 0 ? 0 : before.distinct, marks);
+    const distinct = countDistinct(before.pages === 0 ? 0 : before.distinct, marks);
     const added =
       distinct === null || before.distinct === null || before.pages === 0
         ? fresh
@@ -126,23 +132,15 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
       : goTo({ ...next, phase: 'plain', page: 1 });
   }
 
-  return {
+  return walkWith(numberedPosition, {
     begin: () => beginNumbered(rules.maxSize, rules.numbered?.isFixed ?? false),
-    request: (stored) => {
-      const { page, size } = numberedPosition.parse(stored);
-      return { [rules.sizeParam]: size, [rules.offsetParam]: page * size };
-    },
+    request: ({ page, size }) => ({ [rules.sizeParam]: size, [rules.offsetParam]: page * size }),
     advance,
-    refused: (stored) => {
-      const position = numberedPosition.parse(stored);
+    refused: (position) => {
       if (position.page === 0) return null;
       const isCounted = position.total !== null && position.total <= shownBy(position);
       return position.phase === 'up' || isCounted ? 'empty' : 'perhapsEmpty';
     },
-    halve: (stored) => {
-      const { size, isFixed } = numberedPosition.parse(stored);
-      return isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false);
-    },
-    expired: () => null,
-  };
+    halve: ({ size, isFixed }) => (isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false)),
+  });
 }

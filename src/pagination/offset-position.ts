@@ -6,31 +6,31 @@ export const fullOverlap = 10;
 /** Keys that a page's first record may match. */
 const rememberedKeys = 100;
 
-/** Also what a keyset walk keeps for each of its bounds. */
+/** Also what a keyset walk keeps for each of its bounds. The defaults are those of its first page. */
 export const offsetPosition = z.object({
   kind: z.literal('offset'),
   offset: z.number().int().min(0),
   size: z.number().int().min(1),
-  pages: z.number().int().min(0),
+  pages: z.number().int().min(0).default(0),
   /** Short marks of the last records in walking order, the newest last. */
-  recent: z.array(z.string()),
+  recent: z.array(z.string()).default([]),
   /** The previous page as a whole, and its last record. */
-  pageMark: z.string(),
-  lastMark: z.string(),
+  pageMark: z.string().default(''),
+  lastMark: z.string().default(''),
   /** Rows at the head of the page asked for that are expected to be known. */
-  expected: z.number().int().min(0),
-  steppedBack: z.boolean(),
+  expected: z.number().int().min(0).default(0),
+  steppedBack: z.boolean().default(false),
   /** Rows by which the last overlapping page overlapped. */
-  overlap: z.number().int().min(0),
+  overlap: z.number().int().min(0).default(0),
   /** Asks for what lies right behind the newest record: nothing is expected there. */
-  isProbe: z.boolean(),
+  isProbe: z.boolean().default(false),
   /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
-  isSingle: z.boolean(),
+  isSingle: z.boolean().default(false),
   /** The furthest row that a page has reached, counted from 1. */
   furthest: z.number().int().min(0).default(0),
   /** Of the listing, as every page so far has said; null where one did not, or said another. */
   total: z.number().int().min(0).nullable().default(null),
-  /** Different records so far; null in a walk that an earlier version began. */
+  /** Different records so far; null before the first page. */
   shown: z.number().int().min(0).nullable().default(null),
   /** The total was above what had come, and what lies behind was asked for once more. */
   hasAskedAgain: z.boolean().default(false),

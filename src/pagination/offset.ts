@@ -1,11 +1,9 @@
 import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
-import { pageMark, shortMark } from './pagination.ts';
+import { countMarks, pageMark, readTotal, shortMark, walkWith } from './pagination.ts';
 import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from './offset-position.ts';
 import { numberedPagination } from './numbered.ts';
-import { readTotal } from './read-total.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
-import { openSeenMarks } from './seen-marks.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
@@ -45,12 +43,11 @@ export function offsetPagination(
   rules: OffsetRules,
   { pageLengths, isOrdered, storedRows, trustsTotal }: Listing,
 ): Pagination {
-  const seenMarks = openSeenMarks();
+  const countDistinct = countMarks();
 
-  function advance(stored: unknown, seen: PageSeen): Advance {
+  function advance(before: OffsetPosition, seen: PageSeen): Advance {
     const { total: named, ...page } = seen;
     const lastTotal = trustsTotal ? (named ?? null) : null;
-    const before = offsetPosition.parse(stored);
     const total = before.pages === 0 || before.total === lastTotal ? lastTotal : null;
     const furthest = Math.max(before.furthest, before.offset + page.marks.length);
     const shown = countShown(before, page);
@@ -79,7 +76,7 @@ export function offsetPagination(
   function countShown(before: OffsetPosition, page: PageSeen): number | null {
     if (before.pages > 0 && before.shown === null) return null;
     const shown = before.pages === 0 ? 0 : (before.shown ?? 0);
-    return seenMarks.add(shown, page.marks) ?? shown + newRecords(before, page);
+    return countDistinct(shown, page.marks) ?? shown + newRecords(before, page);
   }
 
   function nextStep(position: OffsetPosition, page: PageSeen): Step {
@@ -138,38 +135,16 @@ export function offsetPagination(
     };
   }
 
-  return {
-    begin: () => ({
-      kind: 'offset',
-      offset: 0,
-      size: rules.maxSize,
-      pages: 0,
-      recent: [],
-      pageMark: '',
-      lastMark: '',
-      total: null,
-      expected: 0,
-      steppedBack: false,
-      overlap: 0,
-      isProbe: false,
-      isSingle: false,
-      furthest: 0,
-      before: 0,
-    }),
-    request: (stored) => {
-      const { offset, size } = offsetPosition.parse(stored);
-      return { [rules.sizeParam]: size, [rules.offsetParam]: offset };
-    },
+  return walkWith(offsetPosition, {
+    begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: rules.maxSize }),
+    request: ({ offset, size }) => ({ [rules.sizeParam]: size, [rules.offsetParam]: offset }),
     advance,
-    halve: (stored) => {
-      const position = offsetPosition.parse(stored);
-      // Below the overlap a page could not bring anything new any more.
-      return position.size <= 2 * fullOverlap
+    halve: (position) =>
+      // Below the overlap a page could bring nothing new.
+      position.size <= 2 * fullOverlap
         ? null
-        : { ...position, size: Math.floor(position.size / 2), before: 0 };
-    },
-    expired: () => null,
-  };
+        : { ...position, size: Math.floor(position.size / 2), before: 0 },
+  });
 }
 
 /** Records of the page that are not among those that the walk remembers. */

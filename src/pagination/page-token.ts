@@ -2,12 +2,13 @@ import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { readTotal } from './read-total.ts';
-import { openSeenMarks } from './seen-marks.ts';
 import {
+  countMarks,
   doubtOf,
   pageMark,
+  readTotal,
   shortMark,
+  walkWith,
   type Advance,
   type Listing,
   type NextPage,
@@ -34,14 +35,11 @@ const positionSchema = z.object({
   /** The token of page 1, 2, 4, 8...: meeting it again means that the tokens go in a circle. */
   milestone: z.string(),
   /** The records of that page: fresh tokens may lead in a circle too. */
-  milestonePage: z.string().default(''),
-  /**
-   * Different records so far, or all that came where not all of them are remembered; null in positions of earlier
-   * versions, whose walks end without a doubt.
-   */
-  shown: z.number().int().min(0).nullable().default(null),
+  milestonePage: z.string(),
+  /** Different records so far, or all that came where not all of them are remembered. */
+  shown: z.number().int().min(0).nullable(),
   /** Different records so far; null where not all of them are remembered. */
-  distinct: z.number().int().min(0).nullable().default(null),
+  distinct: z.number().int().min(0).nullable(),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -61,10 +59,10 @@ export function pageTokenPagination(
   rules: TokenRules,
   { trustsTotal }: Pick<Listing, 'trustsTotal'>,
 ): Pagination {
-  const seenMarks = openSeenMarks();
-  return {
+  const countDistinct = countMarks();
+  return walkWith(positionSchema, {
     begin: () => ({
-      kind: 'pageToken',
+      kind: 'pageToken' as const,
       token: null,
       tokenAtMs: 0,
       size: rules.maxSize,
@@ -75,37 +73,30 @@ export function pageTokenPagination(
       shown: 0,
       distinct: 0,
     }),
-    request: (stored) => {
-      const { token, size } = positionSchema.parse(stored);
-      return {
-        ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
-        ...(token === null ? {} : { [rules.tokenParam]: token }),
-      };
-    },
-    advance: (stored, { total, ...page }) => {
-      const before = positionSchema.parse(stored);
+    request: ({ token, size }) => ({
+      ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
+      ...(token === null ? {} : { [rules.tokenParam]: token }),
+    }),
+    advance: (before, { total, ...page }) => {
       const distinct =
         trustsTotal && rules.totalKeys.length > 0
-          ? seenMarks.add(before.distinct, page.marks.map(shortMark))
+          ? countDistinct(before.distinct, page.marks.map(shortMark))
           : null;
       const shown = distinct ?? (before.shown === null ? null : before.shown + page.marks.length);
       const seen = trustsTotal && total !== undefined ? { ...page, total } : page;
       return advance({ ...before, distinct, shown }, seen);
     },
-    halve: (stored) => {
-      const position = positionSchema.parse(stored);
-      return position.size === null || position.size === 1
+    halve: (position) =>
+      position.size === null || position.size === 1
         ? null
-        : { ...position, size: Math.floor(position.size / 2) };
-    },
-    expired: (stored, nowMs) => {
-      const { token, tokenAtMs } = positionSchema.parse(stored);
+        : { ...position, size: Math.floor(position.size / 2) },
+    expired: ({ token, tokenAtMs }, nowMs) => {
       const ageMs = nowMs - tokenAtMs;
       return token !== null && ageMs > rules.lifetimeMs
         ? `the page token is ${Math.round(ageMs / 1000)} s old and lives ${Math.round(rules.lifetimeMs / 1000)} s`
         : null;
     },
-  };
+  });
 }
 
 function advance(position: TokenPosition, page: PageSeen): Advance {

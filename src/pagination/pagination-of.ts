@@ -6,14 +6,15 @@ import { keysetPagination } from './keyset.ts';
 import { newestFirstPagination } from './newest-first.ts';
 import { offsetStyle } from './offset.ts';
 import { pageTokenStyle } from './page-token.ts';
-import { readTotal } from './read-total.ts';
 import {
   doubtOf,
   type Listing,
   type Pagination,
   type PaginationStyle,
   floorSecond,
+  readTotal,
   timeParam,
+  walkWith,
 } from './pagination.ts';
 
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
@@ -96,20 +97,20 @@ const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() }
 function singleStyle({ totalKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
   return {
     restsOnOrder: false,
-    walk: ({ trustsTotal }) => ({
-      begin: () => ({ kind: 'single', pages: 0 }),
-      request: () => ({}),
-      advance: (stored, { marks, total }) => {
-        const pages = singlePosition.parse(stored).pages + 1;
-        const position = { kind: 'single', pages };
-        const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
-        if (doubt !== undefined && pages === 1) return { kind: 'continue', position, isFurther: false };
-        const proof = { kind: 'single', isOrdered: true } as const;
-        return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
-      },
-      halve: () => null,
-      expired: () => null,
-    }),
+    walk: ({ trustsTotal }) =>
+      walkWith(singlePosition, {
+        begin: () => ({ kind: 'single' as const, pages: 0 }),
+        request: () => ({}),
+        advance: (before, { marks, total }) => {
+          const position = { ...before, pages: before.pages + 1 };
+          const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
+          if (doubt !== undefined && position.pages === 1) {
+            return { kind: 'continue', position, isFurther: false };
+          }
+          const proof = { kind: 'single', isOrdered: true } as const;
+          return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
+        },
+      }),
     readNext: () => null,
     readTotal: ({ metadata }) => readTotal(totalKeys, metadata),
     calls: (_rows, listings) => listings,

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
+import type * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
+import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Doubt, PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { PageLengths } from './page-lengths.ts';
@@ -63,13 +64,39 @@ export interface Pagination {
   advance(position: Position, page: PageSeen): Advance;
   /**
    * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it
-   * may lie there, which the service does not say; or, null and where this is absent, nothing of the kind.
+   * may lie there, which the service does not say; or, null, nothing of the kind.
    */
-  refused?(position: Position): 'empty' | 'perhapsEmpty' | null;
+  refused(position: Position): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved any more. */
   halve(position: Position): Position | null;
   /** Why the position cannot be asked for any more (a page token past its lifetime); null when it can. */
   expired(position: Position, nowMs: number): string | null;
+}
+
+/** A walk as its style tells it: each function gets a position as its schema reads it. */
+interface Walk<Own extends Position> {
+  begin(): Own;
+  request(position: Own): Params;
+  advance(position: Own, page: PageSeen): Advance;
+  refused?(position: Own): ReturnType<Pagination['refused']>;
+  /** Absent: pages have no size that could be halved. */
+  halve?(position: Own): Own | null;
+  /** Absent: positions do not expire. */
+  expired?(position: Own, nowMs: number): string | null;
+}
+
+export function walkWith<Schema extends z.ZodType<Position>>(
+  schema: Schema,
+  walk: Walk<z.output<Schema>>,
+): Pagination {
+  return {
+    begin: () => walk.begin(),
+    request: (stored) => walk.request(schema.parse(stored)),
+    advance: (stored, page) => walk.advance(schema.parse(stored), page),
+    refused: (stored) => walk.refused?.(schema.parse(stored)) ?? null,
+    halve: (stored) => walk.halve?.(schema.parse(stored)) ?? null,
+    expired: (stored, nowMs) => walk.expired?.(schema.parse(stored), nowMs) ?? null,
+  };
 }
 
 export interface PageSeen {
@@ -130,12 +157,36 @@ export function doubtOf(total: number | undefined, shown: number | null): { read
     : { doubt: { kind: 'total', total, shown } };
 }
 
+/** How many records a listing has, as the first of the keys says that is there; null where none does. */
+export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
+  if (!isJsonObject(metadata)) return null;
+  const value = keys.map((key) => memberOf(metadata, key)).find((one) => one !== undefined);
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
 /**
  * 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is
  * stored with every commit.
  */
 export function shortMark(mark: string): string {
   return hash('sha256', mark, 'base64url').slice(0, 11);
+}
+
+/** Records of one walk that are told apart: 100,000 of them take some 8 MB. */
+const mostMarks = 100_000;
+
+/**
+ * Counts the different records of a walk exactly, for as long as its process lives and their number allows. `before`:
+ * what this gave for the page before, 0 at the beginning. Null: not all records before the page were remembered.
+ */
+export function countMarks(): (before: number | null, marks: readonly string[]) => number | null {
+  const seen = new Set<string>();
+  return (before, marks) => {
+    if (before === 0) seen.clear();
+    if (before !== seen.size || seen.size + marks.length > mostMarks) return null;
+    for (const mark of marks) seen.add(mark);
+    return seen.size;
+  };
 }
 
 /** One value for a whole page's marks in order; '' for an empty page. */

@@ -188,24 +188,6 @@ describe('a walk by offset whose answers have a total', () => {
     expect(walk(numbered(50), truly, { storedRows: 50, pageLengths: longer() }).calls).toBe(1);
   });
 
-  it('goes on with a walk that an earlier version began, without its total', () => {
-    const pagination = style.walk({
-      isOrdered: true,
-      growsOnly: false,
-      pageLengths: new Map(),
-      storedRows: 0,
-      trustsTotal: true,
-    });
-    const page = { changes: [], capMs: 0, next: null, nowMs: 0, bytes: 10_000, total: 150 };
-    const rows = numbered(150);
-    const first = pagination.advance(pagination.begin(), { ...page, marks: rows.slice(0, 100) });
-    if (first.kind !== 'continue') throw new Error('expected another page');
-    const { total: _total, ...earlier } = { total: null, ...first.position };
-    const second = { ...page, bytes: 6000, marks: rows.slice(90) };
-    expect(pagination.advance(first.position, second).kind).toBe('end');
-    expect(pagination.advance(earlier, second).kind).toBe('continue');
-  });
-
   const seed = startSeed();
   it(`misses no row that was there throughout, with totals that are late (seed ${seed})`, () => {
     const random = seededRandom(seed);
