@@ -39,7 +39,6 @@ export interface PageAnswer {
   readonly result: JsonValue;
   /** `connector_metadata`; null where there is none. */
   readonly metadata: JsonValue;
-  readonly link: string | null;
 }
 
 export interface NextPage {

@@ -2,16 +2,17 @@ import type { Clock } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
+import { isSuccess, type WireAnswer, type WireStream } from '../http/exchange.ts';
+import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildRequest, type PagedCall } from './build-request.ts';
 import type { CallTurn } from './call-gate.ts';
-import { failureOfError, isStaleConnection } from './failure-of-error.ts';
-import { headerWait, isFailed, readFailure } from './read-failure.ts';
-import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
+import { failureOfError, headerWait, isFailed, readFailure } from './read-failure.ts';
+import { readJsonAnswer } from './read-json.ts';
+import { signRequest } from './credentials.ts';
 import type { OpenedCall, Session } from './session.ts';
-import { signRequest } from './sign-request.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
-import type { UpstreamTransport, WireAnswer, WireRequest, WireStream } from './upstream-transport.ts';
+import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
 
 export interface Asked {
   readonly request: UpstreamRequest;
@@ -55,7 +56,7 @@ export async function askForJson(
     const { wire } = sent;
     const answer = await sendOnce((one, within) => options.transport.send(one, within), asked, wire, signal);
     noteRemaining(answer, opened, options);
-    if (!isSuccess(answer)) throw failureOf(answer, sent, options);
+    if (!isSuccess(answer.status)) throw failureOf(answer, sent, options);
     const value = readJsonAnswer(answer);
     if (isFailed(options.upstream, value)) throw failureOf(answer, sent, options);
     return {
@@ -183,32 +184,17 @@ async function sendOnce<T>(
   try {
     return await send(wire, signal);
   } catch (error) {
-    if (!request.isSafe || signal.aborted || !isStaleConnection(error)) throw error;
+    if (!request.isSafe || signal.aborted || networkFaultOf(error)?.kind !== 'cut') throw error;
     return await send(wire, signal);
   }
-}
-
-function isSuccess({ status }: WireAnswer): boolean {
-  return status >= 200 && status < 300;
 }
 
 function failureOf(
   answer: WireAnswer,
   { wire, secrets, entity }: SentCall,
-  options: AskOptions,
+  { upstream, clock }: AskOptions,
 ): UpstreamFailure {
-  const { status, header, text } = answer;
-  const value = readJsonOfFailure(text);
-  return readFailure(options.upstream, {
-    status,
-    header,
-    text,
-    value,
-    entity,
-    secrets,
-    host: wire.url.host,
-    now: options.clock.now(),
-  });
+  return readFailure(upstream, answer, { entity, secrets, host: wire.url.host, now: clock.now() });
 }
 
 /** At 0 calls left, the next one waits for the time that the service names. */

@@ -5,7 +5,7 @@ import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
 import type { ParamPlace, UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { stringifyParams } from '../http/lossless-json.ts';
 import { buildPath, refusedValue } from './call-address.ts';
-import type { Signature } from './sign-request.ts';
+import type { Signature } from './credentials.ts';
 import type { WireRequest } from './upstream-transport.ts';
 
 /** What paging changes in a call; absent members change nothing. */

@@ -1,15 +1,14 @@
 import { createGunzip } from 'node:zlib';
 import { pipeline, Readable } from 'node:stream';
 import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
+import type { WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
 import { dispositionName } from '../http/disposition-name.ts';
 import { askForFile, askForJson, isRedirect, type Asked, type AskOptions } from './ask-upstream.ts';
-import { failureOfError } from './failure-of-error.ts';
-import { readFailure } from './read-failure.ts';
-import { readJsonOfFailure, valueAt } from './read-json.ts';
+import { failureOfError, readFailure } from './read-failure.ts';
+import { valueAt } from './read-json.ts';
 import type { UpstreamFile } from './upstream-account.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
-import type { WireStream } from './upstream-transport.ts';
+import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 const mostHops = 5;
 
@@ -28,8 +27,7 @@ export async function downloadFile(
     const answer = await askForJson(asked, options, signal);
     const address = valueAt(answer.value, path);
     if (typeof address !== 'string' || !URL.canParse(address)) {
-      const text = `${answer.url.host} names no address of the file`;
-      throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status: answer.status });
+      throw brokenAnswer(`${answer.url.host} names no address of the file`, answer.status);
     }
     return await followTo(new URL(address), answer.url, asked, options, signal);
   }
@@ -58,11 +56,10 @@ async function followTo(
       if ('read' in answer) return fileOf(answer, url.host);
       const location = isRedirect(answer.status) ? answer.header('location') : null;
       if (location === null || !URL.canParse(location, url.href)) {
-        const { status, header, text } = answer;
-        const facts = { status, header, text, value: readJsonOfFailure(text), entity: asked.entity };
         // Not by the service's rules: this is another host. What it says may repeat the signed address.
         const rules = { ...options.upstream, errors: [], message: [], failed: null };
-        throw readFailure(rules, { ...facts, host: url.host, secrets: [], now: options.clock.now() });
+        const { entity } = asked;
+        throw readFailure(rules, answer, { entity, host: url.host, secrets: [], now: options.clock.now() });
       }
       url = new URL(location, url.href);
     } catch (error) {
@@ -88,8 +85,7 @@ function fileOf(stream: WireStream, host: string): UpstreamFile {
     stream.close();
     // 206 is a part that was not asked for, 202 a file that does not exist yet.
     const why = stream.status === 200 ? 'an unknown content encoding' : `HTTP ${stream.status}`;
-    const text = `expected a whole file from ${host}, got ${why}`;
-    throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status: stream.status });
+    throw brokenAnswer(`expected a whole file from ${host}, got ${why}`, stream.status);
   }
   const length = stream.header('content-length') ?? '';
   return {

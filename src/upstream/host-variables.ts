@@ -7,13 +7,12 @@ import type {
   PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { isSuccess } from '../http/exchange.ts';
 import { withoutNames } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';
-import { afterLast, credentialValue, unusable, type OpenCredentials } from './credentials.ts';
-import { failureOfError } from './failure-of-error.ts';
-import { readFailure } from './read-failure.ts';
-import { readJsonAnswer, readJsonOfFailure, valueAt } from './read-json.ts';
-import { signRequest } from './sign-request.ts';
+import { afterLast, credentialValue, signRequest, unusable, type OpenCredentials } from './credentials.ts';
+import { failureOfError, readFailure } from './read-failure.ts';
+import { readJsonAnswer, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
@@ -112,21 +111,18 @@ async function lookUpHost(
       },
       signal,
     );
-    const isOk = answer.status >= 200 && answer.status < 300;
-    const value = isOk ? readJsonAnswer(answer) : readJsonOfFailure(answer.text);
-    if (!isOk || value === undefined) {
+    if (!isSuccess(answer.status)) {
       const secrets = [...credentials.secrets, ...signature.secrets];
-      const facts = { status: answer.status, header: answer.header, text: answer.text, value, entity: null };
-      throw readFailure(upstream, { ...facts, host: url.host, secrets, now: clock.now() });
+      throw readFailure(upstream, answer, { entity: null, host: url.host, secrets, now: clock.now() });
     }
-    const found = valueAt(value, path);
-    const told =
+    const found = valueAt(readJsonAnswer(answer), path);
+    const named =
       typeof found === 'string' ? (separator === null ? found : afterLast(found, separator)) : null;
-    if (told === null || told === '') {
+    if (named === null || named === '') {
       const why = `${url.host} does not take the credentials: it names no address for them`;
       throw new UpstreamFailure('unauthorized', why, { reason: 'answer', status: answer.status });
     }
-    return told;
+    return named;
   } catch (error) {
     signal.throwIfAborted();
     throw failureOfError(error, url.host) ?? error;

@@ -1,6 +1,6 @@
 import { queryText } from './build-request.ts';
 import { refusedValue } from './call-address.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
+import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 type Pair = readonly [string, string];
 
@@ -17,8 +17,7 @@ export function writeKept(address: string, asked: URL, keep: readonly string[], 
   }
   const pairs = keptOf(next.searchParams, keep);
   if (pairs.length === 0) {
-    const text = `the next page's address has none of the parameters ${keep.join(', ')}`;
-    throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status });
+    throw brokenAnswer(`the next page's address has none of the parameters ${keep.join(', ')}`, status);
   }
   return queryText(pairs);
 }

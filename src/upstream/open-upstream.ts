@@ -10,12 +10,11 @@ import { askForJson, type AskOptions, type JsonAnswer } from './ask-upstream.ts'
 import { refusedValue } from './call-address.ts';
 import type { CallGate } from './call-gate.ts';
 import { downloadFile } from './download-file.ts';
-import { findRecords } from './find-records.ts';
-import { valueAt, valueAtPlace } from './read-json.ts';
+import { findRecords, valueAt, valueAtPlace } from './read-json.ts';
 import { openSession } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
 import type { AccountIdentity, UpstreamAccount, UpstreamCall, UpstreamPage } from './upstream-account.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
+import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
 export interface UpstreamOptions {
@@ -91,7 +90,9 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const answer = await orNull(askForJson(asked, asking, signal));
       if (answer === null) return null;
       const record = valueAt(answer.value, get.record);
-      if (!isJsonObject(record)) throw broken('expected a record in the answer, got none', answer);
+      if (!isJsonObject(record)) {
+        throw brokenAnswer('expected a record in the answer, got none', answer.status);
+      }
       return asDeclared(record, requests, call.params);
     },
     async download(call, signal) {
@@ -189,8 +190,4 @@ function asDeclared(record: JsonObject, { rename, inject }: EntityRequests, para
 function serverTimeOf({ header }: JsonAnswer): Instant | null {
   const time = Date.parse(header('date') ?? '');
   return Number.isNaN(time) ? null : instant(time);
-}
-
-function broken(why: string, { status }: JsonAnswer): UpstreamFailure {
-  return new UpstreamFailure('unavailable', why, { reason: 'brokenBody', status });
 }

@@ -9,22 +9,26 @@ import {
   type Wait,
 } from '../definitions/upstream/failure-class.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import type { WireAnswer } from '../http/exchange.ts';
+import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { retryAfterMs } from '../http/retry-after.ts';
-import { valueAt } from './read-json.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
+import { readJsonOfFailure, valueAt } from './read-json.ts';
+import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
 
-export interface FailedAnswerFacts {
-  readonly status: number;
-  readonly header: (name: string) => string | null;
-  readonly text: string;
-  /** Undefined: the body is no JSON. */
-  readonly value: JsonValue | undefined;
+type FailedAnswer = Pick<WireAnswer, 'status' | 'header' | 'text'>;
+
+interface FailureFacts {
   /** Null: the check, or a token. */
   readonly entity: EntityName | null;
   readonly host: string;
   readonly secrets: readonly string[];
   readonly now: number;
+}
+
+interface FailedAnswerFacts extends FailedAnswer, FailureFacts {
+  /** Undefined: the body is no JSON. */
+  readonly value: JsonValue | undefined;
 }
 
 type Rules = Pick<Upstream, 'errors' | 'message' | 'failed' | 'retryAfter'>;
@@ -41,7 +45,12 @@ export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue)
 }
 
 /** What an answer that is an error means: the first rule that matches, else the default of its status. */
-export function readFailure(rules: Rules, answer: FailedAnswerFacts): UpstreamFailure {
+export function readFailure(
+  rules: Rules,
+  { status, header, text }: FailedAnswer,
+  facts: FailureFacts,
+): UpstreamFailure {
+  const answer: FailedAnswerFacts = { ...facts, status, header, text, value: readJsonOfFailure(text) };
   const texts = textsOf(rules, answer.value);
   const words = answer.value === undefined ? answer.text.slice(0, 2_000) : texts.join('\n');
   const rule = rules.errors.find((one) => matches(one, answer, words));
@@ -105,10 +114,7 @@ function showText(
 }
 
 /** Null: the answer asks for no wait. A definition without rules means the header that HTTP has for it. */
-export function waitOf(
-  rules: readonly Wait[],
-  answer: Pick<FailedAnswerFacts, 'header' | 'now'>,
-): number | null {
+function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswerFacts, 'header' | 'now'>): number | null {
   if (rules.length === 0) {
     return retryAfterMs(answer.header('retry-after'), answer.header('date'), answer.now);
   }
@@ -137,4 +143,42 @@ export function headerWait(
     unix: value * 1_000 - (Number.isNaN(serverNow) ? answer.now : serverNow),
   }[format];
   return Math.min(Math.max(Math.ceil(waitMs), 0), longestWaitMs);
+}
+
+/**
+ * A call that got no answer, or one that could not be read. Null for what is no failure of a call. The error itself is
+ * not kept: it may hold headers.
+ */
+export function failureOfError(error: unknown, host: string): UpstreamFailure | null {
+  if (error instanceof UpstreamFailure) return error;
+  const fault = networkFaultOf(error);
+  if (fault === null) return null;
+  const { kind, code, text } = fault;
+  const unavailable = (why: string, reason: FailureReason): UpstreamFailure =>
+    new UpstreamFailure('unavailable', why, { reason });
+  switch (kind) {
+    case 'slow':
+      return unavailable(`${host} did not answer in time: ${text}`, 'timeout');
+    case 'timeout':
+      return unavailable(`${host} did not answer in time (${code})`, 'timeout');
+    case 'tooLarge':
+      return new UpstreamFailure('tooLarge', `${host}: ${text}`, { reason: 'tooLarge' });
+    case 'unreadable':
+      return brokenAnswer(`${host}: ${text}`);
+    case 'address':
+      return new UpstreamFailure('refused', text, { reason: 'address' });
+    case 'tls':
+      return new UpstreamFailure('refused', `${text} to ${host} (${code})`, { reason: 'network' });
+    case 'name':
+      return unavailable(`cannot reach ${host}: ${text}`, 'name');
+    case 'noHttp':
+      return unavailable(`${host} does not answer in HTTP (${code})`, 'network');
+    case 'cut':
+      return unavailable(`${host}: ${text} (${code})`, 'network');
+    case 'unreachable':
+      return unavailable(`cannot reach ${host}: ${text} (${code})`, 'network');
+    case 'closed':
+    case 'other':
+      return unavailable(`cannot reach ${host}, or its answer was cut off (${code})`, 'network');
+  }
 }

@@ -1,23 +1,18 @@
-import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/answer-place.ts';
+import type { WireAnswer } from '../http/exchange.ts';
 import { JsonTextError, parseJsonText } from '../http/lossless-json.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
+import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 /** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */
 const maxDepth = 300;
 const jsonType = /^[\w.+-]+\/(?:json|[\w.+-]+\+json)\s*(?:;|$)/i;
 
-interface JsonText {
-  readonly status: number;
-  readonly text: string;
-  readonly header: (name: string) => string | null;
-}
-
 /**
  * The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `unavailable`, as a page of a proxy or for
  * maintenance may pass like a cut answer.
  */
-export function readJsonAnswer({ status, text, header }: JsonText): JsonValue {
+export function readJsonAnswer({ status, text, header }: Omit<WireAnswer, 'wireBytes'>): JsonValue {
   const type = header('content-type');
   if (type !== null && !jsonType.test(type)) {
     const text =
@@ -32,8 +27,7 @@ export function readJsonAnswer({ status, text, header }: JsonText): JsonValue {
     return parseJsonText(text);
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    const text = 'expected JSON, got an answer that is cut or damaged';
-    throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status });
+    throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
   }
 }
 
@@ -92,4 +86,74 @@ export function valueAtPlace(
   if (place.kind === 'body') return valueAt(answer.value, place.path);
   const text = answer.header(place.name)?.trim();
   return text === undefined ? undefined : /^\d{1,15}$/.test(text) ? Number(text) : text;
+}
+
+const mostNamed = 8;
+const longestName = 40;
+
+interface FoundJson {
+  readonly value: JsonValue;
+  readonly status: number;
+  readonly redact: (text: string) => string;
+}
+
+/**
+ * The records of a page. Throws `UpstreamFailure`: where there is no array at the path, its text says what is there
+ * instead. `hasAnswered`: the path has led to records before, so that it is the answer that is wrong, and not the
+ * definition.
+ */
+export function findRecords(
+  answer: FoundJson,
+  path: AnswerPath,
+  hasAnswered: boolean,
+): readonly JsonObject[] {
+  const { status } = answer;
+  const found = valueAt(answer.value, path);
+  if (!Array.isArray(found)) {
+    const reason = hasAnswered ? 'brokenBody' : 'noRecords';
+    throw new UpstreamFailure('unavailable', withoutRecords(answer, path), { reason, status });
+  }
+  const records: JsonObject[] = [];
+  for (const record of found as readonly JsonValue[]) {
+    if (!isJsonObject(record)) {
+      throw brokenAnswer(`expected objects as records, got ${kindOf(record)}`, status);
+    }
+    records.push(record);
+  }
+  return records;
+}
+
+/** Names what the answer has, as far down as the path leads. */
+function withoutRecords({ value, redact }: FoundJson, path: AnswerPath): string {
+  let deepest = 0;
+  while (deepest < path.length && valueAt(value, path.slice(0, deepest + 1)) !== undefined) deepest += 1;
+  const there = valueAt(value, path.slice(0, deepest)) ?? null;
+  const where = deepest === 0 ? 'the answer' : path.slice(0, deepest).join('.');
+  const expected =
+    path.length === 0 ? 'the answer to be an array of records' : `an array of records at ${path.join('.')}`;
+  const got = deepest === path.length ? '' : 'nothing there: ';
+  return `expected ${expected}, got ${got}${where} is ${kindOf(there)}${isJsonObject(there) ? ` ${redact(membersOf(there))}` : ''}`;
+}
+
+/** Arrays first: the records may be in one of them. */
+function membersOf(value: JsonObject): string {
+  const members = Object.entries(value);
+  const isList = ([, member]: readonly [string, JsonValue]): boolean => Array.isArray(member);
+  const named = [...members.filter(isList), ...members.filter((member) => !isList(member))]
+    .slice(0, mostNamed)
+    .map(([name, member]) => `${JSON.stringify(cut(name))} (${kindOf(member)})`);
+  const more = members.length > mostNamed ? ` and ${members.length - mostNamed} more` : '';
+  return named.length === 0 ? 'without members' : `with ${named.join(', ')}${more}`;
+}
+
+function cut(name: string): string {
+  return name.length > longestName ? `${name.slice(0, longestName)}…` : name;
+}
+
+function kindOf(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (isJsonObject(value)) return 'an object';
+  if (typeof value === 'string') return 'a text';
+  return typeof value === 'boolean' ? String(value) : 'a number';
 }

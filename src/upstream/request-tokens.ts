@@ -2,11 +2,11 @@ import type { Clock } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { CredentialValue, RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { isSuccess } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { withoutNames } from './call-address.ts';
 import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
-import { failureOfError } from './failure-of-error.ts';
-import { readFailure } from './read-failure.ts';
+import { failureOfError, readFailure } from './read-failure.ts';
 import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
@@ -71,13 +71,12 @@ export async function requestTokens(call: TokenCall): Promise<NewTokens> {
   try {
     // The signal is its own: a caller that leaves must not lose a new refresh token on its way.
     const answer = await transport.send(request, new AbortController().signal);
-    if (answer.status >= 200 && answer.status < 300) return readTokens(readJsonAnswer(answer), url.host);
+    if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), url.host);
     const value = readJsonOfFailure(answer.text);
     const secrets = [...credentials.secrets, basic];
     const isRefused = [400, 401, 403].includes(answer.status) && value !== undefined;
     if (isRefused) throw refusedTokens(answer.status, value, secrets, url.host);
-    const facts = { status: answer.status, header: answer.header, text: answer.text, value, entity: null };
-    throw readFailure(call.upstream, { ...facts, host: url.host, secrets, now: clock.now() });
+    throw readFailure(call.upstream, answer, { entity: null, host: url.host, secrets, now: clock.now() });
   } catch (error) {
     throw failureOfError(error, url.host) ?? error;
   }

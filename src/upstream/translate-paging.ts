@@ -5,9 +5,8 @@ import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { PagedCall } from './build-request.ts';
 import { nextLinkOf, readKept, writeKept } from './next-address.ts';
-import { choosePage, type ChosenPage } from './choose-page.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
-import { UpstreamFailure } from './upstream-failure.ts';
+import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 export interface ListAnswer {
   readonly value: JsonValue;
@@ -86,7 +85,9 @@ function readNext(paging: TokenPaging, answer: ListAnswer, records: readonly Jso
     }
     case 'lastRecord': {
       const flag = valueAtPlace(answer, paging.more);
-      if (flag === undefined) throw broken('expected a flag that says whether more records follow', answer);
+      if (flag === undefined) {
+        throw brokenAnswer('expected a flag that says whether more records follow', answer.status);
+      }
       const last = records.at(-1);
       return {
         more: isTrue(flag),
@@ -96,7 +97,7 @@ function readNext(paging: TokenPaging, answer: ListAnswer, records: readonly Jso
     case 'nextUrl': {
       const url = valueAt(answer.value, paging.url) ?? null;
       if (url !== null && typeof url !== 'string') {
-        throw broken('expected a text as the address of the next page', answer);
+        throw brokenAnswer('expected a text as the address of the next page', answer.status);
       }
       return nextOf(url === '' ? null : url, paging.keep, answer);
     }
@@ -125,7 +126,7 @@ function asToken(value: JsonValue | undefined, answer: ListAnswer): string | nul
   if (value === undefined || value === null || value === '') return null;
   if (typeof value === 'string') return value;
   if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  throw broken('expected a text, a number or null as page token, got another kind', answer);
+  throw brokenAnswer('expected a text, a number or null as page token, got another kind', answer.status);
 }
 
 function isTrue(flag: JsonValue): boolean {
@@ -142,7 +143,7 @@ function byPage(
   const offset = wholeNumber(memberOf(params, offsetParam), 0);
   const asked = wholeNumber(memberOf(params, sizeParam), maxSize);
   const length = Math.max(1, Math.min(asked, maxSize));
-  const chosen = paging.isFixed ? fixedPage(offset, maxSize) : choosePage(offset, length, maxSize);
+  const chosen = paging.isFixed ? pageOf(offset, maxSize) : choosePage(offset, length, maxSize);
   if (chosen === null) {
     const why = `no page of at most ${maxSize} records shows enough of the records from ${offset} on`;
     throw new UpstreamFailure('refused', why, { reason: 'request' });
@@ -166,16 +167,11 @@ function byPage(
         records.length < size && typeof total === 'number' && total > page * size + records.length;
       if (!isWhole && isCut) {
         const why = `expected a page of ${size} records, got ${records.length} of ${total}: what is asked for may stand on another page`;
-        throw broken(why, answer);
+        throw brokenAnswer(why, answer.status);
       }
       return metadata;
     },
   };
-}
-
-function fixedPage(offset: number, size: number): ChosenPage {
-  const page = Math.floor(offset / size);
-  return { page, size, skip: offset - page * size };
 }
 
 function totalOf(pagination: Pagination, place: AnswerPlace | null, answer: ListAnswer): JsonObject {
@@ -188,13 +184,56 @@ function wholeNumber(value: JsonValue | undefined, otherwise: number): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : otherwise;
 }
 
-function broken(why: string, { status }: ListAnswer): UpstreamFailure {
-  return new UpstreamFailure('unavailable', why, { reason: 'brokenBody', status });
-}
-
 /** The definition's checks refuse it; here it only keeps the types honest. */
 function mismatch(): UpstreamFailure {
   return new UpstreamFailure('refused', 'the paging of the entity does not fit its pagination', {
     reason: 'request',
   });
+}
+
+/** A numbered page (from 0) that shows the records from an offset on. */
+interface ChosenPage {
+  readonly page: number;
+  readonly size: number;
+  /** Records at its start that lie before the offset. */
+  readonly skip: number;
+}
+
+/**
+ * A walk by offset asks for 10 records again at the head of each page, or 30 where it stepped back. A page that ends
+ * just there, and is less than half as long as asked, would look like the end of the listing.
+ */
+const overlaps = [10, 30];
+
+/**
+ * One page, because rows could move between two calls: of the sizes up to `asked`, the one whose page shows the most
+ * records from the offset on. Where even that is too short to continue from, a larger size up to `maxSize`. Null: no
+ * size will do, which only happens for a few offsets of services whose pages hold up to 30 records.
+ */
+export function choosePage(offset: number, asked: number, maxSize: number): ChosenPage | null {
+  let best = pageOf(offset, asked);
+  for (let size = asked - 1; size >= 1 && shown(best) < asked; size -= 1) {
+    const page = pageOf(offset, size);
+    if (shown(page) > shown(best)) best = page;
+  }
+  if (isLongEnough(best, asked)) return best;
+  for (let size = asked + 1; size <= maxSize; size += 1) {
+    const page = pageOf(offset, size);
+    if (shown(page) >= asked) return page;
+  }
+  return null;
+}
+
+function pageOf(offset: number, size: number): ChosenPage {
+  const page = Math.floor(offset / size);
+  return { page, size, skip: offset - page * size };
+}
+
+function shown({ size, skip }: ChosenPage): number {
+  return size - skip;
+}
+
+function isLongEnough(page: ChosenPage, asked: number): boolean {
+  const length = shown(page);
+  return 2 * length >= asked || (length > Math.min(...overlaps) && !overlaps.includes(length));
 }

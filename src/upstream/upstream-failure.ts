@@ -52,3 +52,8 @@ export class UpstreamFailure extends Error {
     this.text = text;
   }
 }
+
+/** An answer that is not what the definition says, which may pass as a cut one does. */
+export function brokenAnswer(text: string, status: number | null = null): UpstreamFailure {
+  return new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status });
+}

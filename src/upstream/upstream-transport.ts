@@ -1,37 +1,35 @@
-import { Agent } from 'undici';
-import { startDeadline } from '../http/deadline.ts';
-import { guardedLookup, type ResolveHost } from '../http/guard-address.ts';
-import { readBody, readStart, UnreadableBodyError } from '../http/read-body.ts';
-import { watchPace, type PaceLimits } from '../http/stream-body.ts';
-import { isAllowed, judgePublic, judgeUrl, type NamedAddress } from './judge-url.ts';
+import { isIP } from 'node:net';
+import {
+  exchange,
+  isSuccess,
+  listOf,
+  openAgent,
+  readAnswer,
+  streamOf,
+  type ExchangeRequest,
+  type PaceLimits,
+  type WireAnswer,
+  type WireStream,
+} from '../http/exchange.ts';
+import {
+  AddressRefusedError,
+  guardedLookup,
+  isPublicAddress,
+  type ResolveHost,
+} from '../http/guard-address.ts';
 
-export interface WireRequest extends NamedAddress {
-  readonly method: 'GET' | 'POST';
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | null;
+export interface WireRequest extends ExchangeRequest {
+  /** The `baseUrl` of the definition on whose behalf it is called; with another host where that is not known yet. */
+  readonly base: URL;
+  /**
+   * An address from an answer must have the origin of `base` or be public: what the definition may reach, an answer may
+   * not choose from.
+   */
+  readonly namedBy: 'definition' | 'answer';
   /** From connecting to the last byte; of a stream to its head. */
   readonly timeoutMs: number;
   /** Of the body, compressed and decompressed each. Not of a stream. */
   readonly maxBodyBytes: number;
-}
-
-export interface WireAnswer {
-  readonly status: number;
-  /** Lower-case name; several headers of one name are one list. */
-  readonly header: (name: string) => string | null;
-  /** The whole body of a 2xx answer; of another one what could be read of its first 64 KiB. */
-  readonly text: string;
-  readonly wireBytes: number;
-}
-
-/** A 2xx answer whose body was not read yet. */
-export interface WireStream {
-  readonly status: number;
-  readonly header: (name: string) => string | null;
-  /** To be called once. Throws what `send` throws, and the signal's reason. */
-  read(signal: AbortSignal): AsyncIterable<Uint8Array>;
-  /** Closes the connection where the body was not read to its end. Idempotent. */
-  close(): void;
 }
 
 /** Connections to third parties, shared by all accounts of a process. */
@@ -70,72 +68,41 @@ const defaultLimits: TransportLimits = {
   leastFileBytes: 64 * 1024,
 };
 
-type Response = Awaited<ReturnType<Agent['request']>>;
-
 export function openUpstreamTransport(options: UpstreamTransportOptions): UpstreamTransport {
   const limits = { ...defaultLimits, ...options.limits };
   const allowed = new Set(options.allowHosts.map((name) => name.toLowerCase()));
-  const agentWith = (judge: typeof judgePublic): Agent =>
-    new Agent({
-      // The gate of each credential bounds its calls. A limit here would let one account keep the others waiting.
-      connections: null,
-      pipelining: 1,
-      connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(judge, options.resolve) },
-      // The deadline of each request ends it first; only the body of a stream has none.
-      headersTimeout: 0,
-      bodyTimeout: limits.bodyTimeoutMs,
-      keepAliveTimeout: 4_000,
-      keepAliveMaxTimeout: 10_000,
-      maxHeaderSize: limits.maxHeaderBytes,
-    });
+  const agentWith = (judge: typeof judgePublic) =>
+    // The deadline of each request ends it before its head has come; only the body of a stream has none.
+    openAgent({ ...limits, headersTimeoutMs: 0 }, guardedLookup(judge, options.resolve));
   // A lookup knows only the host. Two agents: a host that is allowed at one port must not be reached at another one.
   const publicAgent = agentWith(judgePublic);
   const allowedAgent = agentWith(() => undefined);
 
-  /** The request's head is there; the time limit holds until `read` calls `begun` or has ended. */
-  const exchange = async <T>(
+  const ask = async <T>(
     request: WireRequest,
     signal: AbortSignal,
-    read: (response: Response, begun: () => void) => Promise<T>,
+    read: Parameters<typeof exchange<T>>[4],
   ): Promise<T> => {
     signal.throwIfAborted();
-    const agent = isAllowed(request, allowed) ? allowedAgent : publicAgent;
-    judgeUrl(request.url, agent === allowedAgent);
-    const deadline = startDeadline(request.timeoutMs, signal);
-    try {
-      const response = await agent.request({
-        origin: request.url.origin,
-        path: `${request.url.pathname}${request.url.search}`,
-        method: request.method,
-        headers: { 'accept-encoding': 'gzip', ...request.headers },
-        body: request.body,
-        signal: deadline.signal,
-      });
-      const result = await read(response, deadline.lift);
-      deadline.signal.throwIfAborted();
-      return result;
-    } catch (error) {
-      signal.throwIfAborted();
-      throw deadline.signal.aborted ? deadline.signal.reason : error;
-    } finally {
-      deadline.end();
-    }
+    const isHostAllowed = isAllowed(request, allowed);
+    judgeUrl(request.url, isHostAllowed);
+    const agent = isHostAllowed ? allowedAgent : publicAgent;
+    return await exchange(agent, request, request.timeoutMs, signal, read);
   };
-
-  const isSuccess = ({ statusCode }: Response): boolean => statusCode >= 200 && statusCode < 300;
+  const bodyLimits = ({ maxBodyBytes }: WireRequest) => ({
+    maxWireBytes: maxBodyBytes,
+    maxBodyBytes,
+    maxErrorBytes: limits.maxErrorBytes,
+  });
 
   return {
     send: (request, signal) =>
-      exchange(request, signal, (response) =>
-        isSuccess(response)
-          ? receiveWhole(response, request.maxBodyBytes)
-          : receiveError(response, limits.maxErrorBytes),
-      ),
+      ask(request, signal, (response) => readAnswer(response, bodyLimits(request), listOf)),
     open: (request, signal) =>
-      exchange(request, signal, async (response, begun) => {
-        if (!isSuccess(response)) return await receiveError(response, limits.maxErrorBytes);
+      ask<WireAnswer | WireStream>(request, signal, async (response, begun) => {
+        if (!isSuccess(response.statusCode)) return await readAnswer(response, bodyLimits(request), listOf);
         begun();
-        return streamOf(response, limits);
+        return streamOf(response, limits, listOf);
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a pending call must not keep the process alive.
@@ -144,77 +111,38 @@ export function openUpstreamTransport(options: UpstreamTransportOptions): Upstre
   };
 }
 
-async function receiveWhole(response: Response, maxBytes: number): Promise<WireAnswer> {
-  const announced = Number(response.headers['content-length'] ?? 0);
-  // One more byte than is allowed shows that there are too many.
-  const wire = announced > maxBytes ? null : await readUpTo(response.body, maxBytes);
-  if (wire === null) {
-    response.body.destroy();
-    throw new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
+/**
+ * Whether a host may be at any address there. `allowed` has `host`, for the scheme and the port of `base`, and
+ * `host:port`, for this port by the scheme that the definition names.
+ */
+function isAllowed({ url, base, namedBy }: WireRequest, allowed: ReadonlySet<string>): boolean {
+  const isLikeBase = url.protocol === base.protocol && url.port === base.port;
+  // Schemes too: a blob: address has the origin of the address inside.
+  if (namedBy === 'answer' && !(isLikeBase && url.origin === base.origin)) return false;
+  const port = url.port || (url.protocol === 'https:' ? '443' : '80');
+  return (isLikeBase && allowed.has(url.hostname)) || allowed.has(`${url.hostname}:${port}`);
+}
+
+/** Throws `AddressRefusedError`. */
+function judgeUrl(url: URL, isHostAllowed: boolean): void {
+  if (url.username !== '' || url.password !== '') {
+    throw new AddressRefusedError('an address must not hold a user name or password');
   }
-  const header = headerOf(response);
-  const text = await readBody(wire, header('content-encoding'), maxBytes);
-  return { status: response.statusCode, header, text, wireBytes: wire.byteLength };
-}
-
-/** Null: there is more. Leaving the loop destroys the body and with it the socket. */
-async function readUpTo(body: AsyncIterable<unknown>, maxBytes: number): Promise<Uint8Array | null> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    // `as`: a body without an encoding set yields Buffers.
-    const bytes = chunk as Uint8Array;
-    length += bytes.byteLength;
-    if (length > maxBytes) return null;
-    chunks.push(bytes);
+  if (isHostAllowed) return;
+  if (url.protocol !== 'https:' || url.port !== '') {
+    throw new AddressRefusedError(
+      `${url.protocol}//${url.host.slice(0, 253)} may not be called: expected https on its own port`,
+    );
   }
-  return Buffer.concat(chunks);
+  // A literal address is connected to without a lookup.
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) !== 0) judgePublic(host, host);
 }
 
-async function receiveError(response: Response, maxBytes: number): Promise<WireAnswer> {
-  const header = headerOf(response);
-  const wire = await readStart(response.body, maxBytes);
-  // The status alone says enough when the text of a failure cannot be read.
-  const text = await readBody(wire, header('content-encoding'), maxBytes).catch(() => '');
-  return { status: response.statusCode, header, text, wireBytes: wire.byteLength };
-}
-
-function streamOf(response: Response, limits: PaceLimits): WireStream {
-  const { body } = response;
-  // A body that is not read to its end is destroyed and emits an error: ignore it.
-  body.on('error', () => undefined);
-  return {
-    status: response.statusCode,
-    header: headerOf(response),
-    close: () => void body.destroy(),
-    async *read(signal) {
-      const onAbort = (): void => void body.destroy(new Error('aborted'));
-      signal.addEventListener('abort', onAbort, { once: true });
-      const noteChunk = watchPace(limits);
-      try {
-        signal.throwIfAborted();
-        let askedAt = performance.now();
-        for await (const chunk of body) {
-          // `as`: a body without an encoding set yields Buffers.
-          const bytes = chunk as Uint8Array;
-          noteChunk(bytes.byteLength, performance.now() - askedAt);
-          yield bytes;
-          askedAt = performance.now();
-        }
-      } catch (error) {
-        signal.throwIfAborted();
-        throw error;
-      } finally {
-        signal.removeEventListener('abort', onAbort);
-        body.destroy();
-      }
-    },
-  };
-}
-
-function headerOf({ headers }: Response): (name: string) => string | null {
-  return (name) => {
-    const value = Object.hasOwn(headers, name) ? headers[name] : undefined;
-    return (Array.isArray(value) ? value.join(', ') : value) ?? null;
-  };
+/** Throws `AddressRefusedError` for an address that is not on the public internet. */
+function judgePublic(address: string, hostname: string): void {
+  if (isPublicAddress(address)) return;
+  throw new AddressRefusedError(
+    `the host ${hostname} leads to ${address}, which is no address of the public internet`,
+  );
 }

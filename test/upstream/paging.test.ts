@@ -10,7 +10,7 @@ import type { Paging } from '../../src/definitions/upstream/upstream.ts';
 import { parseJsonText } from '../../src/http/lossless-json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
 import { buildRequest } from '../../src/upstream/build-request.ts';
-import { choosePage } from '../../src/upstream/choose-page.ts';
+import { choosePage } from '../../src/upstream/translate-paging.ts';
 import { nextLinkOf } from '../../src/upstream/next-address.ts';
 import { valueAt } from '../../src/upstream/read-json.ts';
 import { translatePaging } from '../../src/upstream/translate-paging.ts';
@@ -107,7 +107,7 @@ function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number,
     if (page === null) return { end: 'restart', met, calls };
     const { records, metadata } = page;
     for (const { id } of records) met.add(id ?? null);
-    const next = style.readNext({ result: [], metadata, link: null });
+    const next = style.readNext({ result: [], metadata });
     if (next !== null && 'fault' in next) return { end: next.fault, met, calls };
     const marks = records.map(({ id }) => JSON.stringify(id));
     const seen = { marks, changes: [], capMs: 0, bytes: 100 * marks.length, next, nowMs: calls };

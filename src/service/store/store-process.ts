@@ -28,9 +28,10 @@ const transport: HttpTransport = {
   send: async ({ body }, signal) => {
     signal.throwIfAborted();
     const { status, text, retryAfter } = await orAborted(askService('call', body ?? ''), signal);
-    return { status, text, retryAfter, date: null, link: null, wireBytes: text.length };
+    const header = (name: string): string | null => (name === 'retry-after' ? retryAfter : null);
+    return { status, text, header, wireBytes: text.length };
   },
-  stream: () => Promise.reject(new TypeError('a sync of a store downloads nothing')),
+  open: () => Promise.reject(new TypeError('a sync of a store downloads nothing')),
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };
 

@@ -20,7 +20,17 @@ interface Repeating {
   readonly settle: () => void;
 }
 
-export function watchBrokenAnswers(): BrokenAnswers {
+/** One for all parameters of the same entity and action, which `label` names. */
+export function openBrokenAnswers(): (label: string) => BrokenAnswers {
+  const byLabel = new Map<string, BrokenAnswers>();
+  return (label) => {
+    const known = byLabel.get(label) ?? watchBrokenAnswers();
+    byLabel.set(label, known);
+    return known;
+  };
+}
+
+function watchBrokenAnswers(): BrokenAnswers {
   let repeating: Repeating | null = null;
   let isBroken = false;
   /** Another call than the one that used up its attempts was answered no better. */
@@ -36,7 +46,7 @@ export function watchBrokenAnswers(): BrokenAnswers {
       if (repeating === null && !isBroken) repeating = startRepeating(call);
       let hasWaited = false;
       for (;;) {
-        // Looked at and, below, taken over without a wait in between: only one of those that waited does so.
+        // Checked and, below, taken over without a wait in between: only one of those that waited does so.
         const ahead: Repeating | null = repeating;
         if (ahead === null || ahead.call === call) break;
         await orAborted(ahead.outcome, signal);

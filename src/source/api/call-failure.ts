@@ -1,4 +1,10 @@
-import { SyncError } from '../../core/errors.ts';
+import {
+  SyncError,
+  ThrottledError,
+  type ErrorCode,
+  type ErrorContext,
+  type Recovery,
+} from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { ErrorPattern } from '../../definitions/definition.ts';
 
@@ -79,4 +85,86 @@ export function onceOnly(failure: unknown): unknown {
   const message = 'status' in error.context ? error.message : `${error.message}; ${mayBeDone}`;
   const { code, context } = error;
   return new CallFailure(new SyncError(message, { code, recovery: 'stop', context, cause: error }), null);
+}
+
+/** A throttle that names no time and outlasted every attempt: when to come back. */
+const longThrottleMs = 60_000;
+export const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
+
+/** What a classifier knows of a refusal before it decides. */
+interface Refusal {
+  /** Null: there was no answer. */
+  readonly status: number | null;
+  /** The words of the service, as far as definitions may name them; null: they are not its own. */
+  readonly words: string | null;
+  /** How long the service asks to wait. */
+  readonly waitMs: number | null;
+  readonly context: ErrorContext;
+  /** Of a throttle. */
+  readonly throttleContext: ErrorContext;
+  /** The message with this advice. */
+  readonly say: (advice: string | null) => string;
+}
+
+/** What the classifiers of both ways to a service have in common. */
+export function failuresOf(facts: CallFacts, refusal: Refusal) {
+  const { status, waitMs, context, throttleContext, say } = refusal;
+  const fail = (
+    code: ErrorCode,
+    recovery: Recovery,
+    advice: string | null,
+    rule: RetryRule | null = null,
+  ): CallFailure => new CallFailure(new SyncError(say(advice), { code, recovery, context }), rule);
+  const throttle = (
+    advice = 'come back later or lower requestsPerSecond',
+    because: string | null = null,
+  ): CallFailure =>
+    new CallFailure(
+      new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context: throttleContext, because }),
+      { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
+    );
+  /** A service that is down for a known time reports that: all calls wait for as long as after a throttle. */
+  const again: RetryRule =
+    waitMs === null || waitMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs: waitMs };
+  const setAside: Recovery =
+    facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
+  const words = refusal.words?.toLowerCase();
+  const pattern = facts.patterns.find(
+    (known) =>
+      known.status === status &&
+      (known.entity === null || known.entity === facts.entity) &&
+      words?.includes(known.contains.toLowerCase()) === true,
+  );
+  /** What the definition says about an answer with this status and these words; null: nothing. */
+  const named = (): CallFailure | null => {
+    if (pattern === undefined) return null;
+    if (pattern.then === 'throttle') return throttle();
+    const code = pattern.then === 'restart-walk' ? 'TOKEN_EXPIRED' : codeOf(status);
+    return fail(code, pattern.then, 'the definition names this answer');
+  };
+  return {
+    fail,
+    throttle,
+    again,
+    /** Where a wait was asked for, that is the advice. */
+    pause: again.wait === 'throttle' ? 'the service asks for a pause' : null,
+    setAside,
+    named: named(),
+    quota: (): CallFailure =>
+      fail('QUOTA_EXHAUSTED', 'stop', 'the plan allows no more calls: wait for the next period or extend it'),
+    staleToken: (): CallFailure =>
+      fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page'),
+    tooLarge: (): CallFailure =>
+      fail('BODY_TOO_LARGE', facts.canShrink ? 'smaller-page' : setAside, 'a smaller page may fit'),
+    /** Not asked for again as it was; the pause holds for the smaller page too. */
+    smallerPage: (): CallFailure =>
+      fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 }),
+  };
+}
+
+function codeOf(status: number | null): ErrorCode {
+  if (status === 403) return 'FORBIDDEN';
+  if (status === 404 || status === 410) return 'NOT_FOUND';
+  if (status === 401) return 'AUTH_FAILED';
+  return status !== null && status >= 500 ? 'UPSTREAM' : 'REQUEST_REFUSED';
 }

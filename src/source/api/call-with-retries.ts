@@ -1,30 +1,111 @@
+import { setMaxListeners } from 'node:events';
 import pRetry from 'p-retry';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError, ThrottledError } from '../../core/errors.ts';
-import type { RunEvent } from '../../core/events.ts';
+import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
-import { CallFailure, type RetryRule } from './call-failure.ts';
+import { type CallFacts, CallFailure, onceOnly, type RetryRule } from './call-failure.ts';
 
-interface RetryOptions {
+/** One call of a source, through the API or to the third party itself. */
+export interface Call<T> {
+  readonly facts: CallFacts;
+  /** A large file takes long: no time limit for the whole call. */
+  readonly isLong: boolean;
+  /** Shared by calls whose answers are broken together; null: the call is judged alone. */
+  readonly brokenAnswers: BrokenAnswers | null;
+  /** The token for an attempt, which is no part of it: what fails here is neither counted nor repeated. */
+  readonly token?: () => Promise<string | null>;
+  /** Sends once. Throws `CallFailure` for what may be sent again. */
+  readonly send: (token: string | null) => Promise<T>;
+  /** How an error that nothing expects may be shown. */
+  readonly describe: (error: unknown) => string;
+}
+
+interface CallContext {
   readonly limits: ApiLimits;
   readonly clock: Clock;
   readonly budget: CallBudget;
-  readonly signal: AbortSignal;
-  /** Shared by calls whose answers are broken together; null: the call is judged alone. */
-  readonly brokenAnswers: BrokenAnswers | null;
-  readonly onRetry: (retry: Omit<Extract<RunEvent, { kind: 'call-retried' }>, 'kind' | 'entity'>) => void;
-  readonly onThrottle: (waitMs: number) => void;
+  readonly onEvent: OnRunEvent;
 }
 
 /**
- * Repeats an attempt that throws `CallFailure` as its rule allows: the only place where anything is sent twice.
- * Rejects with the last failure's `SyncError`, with `ThrottledError` when the service asks for a long pause, with the
- * signal's reason, and with any other error at once.
+ * Puts the layers of a call together: retries around a budget around one attempt. The only place where anything is sent
+ * twice. Rejects with a classified `SyncError`, with `ThrottledError` when the service asks for a long pause, or
+ * promptly with the signal's reason.
  */
-export async function callWithRetries<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
-  const { limits, clock, signal, budget, brokenAnswers } = options;
+export async function callWithRetries<T>(
+  call: Call<T>,
+  context: CallContext,
+  signal: AbortSignal,
+): Promise<T> {
+  signal.throwIfAborted();
+  // One run's signal serves all its walks at once: more than ten listeners are no leak here.
+  setMaxListeners(0, signal);
+  const attempt = (waitedMs: number) => attemptOnce(call, context, waitedMs, signal);
+  try {
+    return await repeat(
+      async () => {
+        // Get the token first: calls that wait for it after taking a turn would all start together.
+        await call.token?.();
+        return await context.budget.run(attempt, signal);
+      },
+      call,
+      context,
+      signal,
+    );
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof SyncError) throw error;
+    throw new SyncError(`${call.facts.label}: ${call.describe(error)}; this is a bug in connector-sync`, {
+      code: 'INTERNAL',
+      recovery: 'stop',
+    });
+  }
+}
+
+type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
+
+async function attemptOnce<T>(
+  { facts, token, send }: Call<T>,
+  { clock, budget, onEvent }: CallContext,
+  waitedMs: number,
+  signal: AbortSignal,
+): Promise<T> {
+  // Without a call failure inside: the token's own request has already been retried.
+  const current = (await token?.()) ?? null;
+  signal.throwIfAborted();
+  budget.takeCall();
+  const sentAt = clock.now();
+  const ended = (answer: CallEnded['answer']): void =>
+    onEvent({ kind: 'call-ended', entity: facts.entity, answer, ms: clock.now() - sentAt, waitedMs });
+  let value: T;
+  try {
+    value = await send(current);
+  } catch (error) {
+    signal.throwIfAborted();
+    ended(answerOf(error));
+    throw facts.isWrite === true ? onceOnly(error) : error;
+  }
+  ended('ok');
+  return value;
+}
+
+function answerOf(error: unknown): CallEnded['answer'] {
+  if (error instanceof CallFailure) {
+    return error.retry?.reason === 'token' ? 'refresh-auth' : error.error.recovery;
+  }
+  return error instanceof SyncError ? error.recovery : 'stop';
+}
+
+/** Repeats an attempt that throws `CallFailure` as its rule allows. */
+async function repeat<T>(
+  attempt: () => Promise<T>,
+  { facts: { entity }, isLong, brokenAnswers }: Call<T>,
+  { limits, clock, budget, onEvent }: CallContext,
+  signal: AbortSignal,
+): Promise<T> {
   const call = {};
   const startedAt = clock.now();
   let attempted = 0;
@@ -40,7 +121,7 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     if (rule.wait === 'throttle') {
       const because = failure.error instanceof ThrottledError ? failure.error.because : null;
       await budget.slowDown(waitMs, because);
-      options.onThrottle(waitMs);
+      onEvent({ kind: 'throttled', waitMs });
       if (waitMs > limits.maxThrottleWaitMs) {
         throw new ThrottledError(failure.message, waitMs, { because });
       }
@@ -48,15 +129,16 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     // Before the wait: nothing may follow it. After the throttle: others must hear of that.
     budget.checkCall();
     const isLast = count > rule.most || attemptNumber > limits.retries;
-    if (isLast || clock.now() + waitMs - startedAt > limits.maxCallMs) throw failure;
+    const isTooLong = !isLong && clock.now() + waitMs - startedAt > limits.maxCallMs;
+    if (isLast || isTooLong) throw failure;
     if (brokenAnswers !== null && isBrokenAnswer(failure.error)) {
       if (!(await brokenAnswers.mayRepeat(call, signal))) throw failure;
     }
     const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
     const { code, message } = failure.error;
-    options.onRetry({ code, message, attempt: attemptNumber, attempts, waitMs });
+    onEvent({ kind: 'call-retried', entity, code, message, attempt: attemptNumber, attempts, waitMs });
     budget.count({ retries: 1 });
-    // A throttle is waited for in the budget, together with everybody else.
+    // A throttle is waited for in the budget, together with all other calls.
     if (rule.wait === 'throttle' || waitMs === 0) return;
     budget.count({ waitedMs: waitMs });
     await clock.sleep(waitMs, signal);

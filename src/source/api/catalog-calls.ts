@@ -6,49 +6,49 @@ import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
 
-/** A connector type of the API's catalog. */
-export interface SourceDefinition {
-  readonly id: string | null;
-  readonly name: string;
-  readonly supportLevel: string | null;
-}
+/** What the service does not say is null. */
+export const unsaid = z.string().nullable().default(null);
+const connectorId = z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"');
 
-/** A configured connector; what the service does not say is null. */
-export interface ConnectorSummary {
-  readonly id: ConnectorId;
-  readonly name: string | null;
-  readonly definitionId: string | null;
-  /** The account at the third party, as that one names it; the service that comes with this program says it. */
-  readonly account: string | null;
-}
+const definition = z
+  .object({ sourceDefinitionId: unsaid, name: z.string(), supportLevel: unsaid })
+  .transform(({ sourceDefinitionId: id, ...others }) => ({ id, ...others }));
+/** A connector type of the API's catalog. */
+export type SourceDefinition = Readonly<z.output<typeof definition>>;
+const definitionList = z.object({ definitions: z.array(definition) });
+/** As a path segment it leads to no other endpoint. */
+const definitionPathId = /^[A-Za-z0-9_-]{1,128}$/;
+
+const template = z.object({ actor_definition_id: unsaid }).nullish();
+export const namedConnector = z.object({ id: connectorId, name: unsaid });
+const summary = namedConnector
+  .extend({
+    /** The account at the third party, as that one names it; the service that comes with this program says it. */
+    account_id: z.string().min(1).nullable().default(null),
+    summarized_source_template: template,
+    source_template: template,
+  })
+  .transform(
+    ({ id, name, account_id: account, summarized_source_template: ofAll, source_template: ofOne }) => {
+      const { actor_definition_id: definitionId } = ofAll ?? ofOne ?? { actor_definition_id: null };
+      return { id, name, definitionId, account };
+    },
+  );
+/** A configured connector. */
+export type ConnectorSummary = Readonly<z.output<typeof summary>>;
+/** `{data: [...]}`, as today, or the bare array: the outer shape is not part of the specification. */
+const summaryList = z.union([
+  z.object({ data: z.array(summary) }).transform(({ data }) => data),
+  z.array(summary),
+]);
 
 export interface ConnectorFilter {
   readonly workspace: string;
   readonly definitionId?: string;
 }
 
-const definition = z.object({
-  sourceDefinitionId: z.string().nullish(),
-  name: z.string(),
-  supportLevel: z.string().nullish(),
-});
-const definitionList = z.object({ definitions: z.array(definition) });
-/** As a path segment it leads to no other endpoint. */
-const definitionPathId = /^[A-Za-z0-9_-]{1,128}$/;
-
-const template = z.object({ actor_definition_id: z.string().nullish() });
-const summary = z.object({
-  id: z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"'),
-  name: z.string().nullish(),
-  account_id: z.string().min(1).nullish(),
-  summarized_source_template: template.nullish(),
-  source_template: template.nullish(),
-});
-/** `{data: [...]}`, as today, or the bare array: the outer shape is not part of the specification. */
-const summaryList = z.union([
-  z.object({ data: z.array(summary) }).transform(({ data }) => data),
-  z.array(summary),
-]);
+export const connectorsPath = '/api/v1/integrations/connectors';
+const definitionsPath = '/api/v1/integrations/definitions/sources';
 
 /** Judged again where the id enters a path: `..` would lead to another endpoint, encoded or not. */
 export function checkConnectorId(id: string): ConnectorId {
@@ -60,93 +60,80 @@ export function checkConnectorId(id: string): ConnectorId {
 }
 
 export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
-  const facts = catalogFacts('list source definitions');
-  return {
-    request: get('/api/v1/integrations/definitions/sources', name === null ? {} : { name }),
-    facts,
-    read: ({ text }) => readAnswer(text, definitionList, facts).definitions.map(toDefinition),
-  };
+  const request = { path: definitionsPath, query: name === null ? {} : { name } };
+  return catalogCall('list source definitions', request, definitionList, ({ definitions }) => definitions);
 }
 
 /** One connector type. Throws USAGE for what is no id. */
 export function definitionCall(id: string): ApiCall<SourceDefinition> {
-  const facts = catalogFacts('read the source definition');
   if (!definitionPathId.test(id)) {
     throw new SyncError('an id of a definition has letters, digits, "_" and "-"; copy it from the service', {
       code: 'USAGE',
       recovery: 'stop',
     });
   }
-  return {
-    request: get(`/api/v1/integrations/definitions/sources/${id}`, {}),
-    facts,
-    read: ({ text }) => toDefinition(readAnswer(text, definition, facts)),
-  };
+  const request = { path: `${definitionsPath}/${id}` };
+  return catalogCall('read the source definition', request, definition, (found) => found);
 }
 
-function toDefinition(found: z.output<typeof definition>): SourceDefinition {
-  return {
-    id: found.sourceDefinitionId ?? null,
-    name: found.name,
-    supportLevel: found.supportLevel ?? null,
-  };
-}
-
-export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
-  const { workspace, definitionId } = filter;
-  const facts = catalogFacts('find connectors');
+export function findConnectorsCall({
+  workspace,
+  definitionId,
+}: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
   const query = {
     workspace_name: workspace,
     ...(definitionId === undefined ? {} : { definition_id: definitionId }),
   };
-  return {
-    request: get('/api/v1/integrations/connectors', query),
-    facts,
-    read: ({ text }) =>
-      readAnswer(text, summaryList, facts)
-        .map(toSummary)
-        // A service that ignores the filter must not make the answer ambiguous.
-        .filter(
-          (found) =>
-            definitionId === undefined ||
-            found.definitionId === null ||
-            found.definitionId.toLowerCase() === definitionId.toLowerCase(),
-        ),
-  };
+  const request = { path: connectorsPath, query };
+  return catalogCall('find connectors', request, summaryList, (found) =>
+    // A service that ignores the filter must not make the answer ambiguous.
+    found.filter(
+      (one) =>
+        definitionId === undefined ||
+        one.definitionId === null ||
+        one.definitionId.toLowerCase() === definitionId.toLowerCase(),
+    ),
+  );
 }
 
 export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
-  const facts = catalogFacts('read the connector');
+  const request = { path: `${connectorsPath}/${id}` };
+  return catalogCall('read the connector', request, summary, (found, facts) => {
+    if (found.id === id) return found;
+    throw invalidBody(facts, 'expected the connector that was asked for, got another one');
+  });
+}
+
+interface CatalogRequest {
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** GET without a body and POST with one, unless it is given. */
+  readonly method?: 'GET' | 'POST' | 'DELETE';
+  readonly body?: string | null;
+}
+
+/**
+ * One call about the account: `read` gets the answer in the shape that the API promises. `isWrite`: it is sent again
+ * only where it cannot have been done.
+ */
+export function catalogCall<Schema extends z.ZodType, T>(
+  label: string,
+  { path, query = {}, body = null, method = body === null ? 'GET' : 'POST' }: CatalogRequest,
+  schema: Schema,
+  read: (answer: z.output<Schema>, facts: CallFacts) => T,
+  { isWrite = false, mayBeEmpty = false } = {},
+): ApiCall<T> {
+  const facts = catalogFacts(label, isWrite);
   return {
-    request: get(`/api/v1/integrations/connectors/${id}`, {}),
+    request: { method, path, query, body },
     facts,
-    read(answer) {
-      const found = toSummary(readAnswer(answer.text, summary, facts));
-      if (found.id !== id) {
-        throw invalidBody(facts, 'expected the connector that was asked for, got another one');
-      }
-      return found;
-    },
+    read: ({ text }) =>
+      read(mayBeEmpty && text.trim() === '' ? schema.parse({}) : readAnswer(text, schema, facts), facts),
   };
-}
-
-function toSummary(found: z.output<typeof summary>): ConnectorSummary {
-  const { actor_definition_id: definitionId } =
-    found.summarized_source_template ?? found.source_template ?? {};
-  return {
-    id: found.id,
-    name: found.name ?? null,
-    definitionId: definitionId ?? null,
-    account: found.account_id ?? null,
-  };
-}
-
-function get(path: string, query: Record<string, string>): ApiCall<unknown>['request'] {
-  return { method: 'GET', path, query, body: null };
 }
 
 /** A body as the shape that the API promises; unknown members are left out. Throws `CallFailure` BODY_INVALID. */
-export function readAnswer<Schema extends z.ZodType>(
+function readAnswer<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
   facts: CallFacts,

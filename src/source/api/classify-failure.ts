@@ -1,15 +1,17 @@
-import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
-import { AttemptTimeoutError, UnreadableBodyError } from '../../http/read-body.ts';
-import { type CallFacts, CallFailure, mayBeDone, type RetryRule } from './call-failure.ts';
-import type { HttpAnswer } from './http-transport.ts';
-import { networkTexts, saysNoHttp } from '../../http/network-texts.ts';
+import { SyncError, type ErrorCode, type Recovery } from '../../core/errors.ts';
+import type { WireAnswer } from '../../http/exchange.ts';
+import { networkFaultOf } from '../../http/network-fault.ts';
+import {
+  backOff,
+  type CallFacts,
+  CallFailure,
+  failuresOf,
+  mayBeDone,
+  type RetryRule,
+} from './call-failure.ts';
 import { retryAfterMs } from '../../http/retry-after.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
 
-/** A throttle without Retry-After that outlasted every attempt: when to come back. */
-const longThrottleMs = 60_000;
-
-const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
 const quotaWords = /\b(quota|subscription|billing|payment required|plan limit|usage limit|out of credits)\b/i;
 const staleTokenWords =
   /(cursor|page[ _-]?token)[^.]{0,80}(invalid|expired|not valid|no longer)|(invalid|expired)[^.]{0,40}(cursor|page[ _-]?token)/i;
@@ -21,56 +23,27 @@ const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
  * table.
  */
 export function classifyAnswer(
-  answer: HttpAnswer,
+  answer: WireAnswer,
   facts: CallFacts,
   redact: (text: string) => string,
   now: number,
 ): CallFailure {
   const { status } = answer;
   const upstream = readUpstreamMessage(answer.text);
-  const afterMs = retryAfterMs(answer.retryAfter, answer.date, now);
-  const fail = (code: ErrorCode, recovery: Recovery, advice: string | null, rule: RetryRule | null = null) =>
-    new CallFailure(
-      new SyncError(sentence(facts, status, redact(upstream.text), advice), {
-        code,
-        recovery,
-        context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
-      }),
-      rule,
-    );
-  const throttle = (): CallFailure =>
-    new CallFailure(
-      new ThrottledError(
-        sentence(facts, status, redact(upstream.text), 'come back later or lower requestsPerSecond'),
-        afterMs ?? longThrottleMs,
-        { context: { status } },
-      ),
-      { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs },
-    );
-  /**
-   * A service that is down for a known time says so with Retry-After: all calls keep quiet for as long as after a
-   * throttle.
-   */
-  const again: RetryRule =
-    afterMs === null || afterMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs };
-  const setAside: Recovery =
-    facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
+  const afterMs = retryAfterMs(answer.header('retry-after'), answer.header('date'), now);
+  const { fail, throttle, again, setAside, named, ...failure } = failuresOf(facts, {
+    status,
+    words: upstream.text,
+    waitMs: afterMs,
+    context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
+    throttleContext: { status },
+    say: (advice) => sentence(facts, status, redact(upstream.text), advice),
+  });
 
   // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as
   // something else.
   const says = (code: string): boolean => upstream.errorCodes.includes(code);
-  const words = upstream.text.toLowerCase();
-  const pattern = facts.patterns.find(
-    (known) =>
-      known.status === status &&
-      (known.entity === null || known.entity === facts.entity) &&
-      words.includes(known.contains.toLowerCase()),
-  );
-  if (pattern !== undefined) {
-    if (pattern.then === 'throttle') return throttle();
-    const code = pattern.then === 'restart-walk' ? 'TOKEN_EXPIRED' : codeOf(status);
-    return fail(code, pattern.then, 'the definition names this answer');
-  }
+  if (named !== null) return named;
   if (status >= 300 && status < 400) {
     return fail('REDIRECTED', 'stop', 'redirects are not followed; set api.baseUrl to the final address');
   }
@@ -98,14 +71,10 @@ export function classifyAnswer(
     });
   }
   if (status === 402 || (status === 403 && !says('upstream_forbidden') && quotaWords.test(upstream.text))) {
-    return fail(
-      'QUOTA_EXHAUSTED',
-      'stop',
-      'the plan allows no more calls: wait for the next period or extend it',
-    );
+    return failure.quota();
   }
   if (isStaleToken(status, upstream.text, facts) || (facts.hasPageToken && says('upstream_stale_token'))) {
-    return fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page');
+    return failure.staleToken();
   }
   if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(upstream.text)) {
     return fail(
@@ -119,21 +88,15 @@ export function classifyAnswer(
     return fail('FORBIDDEN', setAside, `check what ${may}`);
   }
   if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is gone or not shared');
-  if (status === 504 && facts.canShrink) {
-    // Not asked for again as it was; the pause holds for the smaller page too.
-    return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 });
-  }
-  if (says('upstream_too_large') || (status === 413 && facts.canShrink)) {
-    return fail('BODY_TOO_LARGE', facts.canShrink ? 'smaller-page' : setAside, 'a smaller page may fit');
-  }
+  if (status === 504 && facts.canShrink) return failure.smallerPage();
+  if (says('upstream_too_large') || (status === 413 && facts.canShrink)) return failure.tooLarge();
   if (says('upstream_unusable')) {
     return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
-  const pause = again.wait === 'throttle' ? 'the service asks for a pause' : null;
   // Our own `serve` asks the third party before it changes anything.
   const isUndone = upstream.errorCodes.some((code) => code.startsWith('upstream_'));
   const done = isUndone ? 'nothing was changed: try it again later' : mayBeDone;
-  const next = facts.isWrite === true ? done : pause;
+  const next = facts.isWrite === true ? done : failure.pause;
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
@@ -148,59 +111,57 @@ export function classifyAnswer(
 
 /** A failure without an answer: the network, a limit, an unreadable body. Null for what is no failure of the call. */
 export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | null {
-  if (!(error instanceof Error)) return null;
-  const fail = (code: ErrorCode, recovery: Recovery, why: string, rule: RetryRule | null): CallFailure =>
+  const fault = networkFaultOf(error);
+  if (fault === null) return null;
+  const { kind, code, text } = fault;
+  const fail = (
+    code: ErrorCode,
+    recovery: Recovery,
+    why: string,
+    rule: RetryRule | null = null,
+  ): CallFailure =>
     // No cause: a network error may carry bytes of the response, headers or addresses.
     new CallFailure(
-      new SyncError(`${facts.label}: ${why}`, { code, recovery, context: { cause: codeIn(error) } }),
+      new SyncError(`${facts.label}: ${why}`, { code, recovery, context: { cause: fault.code } }),
       rule,
     );
-  const tooLarge = (): CallFailure =>
-    fail(
-      'BODY_TOO_LARGE',
-      facts.canShrink ? 'smaller-page' : facts.purpose === 'execute' ? 'skip-partition' : 'stop',
-      'expected an answer within the size limits, got a larger one; a smaller page may fit',
-      null,
-    );
-  if (error instanceof AttemptTimeoutError) return fail('TIMEOUT', 'retry', error.message, backOff);
-  if (error instanceof UnreadableBodyError) {
-    return error.fault === 'too-large' ? tooLarge() : fail('BODY_INVALID', 'retry', error.message, backOff);
-  }
-  const code = codeIn(error);
-  if (/EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/.test(code)) return tooLarge();
-  if (code === 'ERR_ADDRESS_REFUSED') return fail('CONFIG_INVALID', 'stop', error.message, null);
-  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
-    return fail('INTERRUPTED', 'stop', 'the client was closed during the call', null);
-  }
-  if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/.test(code)) {
-    return fail(
-      'NETWORK',
-      'stop',
-      `no trusted TLS connection to the service (${code}); check its certificate and api.baseUrl`,
-      null,
-    );
-  }
   const network = (why: string, more: Partial<RetryRule> = {}): CallFailure =>
     fail('NETWORK', 'retry', why, { ...backOff, ...more });
-  if (code === 'ENOTFOUND') {
-    return network('host name not found; check api.baseUrl and DNS', { reason: 'name', most: 1 });
+  switch (kind) {
+    case 'slow':
+      return fail('TIMEOUT', 'retry', text, backOff);
+    case 'timeout':
+      return fail('TIMEOUT', 'retry', `${text} (${code})`, backOff);
+    case 'tooLarge':
+      return fail(
+        'BODY_TOO_LARGE',
+        facts.canShrink ? 'smaller-page' : facts.purpose === 'execute' ? 'skip-partition' : 'stop',
+        'expected an answer within the size limits, got a larger one; a smaller page may fit',
+      );
+    case 'unreadable':
+      return fail('BODY_INVALID', 'retry', text, backOff);
+    case 'address':
+      return fail('CONFIG_INVALID', 'stop', text);
+    case 'closed':
+      return fail('INTERRUPTED', 'stop', text);
+    case 'tls':
+      return fail(
+        'NETWORK',
+        'stop',
+        `${text} to the service (${code}); check its certificate and api.baseUrl`,
+      );
+    case 'name':
+      return network(`${text}; check api.baseUrl and DNS`, { reason: 'name', most: 1 });
+    case 'noHttp':
+      return network(`the answer is not HTTP (${code}); check api.baseUrl`);
+    case 'cut':
+      // Usually an idle connection that the server closed: the retry opens a new one.
+      return network(`${text} (${code})`, { reason: 'reset', wait: 'at-once-first' });
+    case 'unreachable':
+      return network(`${text} (${code})`);
+    case 'other':
+      return network(`the API could not be reached, or its answer was cut off (${code})`);
   }
-  if (saysNoHttp(code)) return network(`the answer is not HTTP (${code}); check api.baseUrl`);
-  const known = networkTexts[code];
-  if (known !== undefined) {
-    // A connection that was cut is usually an idle one that the server closed: the retry opens a new one.
-    const isCut = code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
-    return network(`${known} (${code})`, isCut ? { reason: 'reset', wait: 'at-once-first' } : {});
-  }
-  if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) {
-    return fail('TIMEOUT', 'retry', `no answer in time (${code})`, backOff);
-  }
-  if (
-    /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/.test(code)
-  ) {
-    return network(`the API could not be reached, or its answer was cut off (${code})`);
-  }
-  return null;
 }
 
 /** A 2xx answer whose body is not what the API promises: as a cut connection, it may be whole next time. */
@@ -235,17 +196,6 @@ export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {
   return facts.hasPageToken && [400, 404, 410, 422].includes(status) && staleTokenWords.test(text);
-}
-
-function codeOf(status: number): ErrorCode {
-  if (status === 403) return 'FORBIDDEN';
-  if (status === 404 || status === 410) return 'NOT_FOUND';
-  if (status >= 500) return 'UPSTREAM';
-  return status === 401 ? 'AUTH_FAILED' : 'REQUEST_REFUSED';
-}
-
-function codeIn(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }
 
 function sentence(facts: CallFacts, status: number, message: string, advice: string | null): string {

@@ -1,5 +1,5 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { ConnectorId } from '../../core/names.ts';
+import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
@@ -8,7 +8,7 @@ import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from '../../http/disposition-name.ts';
 import { JsonTextError, parseJsonText } from '../../http/lossless-json.ts';
 import { executeRequest } from './execute-call.ts';
-import type { BodyHead } from '../../http/stream-body.ts';
+import type { WireStream } from '../../http/exchange.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
 const maxTypeChars = 200;
@@ -20,7 +20,7 @@ export function downloadCall<T>(
   { entity, params, size, maxBytes }: DownloadRequest,
   receive: ReceiveFile<T>,
 ): StreamCall<T> {
-  const facts = callFacts('execute', `download ${entity}`, { entity, patterns: definition.errors });
+  const facts = downloadFacts(definition, entity);
   return {
     request: executeRequest(connector, { entity, action: 'download', params }),
     facts,
@@ -30,31 +30,37 @@ export function downloadCall<T>(
       if (head.status !== 200) {
         throw invalidFile(facts, `expected a file with HTTP 200, got HTTP ${head.status}`);
       }
-      const name = dispositionName(head.contentDisposition);
+      const name = dispositionName(head.header('content-disposition'));
+      const type = head.header('content-type');
       const announced = announcedBytes(head, facts);
       const checked = checkedBytes(body, announced, size, maxBytes, facts);
-      const bytes = isJson(head) ? refuseEnvelope(checked, name !== null, facts) : checked;
-      return await receive({ name, contentType: contentTypeOf(head), size: announced, bytes }, signal);
+      const bytes = isJson(type) ? refuseEnvelope(checked, name !== null, facts) : checked;
+      return await receive({ name, contentType: contentTypeOf(type), size: announced, bytes }, signal);
     },
   };
 }
 
-function announcedBytes({ contentEncoding, contentLength }: BodyHead, facts: CallFacts): number | null {
-  const encoding = contentEncoding?.trim().toLowerCase() ?? '';
+export function downloadFacts(definition: Definition, entity: EntityName): CallFacts {
+  return callFacts('execute', `download ${entity}`, { entity, patterns: definition.errors });
+}
+
+function announcedBytes({ header }: Pick<WireStream, 'header'>, facts: CallFacts): number | null {
+  const encoding = header('content-encoding')?.trim().toLowerCase() ?? '';
   // `identity` was requested: with another encoding the length could not be checked.
   if (encoding !== '' && encoding !== 'identity') {
     throw invalidFile(facts, 'expected the file as it is, got it with a content encoding');
   }
-  return contentLength !== null && /^\d{1,15}$/.test(contentLength.trim()) ? Number(contentLength) : null;
+  const length = header('content-length')?.trim() ?? '';
+  return /^\d{1,15}$/.test(length) ? Number(length) : null;
 }
 
-function isJson({ contentType }: BodyHead): boolean {
-  return /^\s*[^;]*[/+]json\s*(;|$)/i.test(contentType ?? '');
+function isJson(type: string | null): boolean {
+  return /^\s*[^;]*[/+]json\s*(;|$)/i.test(type ?? '');
 }
 
 /** What may be shown and stored of a `Content-Type`; null for the rest. */
-export function contentTypeOf({ contentType }: Pick<BodyHead, 'contentType'>): string | null {
-  const text = contentType?.trim() ?? '';
+export function contentTypeOf(type: string | null): string | null {
+  const text = type?.trim() ?? '';
   return text.length <= maxTypeChars && mediaType.test(text) ? text : null;
 }
 

@@ -7,6 +7,7 @@ import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
 import type { Definition, Pagination } from '../../definitions/definition.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
+import type { PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
@@ -56,8 +57,6 @@ interface ExecuteAnswer {
   readonly envelope: Envelope;
   /** The `Date` header as it came. */
   readonly date: string | null;
-  /** The `Link` header as it came. */
-  readonly link: string | null;
   /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
   readonly bytes: number;
 }
@@ -73,16 +72,10 @@ export function executeCall<T>(
     // Without skip_truncation the service may cut every string of a list to 200 characters.
     request: executeRequest(connector, { entity, action, params, skip_truncation: true }),
     facts,
-    read: (answer) =>
-      read(
-        {
-          envelope: readEnvelope(answer.text, connector, facts),
-          date: answer.date,
-          link: answer.link,
-          bytes: answer.text.length,
-        },
-        facts,
-      ),
+    read: ({ text, header }) => {
+      const envelope = readEnvelope(text, connector, facts);
+      return read({ envelope, date: header('date'), bytes: text.length }, facts);
+    },
   };
 }
 
@@ -192,24 +185,32 @@ function truncated(facts: CallFacts): SyncError {
 }
 
 /**
- * The records of a `list` and what its answer says about the next page. The result is the array itself, or `{data,
- * meta}`, or `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure`
- * BODY_INVALID.
+ * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`: shapes
+ * this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
-export function readPage(
-  { envelope, date, link, bytes }: ExecuteAnswer,
+function readPage(
+  { envelope, date, bytes }: ExecuteAnswer,
   pagination: Pagination,
   facts: CallFacts,
 ): SourcePage {
   const records = readRecords(envelope.result);
   if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
-  const style = styleOf(pagination);
-  const next = style.readNext({ ...envelope, link });
-  if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const dateMs = date === null ? Number.NaN : Date.parse(date);
   const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  const total = style.readTotal(envelope);
-  return { records, next, ...(total === null ? {} : { total }), serverTime, bytes };
+  return { records, ...readPaging(envelope, pagination, facts), serverTime, bytes };
+}
+
+/** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
+export function readPaging(
+  answer: PageAnswer,
+  pagination: Pagination,
+  facts: CallFacts,
+): Pick<SourcePage, 'next' | 'total'> {
+  const style = styleOf(pagination);
+  const next = style.readNext(answer);
+  if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
+  const total = style.readTotal(answer);
+  return { next, ...(total === null ? {} : { total }) };
 }
 
 /** The records of a result in any of its shapes; null for another kind. */

@@ -1,126 +1,68 @@
-import { Agent } from 'undici';
+import { isIP } from 'node:net';
+import { SyncError } from '../../core/errors.ts';
+import {
+  exchange,
+  firstOf,
+  isSuccess,
+  openAgent,
+  readAnswer,
+  streamOf,
+  type ExchangeRequest,
+  type WireAnswer,
+  type WireStream,
+} from '../../http/exchange.ts';
+import {
+  AddressRefusedError,
+  guardedLookup,
+  isLinkLocalAddress,
+  isLoopbackAddress,
+} from '../../http/guard-address.ts';
 import type { ApiLimits } from './api-limits.ts';
-import { readBody, readStart } from '../../http/read-body.ts';
-import { startDeadline } from '../../http/deadline.ts';
-import { guardedLookup } from '../../http/guard-address.ts';
-import { guardAddress } from './check-base-url.ts';
-import { receiveBody, type ReceiveBody, type Received } from '../../http/stream-body.ts';
 
-export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+export interface HttpRequest extends Omit<ExchangeRequest, 'url'> {
   /** Below the base URL, beginning with `/api/`; already encoded. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | null;
-}
-
-export interface HttpAnswer {
-  readonly status: number;
-  /** The whole body of a 2xx answer; at most `maxErrorBytes` of another, as far as it could be read. */
-  readonly text: string;
-  readonly retryAfter: string | null;
-  readonly date: string | null;
-  readonly link: string | null;
-  /** As received, before decompression. */
-  readonly wireBytes: number;
 }
 
 export interface HttpTransport extends AsyncDisposable {
   /**
-   * Sends once: no retry, no redirect. Always reads the body to its end or closes the socket, because an unread body
-   * would keep its connection for ever. Throws undici's and Node's errors, `UnreadableBodyError`,
-   * `AttemptTimeoutError`, or the signal's reason.
+   * Sends once: no retry, no redirect. Throws undici's and Node's errors, `UnreadableBodyError`, `AttemptTimeoutError`,
+   * or the signal's reason.
    */
-  send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
-  /**
-   * Sends once likewise, and hands the body of a 2xx answer over as it comes in, however long it is and takes: only
-   * silence between two chunks ends it, or hardly more than that. Any other answer is read as `send` reads it. What
-   * `receive` throws by itself comes as `ReceiverError`.
-   */
-  stream<T>(
-    request: HttpRequest,
-    receive: ReceiveBody<T>,
-    signal: AbortSignal,
-  ): Promise<HttpAnswer | Received<T>>;
+  send(request: HttpRequest, signal: AbortSignal): Promise<WireAnswer>;
+  /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
+  open(request: HttpRequest, signal: AbortSignal): Promise<WireAnswer | WireStream>;
 }
 
-type Response = Awaited<ReturnType<Agent['request']>>;
-
 export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTransport {
-  const agent = openAgent(baseUrl, limits, limits.maxWireBytes);
-  // Sockets of their own: an agent's size limit holds for all that it sends. Without a request it opens none.
-  const streams = openAgent(baseUrl, limits, -1);
+  const agent = openAgent(
+    limits,
+    guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:')),
+  );
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
-
-  /** `read` is given the answer's head and body; the time limit holds until it calls `begun` or has ended. */
-  const exchange = async <T>(
-    via: Agent,
-    request: HttpRequest,
-    signal: AbortSignal,
-    read: (response: Response, attempt: { readonly signal: AbortSignal; begun(): void }) => Promise<T>,
-  ): Promise<T> => {
-    signal.throwIfAborted();
-    const url = pinnedUrl(baseUrl.origin, `${prefix}${request.path}`, request.query);
-    const deadline = startDeadline(limits.attemptTimeoutMs, signal);
-    try {
-      const response = await via.request({
-        origin: baseUrl.origin,
-        path: `${url.pathname}${url.search}`,
-        method: request.method,
-        headers: { accept: 'application/json', 'accept-encoding': 'gzip', ...request.headers },
-        body: request.body,
-        signal: deadline.signal,
-      });
-      return await read(response, { signal: deadline.signal, begun: deadline.lift });
-    } catch (error) {
-      signal.throwIfAborted();
-      throw deadline.signal.aborted ? deadline.signal.reason : error;
-    } finally {
-      deadline.end();
-    }
-  };
-
+  const wire = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
+    url: pinnedUrl(baseUrl.origin, `${prefix}${path}`, query),
+    method,
+    headers: { accept: 'application/json', ...headers },
+    body,
+  });
   return {
-    send: (request, signal) =>
-      exchange(agent, request, signal, (response, attempt) =>
-        receiveAnswer(response, limits, attempt.signal),
+    send: async (request, signal) =>
+      await exchange(agent, wire(request), limits.attemptTimeoutMs, signal, (response) =>
+        readAnswer(response, limits, firstOf),
       ),
-    stream: (request, receive, signal) =>
-      exchange(streams, request, signal, async (response, attempt) => {
-        if (response.statusCode < 200 || response.statusCode >= 300) {
-          return await receiveAnswer(response, limits, attempt.signal);
-        }
-        attempt.begun();
-        return await receiveBody(response, receive, { limits, signal });
+    open: async (request, signal) =>
+      await exchange(agent, wire(request), limits.attemptTimeoutMs, signal, async (response, begun) => {
+        if (!isSuccess(response.statusCode)) return await readAnswer(response, limits, firstOf);
+        begun();
+        return streamOf(response, limits, firstOf);
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a pending call must not keep the process alive.
-      await Promise.all(
-        [agent, streams].map(async (one) => (one.destroyed ? undefined : await one.destroy())),
-      );
+      if (!agent.destroyed) await agent.destroy();
     },
   };
-}
-
-function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Agent {
-  return new Agent({
-    // Every call has a place in its account's budget, so there are never more sockets than those budgets have places. A
-    // limit here would let the slow calls of one connector keep those of all others waiting.
-    connections: null,
-    pipelining: 1,
-    connect: {
-      timeout: limits.connectTimeoutMs,
-      lookup: guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:')),
-    },
-    headersTimeout: limits.headersTimeoutMs,
-    bodyTimeout: limits.bodyTimeoutMs,
-    // Many servers close idle sockets after 5 s; stay below, or a request may be sent on a closed socket.
-    keepAliveTimeout: 4_000,
-    keepAliveMaxTimeout: 10_000,
-    maxResponseSize,
-    maxHeaderSize: limits.maxHeaderBytes,
-  });
 }
 
 /** The URL that is really sent must be the one that was meant: `..`, `%2e%2e` and NUL change the path on the way. */
@@ -133,31 +75,57 @@ function pinnedUrl(origin: string, pathname: string, query: Readonly<Record<stri
   return url;
 }
 
-async function receiveAnswer(
-  response: Response,
-  limits: ApiLimits,
-  signal: AbortSignal,
-): Promise<HttpAnswer> {
-  const { statusCode: status, headers, body } = response;
-  const encoding = single(headers['content-encoding']);
-  const head = {
-    status,
-    retryAfter: single(headers['retry-after']),
-    date: single(headers['date']),
-    link: single(headers['link']),
-  };
-  if (status >= 200 && status < 300) {
-    const wire = new Uint8Array(await body.arrayBuffer());
-    const text = await readBody(wire, encoding, limits.maxBodyBytes);
-    return { ...head, text, wireBytes: wire.byteLength };
+/** Throws `AddressRefusedError` for link-local addresses, and with plain http for every address but loopback. */
+export function guardAddress(address: string, isPlainHttp: boolean): void {
+  if (isLinkLocalAddress(address)) {
+    throw new AddressRefusedError(`the API's host leads to the link-local address ${address}`);
   }
-  const wire = await readStart(body, limits.maxErrorBytes);
-  signal.throwIfAborted();
-  // The status alone says enough when the text of a failure cannot be read.
-  const text = await readBody(wire, encoding, limits.maxErrorBytes).catch(() => '');
-  return { ...head, text, wireBytes: wire.byteLength };
+  if (isPlainHttp && !isLoopbackAddress(address)) {
+    throw new AddressRefusedError(
+      `http is allowed for this machine only, but the API's host leads to ${address}`,
+    );
+  }
 }
 
-function single(header: string | string[] | undefined): string | null {
-  return (typeof header === 'string' ? header : header?.[0]) ?? null;
+/**
+ * The service's base URL, judged again where it is used: https (http for this machine only), no credentials, query or
+ * fragment, no link-local address. Throws `SyncError` CONFIG_INVALID; its message never repeats the URL, which might
+ * hold a password.
+ */
+export function checkBaseUrl(text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw refused('is not a URL');
+  }
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('must begin with https://');
+  if (url.username !== '' || url.password !== '') throw refused('must not hold a user name or password');
+  if (url.search !== '' || url.hash !== '' || /[?#]/.test(text)) {
+    throw refused('must not have a query or a fragment');
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const isPlainHttp = url.protocol === 'http:';
+  if (isIP(host) !== 0) {
+    try {
+      guardAddress(host, isPlainHttp);
+    } catch (error) {
+      throw refused(error instanceof Error ? error.message : 'has an address that is refused');
+    }
+  } else if (isPlainHttp && !isLocalName(host)) {
+    throw refused('must begin with https:// (http is allowed for this machine only)');
+  }
+  return url;
+}
+
+/** Only the name itself; what it resolves to is judged at every connect. */
+function isLocalName(host: string): boolean {
+  return /^localhost\.?$/.test(host) || (isIP(host) !== 0 && isLoopbackAddress(host));
+}
+
+function refused(why: string): SyncError {
+  return new SyncError(`api.baseUrl ${why}; give the address of the Connector Execution API`, {
+    code: 'CONFIG_INVALID',
+    recovery: 'stop',
+  });
 }

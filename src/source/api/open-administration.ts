@@ -1,14 +1,16 @@
 import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
-import { type ConnectorId, isConnectorId } from '../../core/names.ts';
+import type { ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import {
-  catalogFacts,
+  catalogCall,
   checkConnectorId,
+  connectorsPath,
   definitionCall,
-  readAnswer,
+  namedConnector,
+  unsaid,
   type SourceDefinition,
 } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
@@ -79,85 +81,54 @@ interface NewConnector {
   readonly credentials: JsonObject | null;
 }
 
-interface CreatedConnector {
-  readonly id: ConnectorId;
-  readonly name: string | null;
-}
-
-const connectorsPath = '/api/v1/integrations/connectors';
-
-const created = z.object({
-  id: z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"'),
-  name: z.string().nullish(),
-});
-const deleted = z.object({ job_id: z.string().nullish() });
+type CreatedConnector = Readonly<z.output<typeof namedConnector>>;
 
 /** `POST connectors`: sent again only where it cannot have been done. */
 function createConnectorCall(connector: NewConnector): ApiCall<CreatedConnector> {
-  const facts = catalogFacts('create the connector', true);
   const { workspace, definitionId, name, credentials } = connector;
-  return {
-    request: {
-      method: 'POST',
-      path: connectorsPath,
-      query: {},
-      body: stringifyParams({
-        workspace_name: workspace,
-        definition_id: definitionId,
-        ...(name === null ? {} : { name }),
-        ...(credentials === null ? {} : { credentials }),
-      }),
-    },
-    facts,
-    read({ text }) {
-      const answer = readAnswer(text, created, facts);
-      return { id: answer.id, name: answer.name ?? null };
-    },
-  };
+  const body = stringifyParams({
+    workspace_name: workspace,
+    definition_id: definitionId,
+    ...(name === null ? {} : { name }),
+    ...(credentials === null ? {} : { credentials }),
+  });
+  const request = { path: connectorsPath, body };
+  return catalogCall('create the connector', request, namedConnector, (created) => created, {
+    isWrite: true,
+  });
 }
 
-const checked = z.object({
-  status: z.enum(['succeeded', 'failed']),
-  error_message: z.string().nullish(),
-});
+const checked = z.object({ status: z.enum(['succeeded', 'failed']), error_message: unsaid });
 
 /** `POST connectors/{id}/check`: changes nothing. */
 function checkConnectorCall(id: ConnectorId): ApiCall<string | null> {
-  const facts = catalogFacts('check the connector');
-  return {
-    request: {
-      method: 'POST',
-      path: `${connectorsPath}/${checkConnectorId(id)}/check`,
-      query: {},
-      body: '{}',
-    },
-    facts,
-    read({ text }) {
-      const { status, error_message: message } = readAnswer(text, checked, facts);
-      return status === 'succeeded' ? null : (message ?? 'the API gives no reason');
-    },
-  };
+  const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };
+  return catalogCall('check the connector', request, checked, ({ status, error_message: message }) =>
+    status === 'succeeded' ? null : (message ?? 'the API gives no reason'),
+  );
 }
+
+const deleted = z.object({ job_id: unsaid });
 
 /** `DELETE connectors/{id}`: answered when it is accepted; the job's id where the service gives one. */
 function deleteConnectorCall(id: ConnectorId): ApiCall<string | null> {
-  const facts = catalogFacts('delete the connector', true);
-  return {
-    request: { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}`, query: {}, body: null },
-    facts,
-    // The status says that it was accepted: an empty body is fine.
-    read: ({ text }) => (text.trim() === '' ? null : (readAnswer(text, deleted, facts).job_id ?? null)),
-  };
+  const request = { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}` } as const;
+  // The status says that it was accepted: an empty body is fine.
+  const how = { isWrite: true, mayBeEmpty: true };
+  return catalogCall('delete the connector', request, deleted, ({ job_id: job }) => job, how);
 }
 
-/** A workspace of the organization; what the service does not say is null. */
-interface WorkspaceSummary {
-  readonly id: string;
-  readonly name: string;
-  /** `active` or `inactive`, and whatever the service may call it one day. */
-  readonly status: string | null;
-  readonly createdAt: string | null;
-}
+const workspaceSummary = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    /** `active` or `inactive`, and whatever the service may call it one day. */
+    status: unsaid,
+    created_at: unsaid,
+  })
+  .transform(({ created_at: createdAt, ...others }) => ({ ...others, createdAt }));
+/** A workspace of the organization. */
+type WorkspaceSummary = Readonly<z.output<typeof workspaceSummary>>;
 
 interface WorkspaceFilter {
   /** Part of the name, in any case. Null: all of them. */
@@ -175,17 +146,7 @@ interface WorkspacePage {
 const pageSize = 100;
 const longestCursor = 8_192;
 
-const workspaceList = z.object({
-  data: z.array(
-    z.object({
-      id: z.string(),
-      name: z.string(),
-      status: z.string().nullish(),
-      created_at: z.string().nullish(),
-    }),
-  ),
-  next: z.string().nullish(),
-});
+const workspaceList = z.object({ data: z.array(workspaceSummary), next: unsaid });
 
 /** One page; `baseUrl` is where the service is, and where its `next` must lead. */
 function workspacesCall(
@@ -193,29 +154,17 @@ function workspacesCall(
   cursor: string | null,
   baseUrl: string,
 ): ApiCall<WorkspacePage> {
-  const facts = catalogFacts('list workspaces');
   const query = {
     limit: String(pageSize),
     ...(nameContains === null ? {} : { name_contains: nameContains }),
     ...(status === null ? {} : { status }),
     ...(cursor === null ? {} : { cursor }),
   };
-  return {
-    request: { method: 'GET', path: '/api/v1/workspaces', query, body: null },
-    facts,
-    read({ text }) {
-      const { data, next } = readAnswer(text, workspaceList, facts);
-      return {
-        workspaces: data.map((one) => ({
-          id: one.id,
-          name: one.name,
-          status: one.status ?? null,
-          createdAt: one.created_at ?? null,
-        })),
-        cursor: next === null || next === undefined ? null : cursorIn(next, baseUrl, facts),
-      };
-    },
-  };
+  const request = { path: '/api/v1/workspaces', query };
+  return catalogCall('list workspaces', request, workspaceList, ({ data, next }, facts) => ({
+    workspaces: data,
+    cursor: next === null ? null : cursorIn(next, baseUrl, facts),
+  }));
 }
 
 /**

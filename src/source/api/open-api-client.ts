@@ -16,13 +16,11 @@ import {
   type SourceDefinition,
 } from './catalog-calls.ts';
 import type { ApiSettings } from './api-settings.ts';
-import { checkBaseUrl } from './check-base-url.ts';
-import { openHttpTransport } from './http-transport.ts';
+import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import { openServerClock } from '../server-clock.ts';
-import { scopedTokenCall, tokenCall } from './request-token.ts';
-import { openTokenCache } from './token-cache.ts';
+import { openTokenCache, scopedTokenCall, tokenCall } from './token-cache.ts';
 
 interface ApiClientOptions {
   readonly api: ApiSettings;

@@ -5,7 +5,7 @@ import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { FileSource, Source } from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
-import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
+import { openBrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
 import { downloadCall } from './download-call.ts';
 import { recordCalls } from './execute-call.ts';
@@ -44,14 +44,11 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
   });
   const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
-  const brokenByLabel = new Map<string, BrokenAnswers>();
-  /** One for all parameters of the same entity and action. */
-  const sharing = <T>(call: ApiCall<T>): ApiCall<T> => {
-    const { label } = call.facts;
-    const brokenAnswers = brokenByLabel.get(label) ?? watchBrokenAnswers();
-    brokenByLabel.set(label, brokenAnswers);
-    return { ...call, brokenAnswers };
-  };
+  const brokenAnswersOf = openBrokenAnswers();
+  const sharing = <T>(call: ApiCall<T>): ApiCall<T> => ({
+    ...call,
+    brokenAnswers: brokenAnswersOf(call.facts.label),
+  });
 
   const send = async <T>(
     call: ApiCall<T> | StreamCall<T>,

@@ -108,7 +108,7 @@ export function walkMadeUp(
     const marks = read.records.map(({ id }) => textOf(id ?? null));
     for (const mark of marks) seen.add(mark.replaceAll("'", ''));
     const { metadata } = read;
-    const next = style.readNext({ result: [], metadata, link: null });
+    const next = style.readNext({ result: [], metadata });
     if (next !== null && 'fault' in next) return ended({ why: next.fault });
     const total = style.readTotal({ metadata });
     counted = total ?? counted;

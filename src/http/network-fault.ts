@@ -1,0 +1,72 @@
+import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
+
+/** What kept a request from an answer that can be read. */
+export interface NetworkFault {
+  /**
+   * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
+   * the client was closed. `name`: no such host. `noHttp`: another protocol is spoken there. `cut`: the connection was
+   * closed, mostly an idle one that the server had closed before the request reached it.
+   */
+  readonly kind:
+    | 'slow'
+    | 'timeout'
+    | 'tooLarge'
+    | 'unreadable'
+    | 'address'
+    | 'closed'
+    | 'tls'
+    | 'name'
+    | 'noHttp'
+    | 'cut'
+    | 'unreachable'
+    | 'other';
+  /** Of the system call, of TLS or of undici; else the error's name. */
+  readonly code: string;
+  /** For a message: it repeats no bytes, headers or addresses of the service. */
+  readonly text: string;
+}
+
+const closedText = 'connection closed without a complete answer';
+const knownTexts: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  EAI_AGAIN: 'host name could not be looked up',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+};
+
+/** By a code, the first that fits; an answer in HTTP that is cut off has other codes than one that is no HTTP. */
+const kindByCode: readonly (readonly [RegExp, NetworkFault['kind'], string])[] = [
+  [
+    /EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/,
+    'tooLarge',
+    'expected headers within the size limit, got larger ones',
+  ],
+  [/^UND_ERR_(DESTROYED|CLOSED)$/, 'closed', 'the client was closed during the call'],
+  [/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/, 'tls', 'no trusted TLS connection'],
+  [/^Z_/, 'unreadable', 'the gzip body is cut or damaged'],
+  [/^ENOTFOUND$/, 'name', 'host name not found'],
+  [/^HPE_INVALID_(CONSTANT|VERSION|STATUS)$/, 'noHttp', 'the answer is not HTTP'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'cut', closedText],
+  [/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/, 'timeout', 'no answer in time'],
+  [
+    /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/,
+    'other',
+    'not reached, or the answer was cut off',
+  ],
+];
+
+/** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
+export function networkFaultOf(error: unknown): NetworkFault | null {
+  if (!(error instanceof Error)) return null;
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+  const { message } = error;
+  if (error instanceof AttemptTimeoutError) return { kind: 'slow', code, text: message };
+  if (code === 'ERR_ADDRESS_REFUSED') return { kind: 'address', code, text: message };
+  if (error instanceof UnreadableBodyError) {
+    return { kind: error.fault === 'too-large' ? 'tooLarge' : 'unreadable', code, text: message };
+  }
+  const known = knownTexts[code];
+  if (known !== undefined) return { kind: 'unreachable', code, text: known };
+  const [, kind, text] = kindByCode.find(([codes]) => codes.test(code)) ?? [];
+  return kind === undefined || text === undefined ? null : { kind, code, text };
+}
