@@ -185,8 +185,8 @@ function truncated(facts: CallFacts): SyncError {
 }
 
 /**
- * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`: shapes
- * this API has had without a new version. Throws `CallFailure` BODY_INVALID.
+ * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`:
+ * shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
 function readPage(
   { envelope, date, bytes }: ExecuteAnswer,

@@ -11,6 +11,8 @@ import {
   connectorCall,
   definitionsCall,
   findConnectorsCall,
+  scopedTokenCall,
+  tokenCall,
   type ConnectorFilter,
   type ConnectorSummary,
   type SourceDefinition,
@@ -20,7 +22,7 @@ import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import { openServerClock } from '../server-clock.ts';
-import { openTokenCache, scopedTokenCall, tokenCall } from './token-cache.ts';
+import { openTokenCache } from './token-cache.ts';
 
 interface ApiClientOptions {
   readonly api: ApiSettings;
