@@ -1,4 +1,8 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { longFiles, nameIn, reportTimes } from './test/support/times.ts';
 
 /** Replace modules, so each needs its own module graph. */
 const withMocks = ['test/sinks/sqlite.test.ts', 'test/sinks/jsonl/durability.test.ts'];
@@ -29,15 +33,34 @@ const onPostgres = isLong
     ]
   : ['test/e2e/{freshness-of-chains,run-after-run}.test.ts'];
 
+/** `npm run test:times`. */
+const isTimed = process.env['TEST_TIMES'] === '1';
+const timing = isTimed ? ['test/support/cpu-time.ts'] : [];
+
+/** Long files begin first, the longest of all foremost, so that the last worker to end has a short one. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const long = JSON.parse(readFileSync(longFiles, 'utf8')) as readonly string[];
+    const ranks = new Map(long.map((name, index) => [name, index]));
+    const rankOf = ({ moduleId, project: { name } }: TestSpecification): number => {
+      const file = path.relative(import.meta.dirname, moduleId);
+      return ranks.get(nameIn(name, file)) ?? long.length;
+    };
+    return (await super.sort(files)).sort((one, other) => rankOf(one) - rankOf(other));
+  }
+}
+
 const shared = {
   pool: 'forks',
   testTimeout: 60_000,
   hookTimeout: 60_000,
   unstubEnvs: true,
+  setupFiles: timing,
 } as const;
 
 export default defineConfig({
   test: {
+    reporters: isTimed ? ['default', reportTimes()] : ['default'],
     globalSetup: [
       'test/support/trials.ts',
       'test/support/ensure-built.ts',
@@ -46,6 +69,7 @@ export default defineConfig({
     ],
     // Many tests wait for processes and clocks: five use what two cores have.
     maxWorkers: 5,
+    sequence: { sequencer: LongFirst },
     projects: [
       // Loading the modules anew for each file takes longer than most files' tests.
       {
@@ -57,7 +81,7 @@ export default defineConfig({
           ...shared,
           name: 'delayed sinks',
           include: onDelayedSinks,
-          setupFiles: ['test/support/delay-sinks.ts'],
+          setupFiles: [...timing, 'test/support/delay-sinks.ts'],
         },
       },
       {
@@ -65,7 +89,7 @@ export default defineConfig({
           ...shared,
           name: 'on PostgreSQL',
           include: onPostgres,
-          setupFiles: ['test/support/on-postgres.ts'],
+          setupFiles: [...timing, 'test/support/on-postgres.ts'],
         },
       },
     ],
