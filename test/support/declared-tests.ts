@@ -14,7 +14,8 @@ export interface DeclaredTest {
 
 /**
  * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`, `it.for(table)(title,
- * …)`, `it.skipIf(…)(title, …)` and the like among them. What is always skipped does not count.
+ * …)`, `it.skipIf(…)(title, …)` and the like among them, and of `everywhere` in the contract of sinks. What is always skipped
+ * does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
   const known = testsByFile.get(file);
@@ -110,7 +111,7 @@ function titledCall(node: Node): TitledCall | null {
   for (let callee = node['callee']; isNode(callee);) {
     if (callee.type === 'Identifier') {
       const name = nameOf(callee);
-      return ['it', 'describe'].includes(name) ? { name, title, table, isSkipped } : null;
+      return ['it', 'everywhere', 'describe'].includes(name) ? { name, title, table, isSkipped } : null;
     }
     if (callee.type === 'CallExpression') {
       [table = null] = ['each', 'for'].includes(memberOf(callee['callee']))

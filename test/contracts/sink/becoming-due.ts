@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -13,7 +13,7 @@ import {
   whole,
   type Read,
 } from './lists-and-members.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const incremental: Partial<RunPlan> = {
   reading: readingOf({ lists: { isIncremental: true }, members: { isIncremental: true } }),
@@ -22,6 +22,7 @@ const at = (ms: number): string => instant(start + ms);
 
 export function becomingDue(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
     RunOfLists.start(bench(), sinkOf, run, change);
   let sinkOf: Awaited<ReturnType<typeof held>>;
@@ -53,19 +54,22 @@ export function becomingDue(kind: SinkKind): void {
     return await one.modes();
   }
 
-  it('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
-    await open();
-    const first = await begin('r1', incremental);
-    expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
-    await first.read(null, { seal: whole({ watermark: at(0) }) });
-    await first.finish();
-    const second = await begin('r2', incremental);
-    expect(await second.partition(null)).toMatchObject({
-      mode: 'incremental',
-      watermark: at(0),
-      position: null,
-    });
-  });
+  everywhere(
+    'reads in full first, and incrementally when a proven full walk has left a watermark',
+    async () => {
+      await open();
+      const first = await begin('r1', incremental);
+      expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
+      await first.read(null, { seal: whole({ watermark: at(0) }) });
+      await first.finish();
+      const second = await begin('r2', incremental);
+      expect(await second.partition(null)).toMatchObject({
+        mode: 'incremental',
+        watermark: at(0),
+        position: null,
+      });
+    },
+  );
 
   it.each<[string, Read]>([
     ['no watermark', { seal: whole() }],
@@ -295,7 +299,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
   });
 
-  it('begins what lies below a record anew when that is there again after it was gone', async () => {
+  everywhere('begins what lies below a record anew when that is there again after it was gone', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);

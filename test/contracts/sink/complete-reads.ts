@@ -1,13 +1,14 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityStatus } from '../../../src/sinks/ledger-reader.ts';
 import { hourMs, lists, members, type SinkKind } from './fixture.ts';
 import { held, list, membersOf, RunOfLists } from './lists-and-members.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 /** What is known of when an entity was last read completely. */
 export function completeReads(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   async function twoLists() {
     const sinkOf = await held(bench());
@@ -27,7 +28,7 @@ export function completeReads(kind: SinkKind): void {
     children: ids.map((id) => membersOf(id)),
   });
 
-  it('does not count an entity as read completely while one of its listings never was', async () => {
+  everywhere('does not count an entity as read completely while one of its listings never was', async () => {
     const { shown, begin, now } = await twoLists();
     const first = await begin('r1');
     await first.read(null, { ...found(['a', 'b']), seal: null });

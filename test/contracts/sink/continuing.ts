@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
@@ -25,7 +25,7 @@ import {
   type SinkKind,
   type Started,
 } from './fixture.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 /** A run that stored one page of `members` and did not get further. */
 async function halfRun(
@@ -53,6 +53,7 @@ const continued = { continues: 'r1', due: 1 };
 
 export function continuing(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   it('starts afresh in an empty sink, with the roots of the plan', async () => {
     const sink = await bench().open();
@@ -74,7 +75,7 @@ export function continuing(kind: SinkKind): void {
     );
   });
 
-  it('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
+  everywhere('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
     const { sink, started } = await halfRun(bench());
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
     await sink.finish(
@@ -98,7 +99,7 @@ export function continuing(kind: SinkKind): void {
     expect((await sink.startRun(lease, late)).earlier).toEqual([]);
   });
 
-  it('resumes a killed run: same position, same seen rows', async () => {
+  everywhere('resumes a killed run: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();
@@ -128,7 +129,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
   });
 
-  it.each(['ok', 'degraded'] as const)(
+  everywhere.each(['ok', 'degraded'] as const)(
     'starts afresh after a run that ended as %s, though something is due',
     async (outcome) => {
       const { sink, started, id } = await halfRun(bench());

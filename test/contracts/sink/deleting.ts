@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
@@ -6,7 +6,7 @@ import type { Absence } from '../../../src/sinks/partition.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { counts, member, members, membersTable, news, partition, type SinkKind } from './fixture.ts';
 import { useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const shows =
   (ids: readonly string[], absence: Absence = 'nothing') =>
@@ -17,6 +17,7 @@ const all = ['1', '2', '3', '4', '5'];
 
 export function deleting(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const ids = async (): Promise<readonly unknown[]> =>
     (await bench().rows()).map((row: JsonObject) => row['id']);
   const status = async (sink: RunInHand['sink']) =>
@@ -37,7 +38,7 @@ export function deleting(kind: SinkKind): void {
     return { ...runs, hand, run, asked, judge };
   }
 
-  it('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
+  everywhere('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
     const { sink, lease, run, hand } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(3);
     expect(await status(sink)).toMatchObject({ rows: 2, deleted: 3, missing: 1 });
@@ -209,38 +210,41 @@ export function deleting(kind: SinkKind): void {
     await hand.finish('degraded');
   });
 
-  it('asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then', async () => {
-    const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
-    const [second] = await asked(1);
-    const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
-    await judge([there]);
-    expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
-      ['3', '4', '5'].map(key),
-    );
-    await hand.finish('degraded');
-    const quiet = await begin('r3');
-    await quiet.walk(() => ({ records: [], absence: null }));
-    await quiet.sweep();
-    expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
-    await quiet.finish();
-    const next = await sweep('r4', shows(['1', '3', '4', '5'], 'get'));
-    expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
-    expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
-    const { run } = next.started;
-    expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
-      { keyText: key('2'), wasVouchedFor: true },
-    ]);
-    await sink.deletes.judge(lease, run, members, [there]);
-    const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
-    expect(home?.fullAt).not.toBeNull();
-    await next.finish();
-    // However sure a later walk is: listings are known to leave it out.
-    const sure = await sweep('r5', shows(['1', '3', '4', '5'], 'nothing'));
-    expect(await sure.tombstone([members])).toEqual({ members: 0 });
-    expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
-  });
+  everywhere(
+    'asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then',
+    async () => {
+      const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
+      const [second] = await asked(1);
+      const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
+      await judge([there]);
+      expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
+        ['3', '4', '5'].map(key),
+      );
+      await hand.finish('degraded');
+      const quiet = await begin('r3');
+      await quiet.walk(() => ({ records: [], absence: null }));
+      await quiet.sweep();
+      expect(await quiet.missing(members), 'no walk has missed it since').toMatchObject({ missing: 3 });
+      await quiet.finish();
+      const next = await sweep('r4', shows(['1', '3', '4', '5'], 'get'));
+      expect(await next.missing(members)).toMatchObject({ missing: 1, missedTwice: 0, toConfirm: 1 });
+      expect(await next.missing(members), 'a guard need not count it').toMatchObject({ vouchedFor: 1 });
+      const { run } = next.started;
+      expect(await sink.deletes.toConfirm(lease, run, members, 9)).toMatchObject([
+        { keyText: key('2'), wasVouchedFor: true },
+      ]);
+      await sink.deletes.judge(lease, run, members, [there]);
+      const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
+      expect(home?.fullAt).not.toBeNull();
+      await next.finish();
+      // However sure a later walk is: listings are known to leave it out.
+      const sure = await sweep('r5', shows(['1', '3', '4', '5'], 'nothing'));
+      expect(await sure.tombstone([members])).toEqual({ members: 0 });
+      expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
+    },
+  );
 
-  it('explains a row: where it is shown, when it came, what it is waiting for', async () => {
+  everywhere('explains a row: where it is shown, when it came, what it is waiting for', async () => {
     const { sink, hand } = await fourMissing('get');
     expect(await sink.history.explain(news, membersTable, key('2'))).toMatchObject({
       row: 2,
@@ -281,33 +285,36 @@ export function deleting(kind: SinkKind): void {
     }
   });
 
-  it.each([1, 2, 3])('keeps count of live and deleted rows through anything (seed %i)', async (seed) => {
-    const random = seededRandom(seed);
-    const { sink, lease, sweep } = await useRuns(bench(), {
-      roots: ['one', 'two'].map((name) => partition(members, { name })),
-    });
-    const some = (): readonly string[] => all.filter(() => random() < 0.6);
-    for (let run = 1; run <= 12; run += 1) {
-      const absence = (['nothing', 'walk', 'get'] as const)[Math.floor(random() * 3)] ?? 'get';
-      const hand = await sweep(`r${run}`, () => shows(some(), absence)());
-      const asked = await sink.deletes.toConfirm(lease, hand.started.run, members, 2);
-      const judged = asked.map(({ row }): Judgement =>
-        random() < 0.5
-          ? { row, verdict: 'gone' }
-          : { row, verdict: 'there', record: null, isUnlisted: random() < 0.5 },
-      );
-      await sink.deletes.judge(lease, hand.started.run, members, judged);
-      if (random() < 0.7) await hand.tombstone([members]);
-      if (random() < 0.2) {
-        await sink.repair.tombstoneRecord(lease, hand.started.run, members, key(all[run % 5] ?? '1'));
-      }
-      await hand.finish(random() < 0.5 ? 'ok' : 'degraded');
-      const live = (await ids()).length;
-      const rows = new Set((await changes()).map((change) => change['id'])).size;
-      expect(await status(sink), `seed ${seed}, run ${run}`).toMatchObject({
-        rows: live,
-        deleted: rows - live,
+  everywhere.each([1, 2, 3])(
+    'keeps count of live and deleted rows through anything (seed %i)',
+    async (seed) => {
+      const random = seededRandom(seed);
+      const { sink, lease, sweep } = await useRuns(bench(), {
+        roots: ['one', 'two'].map((name) => partition(members, { name })),
       });
-    }
-  });
+      const some = (): readonly string[] => all.filter(() => random() < 0.6);
+      for (let run = 1; run <= 12; run += 1) {
+        const absence = (['nothing', 'walk', 'get'] as const)[Math.floor(random() * 3)] ?? 'get';
+        const hand = await sweep(`r${run}`, () => shows(some(), absence)());
+        const asked = await sink.deletes.toConfirm(lease, hand.started.run, members, 2);
+        const judged = asked.map(({ row }): Judgement =>
+          random() < 0.5
+            ? { row, verdict: 'gone' }
+            : { row, verdict: 'there', record: null, isUnlisted: random() < 0.5 },
+        );
+        await sink.deletes.judge(lease, hand.started.run, members, judged);
+        if (random() < 0.7) await hand.tombstone([members]);
+        if (random() < 0.2) {
+          await sink.repair.tombstoneRecord(lease, hand.started.run, members, key(all[run % 5] ?? '1'));
+        }
+        await hand.finish(random() < 0.5 ? 'ok' : 'degraded');
+        const live = (await ids()).length;
+        const rows = new Set((await changes()).map((change) => change['id'])).size;
+        expect(await status(sink), `seed ${seed}, run ${run}`).toMatchObject({
+          rows: live,
+          deleted: rows - live,
+        });
+      }
+    },
+  );
 }

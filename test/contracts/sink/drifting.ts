@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type {
@@ -29,7 +29,7 @@ import {
   type SinkKind,
   type Started,
 } from './fixture.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const drifted = (field: string, change: Partial<FieldDrift> = {}): FieldDrift => ({
   entity: members,
@@ -54,6 +54,7 @@ function prepared(
 
 export function drifting(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const fields = async (sink: Sink): Promise<readonly string[]> =>
     (await sink.history.drift(news)).map(({ field }) => field);
 
@@ -201,40 +202,43 @@ export function drifting(kind: SinkKind): void {
     expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
   });
 
-  it('adds a column of the one type that a field came as, and counts no record as changed by it', async () => {
-    const raws = [
-      { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
-      { id: '2', city: null, rate: 0.5, open: false },
-      { id: '3' },
-    ];
-    const sink = await bench().open();
-    const lease = await sink.acquire(identity());
-    const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
-    const types = {
-      age: 'integer',
-      city: 'string',
-      more: 'object',
-      open: 'boolean',
-      rate: 'number',
-      tags2: 'array',
-    };
-    expect(first.evolved).toEqual(
-      Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
-    );
-    const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
-    const before = await bench().rows(wider);
-    const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
-    expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
-    expect(await bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
-    expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
-      ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
-        field,
-        field === 'left' ? 'extra' : 'column',
-      ]),
-    );
-  });
+  everywhere(
+    'adds a column of the one type that a field came as, and counts no record as changed by it',
+    async () => {
+      const raws = [
+        { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
+        { id: '2', city: null, rate: 0.5, open: false },
+        { id: '3' },
+      ];
+      const sink = await bench().open();
+      const lease = await sink.acquire(identity());
+      const first = await sync(sink, lease, 'r1', [...raws, { id: '4', left: 'mixed' }]);
+      const types = {
+        age: 'integer',
+        city: 'string',
+        more: 'object',
+        open: 'boolean',
+        rate: 'number',
+        tags2: 'array',
+      };
+      expect(first.evolved).toEqual(
+        Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
+      );
+      const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
+      const before = await bench().rows(wider);
+      const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
+      expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
+      expect(await bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
+      expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
+        ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
+          field,
+          field === 'left' ? 'extra' : 'column',
+        ]),
+      );
+    },
+  );
 
-  it('stores what comes from then on in the column, and beside it what does not fit', async () => {
+  everywhere('stores what comes from then on in the column, and beside it what does not fit', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -259,7 +263,7 @@ export function drifting(kind: SinkKind): void {
     ]);
   });
 
-  it.each<[string, JsonObject]>([
+  everywhere.each<[string, JsonObject]>([
     ['values of two types', { id: '2', nick: 7 }],
     ['a value of another type that came earlier', { id: '1', nick: true }],
   ])('adds no column for a field with %s', async (_what, raw) => {
@@ -304,7 +308,7 @@ export function drifting(kind: SinkKind): void {
     });
   });
 
-  it('takes the column of a field that was declared once and is no more', async () => {
+  everywhere('takes the column of a field that was declared once and is no more', async () => {
     const city: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, city] };
     const sink = await bench().open();

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { ResetScope } from '../../../src/sinks/repair.ts';
@@ -23,7 +23,7 @@ import {
   type StoredEntity,
 } from './fixture.ts';
 import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const other = 'mail' as ConnectorName;
 const tables = [listsTable, membersTable, opensTable];
@@ -43,6 +43,7 @@ const showing =
 
 export function resetting(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const scope = (change: Partial<ResetScope>): ResetScope => ({
     entity: null,
     tables: [],
@@ -141,48 +142,51 @@ export function resetting(kind: SinkKind): void {
     expect(await next.missing(members)).toBeUndefined();
   });
 
-  it('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
-    const sink = await filled();
-    const { before, after } = await changed(
-      async () =>
-        expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
-          partitions: 1,
-          rows: 4,
-        }),
-      theirs,
-    );
-    expect(after).toEqual(before);
-    for (const table of [
-      '_sync_tables',
-      '_sync_missing',
-      '_sync_seen',
-      '_sync_also',
-      '_sync_quarantine',
-      '_sync_downloads',
-      ...kind.ownTables,
-    ]) {
+  everywhere(
+    'drops the records of an entity too, with what they were exploded into, and changes nothing else',
+    async () => {
+      const sink = await filled();
+      const { before, after } = await changed(
+        async () =>
+          expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
+            partitions: 1,
+            rows: 4,
+          }),
+        theirs,
+      );
+      expect(after).toEqual(before);
+      for (const table of [
+        '_sync_tables',
+        '_sync_missing',
+        '_sync_seen',
+        '_sync_also',
+        '_sync_quarantine',
+        '_sync_downloads',
+        ...kind.ownTables,
+      ]) {
+        expect(
+          await bench().ledger(
+            `SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`,
+          ),
+          table,
+        ).toEqual([]);
+      }
+      const lease = await sink.acquire(identity());
+      const next = await RunInHand.begin(bench(), sink, lease, 'r4', plan);
+      await next.walk(showing(['1', '7']));
+      await next.sweep();
+      expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
+      await next.finish();
+      expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
       expect(
-        await bench().ledger(
-          `SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`,
-        ),
-        table,
-      ).toEqual([]);
-    }
-    const lease = await sink.acquire(identity());
-    const next = await RunInHand.begin(bench(), sink, lease, 'r4', plan);
-    await next.walk(showing(['1', '7']));
-    await next.sweep();
-    expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
-    await next.finish();
-    expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
-    expect(
-      (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
-    ).toMatchObject([
-      { entity: lists, rows: 1 },
-      { entity: opens, rows: 0 },
-      { entity: members, rows: 2, deleted: 0, missing: 0 },
-    ]);
-  });
+        (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
+      ).toMatchObject([
+        { entity: lists, rows: 1 },
+        { entity: opens, rows: 0 },
+        { entity: members, rows: 2, deleted: 0, missing: 0 },
+      ]);
+    },
+  );
 
   it('reads all of a connector again, and goes on with no run', async () => {
     const sink = await filled();
@@ -199,24 +203,30 @@ export function resetting(kind: SinkKind): void {
     expect(await sink.startRun(lease, bench().plan('r4', plan))).toMatchObject({ continues: null, due: 1 });
   });
 
-  it('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
-    const sink = await filled();
-    const { before, after } = await changed(
-      async () =>
-        expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({ partitions: 2, rows: 5 }),
-      [lists, members, opens].map((entity) => ({ connector: news, entity })),
-    );
-    const isOurs = (line: string): boolean =>
-      /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
-      /^_sync_counts: run=r\d/.test(line);
-    expect(after).toEqual(before.filter((line) => !isOurs(line)));
-    expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
-    const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
-    const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
-    await next.walk(showing(['1']));
-    await next.finish();
-    expect(await bench().rows()).toHaveLength(1);
-  });
+  everywhere(
+    'drops a connector with its records, runs and identity, and leaves the other one whole',
+    async () => {
+      const sink = await filled();
+      const { before, after } = await changed(
+        async () =>
+          expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({
+            partitions: 2,
+            rows: 5,
+          }),
+        [lists, members, opens].map((entity) => ({ connector: news, entity })),
+      );
+      const isOurs = (line: string): boolean =>
+        /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
+        /^_sync_counts: run=r\d/.test(line);
+      expect(after).toEqual(before.filter((line) => !isOurs(line)));
+      expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
+      const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
+      const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
+      await next.walk(showing(['1']));
+      await next.finish();
+      expect(await bench().rows()).toHaveLength(1);
+    },
+  );
 
   it('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
     const sink = await filled();

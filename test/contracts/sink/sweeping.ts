@@ -1,11 +1,11 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Absence, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { dayMs, identity, member, members, news, partition, type SinkKind } from './fixture.ts';
 import { instant } from '../../../src/core/clock.ts';
 import { param, useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const one = partition(members, { variant: 'one' });
 const two = partition(members, { variant: 'two' });
@@ -32,9 +32,10 @@ const ids = (rows: readonly { readonly id?: unknown }[]): readonly unknown[] => 
 
 export function sweeping(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   const missingKeys = async (sink: RunInHand['sink']): Promise<readonly string[]> =>
     (await sink.history.missing(news, 100)).map(({ keyText }) => keyText);
-  it('notes what a full walk did not meet, and nothing else', async () => {
+  everywhere('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
     const hand = await sweep('r2', shows(['1', '4']));
@@ -286,7 +287,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
   });
 
-  it('resumes a sweep that a kill has cut short, from another sink object', async () => {
+  everywhere('resumes a sweep that a kill has cut short, from another sink object', async () => {
     const { begin, sweep, lease } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
     const hand = await begin('r2');

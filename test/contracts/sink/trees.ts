@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
@@ -16,7 +16,7 @@ import {
   onlyPartition,
   type Bench,
 } from './fixture.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const root = partition(blocks, { block_id: 'page' }, { treeDepth: 0, rank: 1 });
 const plan: Partial<RunPlan> = { tables: [blocksTable], entities: [blocks], roots: [root] };
@@ -63,6 +63,7 @@ const entity = async (sink: Sink): Promise<unknown> => (await sink.history.conne
 
 export function trees(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
 
   it('seals a tree only when its own listing and every listing inside are read, and then forgets those', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
@@ -105,7 +106,7 @@ export function trees(kind: SinkKind): void {
     expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
-  it('resumes exactly the unread listings of a tree after a kill', async () => {
+  everywhere('resumes exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [

@@ -1,5 +1,14 @@
-import { afterEach, beforeEach } from 'vitest';
+import { afterEach, beforeEach, it } from 'vitest';
+import { isLong } from '../../support/trials.ts';
 import { Bench, type SinkKind } from './fixture.ts';
+
+/**
+ * `it` for rules that the ledger decides with statements which other cases run on every sink: `npm test` tries them on
+ * SQLite, `npm run test:long` on all. Cases that a driver can break run `everywhere`.
+ */
+export function rulesOf(kind: SinkKind) {
+  return it.runIf(isLong || kind.options('/nowhere').type === 'sqlite');
+}
 
 /** Gives each test a bench of its own. */
 export function useBench(kind: SinkKind): () => Bench {

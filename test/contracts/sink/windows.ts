@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it as everywhere } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -19,7 +19,7 @@ import {
   type SinkKind,
 } from './fixture.ts';
 import { held, list, membersOf, readingOf, RunOfLists, settled, whole } from './lists-and-members.ts';
-import { useBench } from './use-bench.ts';
+import { rulesOf, useBench } from './use-bench.ts';
 
 const january = '2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z';
 const february = '2026-02-01T00:00:00.000Z/2026-03-01T00:00:00.000Z';
@@ -41,6 +41,7 @@ function inWindow(id: string): FoundPartition {
 /** What a backfill does beside the syncs of a connector. */
 export function windows(kind: SinkKind): void {
   const bench = useBench(kind);
+  const it = rulesOf(kind);
   let sinkOf: Awaited<ReturnType<typeof held>>;
   const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
     RunOfLists.start(bench(), sinkOf, run, change);
@@ -141,7 +142,7 @@ export function windows(kind: SinkKind): void {
     ]);
   });
 
-  it.each([
+  everywhere.each([
     ['ok', 0, [january]],
     ['degraded', 0, []],
     ['partial', 2, []],
@@ -171,7 +172,7 @@ export function windows(kind: SinkKind): void {
     expect([await partitionsIn(january), await second.modes()]).toEqual([1, ['lists full']]);
   });
 
-  it('says nothing of how fresh an entity is, and is no sync in the history', async () => {
+  everywhere('says nothing of how fresh an entity is, and is no sync in the history', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
     await sync.read(null);
