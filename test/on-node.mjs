@@ -1,6 +1,6 @@
 // node test/on-node.mjs 24 26: installs this checkout with each of these Node.js majors, as a newcomer would, and runs
-// the demo and the tests of the sinks, of crashes and of Parquet there. The Node.js binaries come from the npm
-// registry.
+// the demo and the tests of the sinks, of crashes and of Parquet there; with 24 also what documents advise to install.
+// The Node.js binaries come from the npm registry.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,6 +16,8 @@ const tests = [
   'test/publish/publications-doc.test.ts',
   'test/publish/row-files-in-duckdb.test.ts',
 ];
+/** Installs from the registry too, which takes a minute: with one major, the latest that has long-term support. */
+const installing = { major: '24', test: 'test/install.test.ts' };
 const checkout = path.resolve(import.meta.dirname ?? path.dirname(new URL(import.meta.url).pathname), '..');
 
 const majors = process.argv.slice(2);
@@ -29,11 +31,12 @@ for (const major of majors) {
     const PATH = `${installNode(major, folder)}${path.delimiter}${process.env.PATH}`;
     const copy = path.join(folder, 'checkout');
     copyTracked(copy);
-    const run = (...words) => runIn(copy, { ...process.env, PATH, KILLS: process.env.KILLS ?? '2' }, words);
+    const env = { ...process.env, PATH, KILLS: process.env.KILLS ?? '2', TEST_INSTALL: '1' };
+    const run = (...words) => runIn(copy, env, words);
     run('node', '--version');
     run('npm', 'ci');
     run('npm', 'run', 'demo');
-    run('npx', 'vitest', 'run', ...tests);
+    run('npx', 'vitest', 'run', ...tests, ...(major === installing.major ? [installing.test] : []));
     console.log(`Node.js ${major}: demo and tests passed.`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
