@@ -6,6 +6,7 @@ import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort } from '../support/redis.ts';
+import { shortenWaits } from '../support/shorten-waits.ts';
 import { callCli, jsonLines, startCli, type CliOptions, type CliResult } from '../support/run-cli.ts';
 
 let folder: string;
@@ -109,6 +110,7 @@ describe('live reads', () => {
   });
 
   it('names the API that is not there, and tells each wait on the way', async () => {
+    shortenWaits(0.001);
     const file = join(folder, 'gone.yaml');
     const url = `http://127.0.0.1:${await freePort()}`;
     await writeFile(file, (await readFile(config, 'utf8')).replace(service.url, `${url}/prefix`));
@@ -121,7 +123,7 @@ describe('live reads', () => {
     expect(result.stderr).toContain(
       `Error: ${url} refused the connection (ECONNREFUSED) after 6 attempts: is api.baseUrl right, and is the service running?`,
     );
-  }, 60_000);
+  });
 
   it('discover lists the connectors of a workspace with their definitions', async () => {
     const result = await cli(['discover', '--json']);

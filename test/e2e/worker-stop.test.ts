@@ -5,19 +5,20 @@ import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-wo
 import { noDifferences } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isRunFinished, isRunStarted, startWorkerProcess } from '../support/worker-process.ts';
-import { repeats, startSeed } from '../support/trials.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 1, full: 50 });
 const seed = startSeed();
 const exitWithinMs = 5000;
+const size = isLong ? 'small' : { members: 4_000 };
 
 let world: ScheduledWorld;
 
 beforeEach(async () => {
   world = await openScheduledWorld({
     connectors: [
-      // Once a year: one job, handed from worker to worker.
-      { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "0 0 1 1 *" }' },
+      // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it is told to.
+      { name: 'news', definition: 'email-marketing', size, schedule: '{ cron: "0 0 1 1 *" }' },
     ],
     latencyMs: 25,
     concurrency: 2,

@@ -11,7 +11,7 @@ import type { Bench } from '../contracts/sink/fixture.ts';
 /* `test/fixtures/stored/README.md` says what the sinks hold. */
 
 /** In `npm test` one statement of so many: each look at a JSONL sink imports all of its lines. */
-const looksAtEach = { sqlite: 5, jsonl: 20, postgres: 3 } as const;
+const looksAtEach = { sqlite: 10, jsonl: 45, postgres: 3 } as const;
 
 describe.each(storedTypes)('a sink of type %s that the oldest version that is read has left', (type) => {
   async function stored(): Promise<{ readonly bench: Bench; readonly expected: Expected }> {

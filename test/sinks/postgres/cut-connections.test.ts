@@ -9,6 +9,7 @@ import {
   type PostgresProxy,
 } from '../../support/postgres-proxy.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { shortenWaits } from '../../support/shorten-waits.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
@@ -17,6 +18,8 @@ import { repeats, startSeed } from '../../support/trials.ts';
 const pages = repeats('TRIALS', { share: 20, full: 1_000 });
 
 async function begin(): Promise<{ readonly run: PagedRun; readonly proxy: PostgresProxy }> {
+  // Of a write that is tried again: a cut costs a second of them.
+  shortenWaits(0.02);
   const bench = new Bench(await postgresSinkKind());
   onTestFinished(async () => await bench.close());
   const options = bench.kind.options(bench.folder);
