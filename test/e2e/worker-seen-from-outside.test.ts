@@ -25,7 +25,12 @@ let url: string;
 beforeEach(async () => {
   world = await openScheduledWorld({
     connectors: [
-      { name: 'news', definition: 'email-marketing', size: { members }, schedule: '{ cron: "*/2 * * * * *" }' },
+      {
+        name: 'news',
+        definition: 'email-marketing',
+        size: { members },
+        schedule: '{ cron: "*/2 * * * * *" }',
+      },
       { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
     ],
     latencyMs: 30,

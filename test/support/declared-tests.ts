@@ -13,9 +13,9 @@ export interface DeclaredTest {
 }
 
 /**
- * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`, `it.for(table)(title,
- * …)`, `it.skipIf(…)(title, …)` and the like among them, and of `everywhere` in the contract of sinks. What is always skipped
- * does not count.
+ * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`,
+ * `it.for(table)(title, …)`, `it.skipIf(…)(title, …)` and the like among them, and of `everywhere` in the contract of
+ * sinks. What is always skipped does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
   const known = testsByFile.get(file);
