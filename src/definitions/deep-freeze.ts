@@ -22,6 +22,8 @@ type FrozenPart<Value> = Value extends string | number | bigint | boolean | null
       ? ReadonlySet<Inner>
       : { readonly [Key in keyof Value]: Frozen<Value[Key]> };
 
+export type MapValue<Of> = Of extends ReadonlyMap<string, infer Value> ? Value : never;
+
 /** The members of an object by name, each as `convert` makes it. */
 export function mapOf<Value, Converted = Value>(
   object: Readonly<Record<string, Value>>,

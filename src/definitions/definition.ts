@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
-import { deepFreeze, mapOf, type Frozen } from './deep-freeze.ts';
+import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import type { PagingFile } from './upstream/upstream-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
@@ -31,7 +31,6 @@ export type ParentCondition = Parent['when'][number];
 export type Recursive = NonNullable<Entity['recursive']>;
 /** Elements of an array field become rows of `into`, insert-only; the array leaves the parent row. */
 export type Explode = Frozen<ReturnType<typeof buildExplode>>;
-type MapValue<Of> = Of extends ReadonlyMap<string, infer Value> ? Value : never;
 
 /**
  * The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is

@@ -32,7 +32,10 @@ export function textAs<Value>(
   text = z.string(),
 ): z.ZodPipe<z.ZodString, z.ZodTransform<Value, string>> {
   return text.transform((given, context) =>
-    read(given, (message) => context.addIssue({ code: 'custom', message, params: { standIn } })),
+    // `continue`: a union that no other shape fits reports the problems of this one.
+    read(given, (message) =>
+      context.addIssue({ code: 'custom', message, params: { standIn }, continue: true }),
+    ),
   );
 }
 

@@ -95,7 +95,7 @@ function standIn(issue: z.core.$ZodIssue): unknown {
       if (issue.origin === 'array') return [null];
       return issue.origin === 'string' ? textFor(issue.path) : Number(issue.minimum) + 1;
     case 'custom':
-      return issue.params?.['standIn'] ?? null;
+      return issue.params === undefined ? null : issue.params['standIn'];
     case 'invalid_element':
     case 'invalid_key':
     case 'not_multiple_of':

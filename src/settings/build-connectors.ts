@@ -4,12 +4,11 @@ import { servedDefinition } from '../definitions/served-definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
-import { buildDuration, durationExamples, formatDuration, parseDuration } from './parse-unit.ts';
 import { buildEntities } from './build-entities.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
-import type { ConnectorSettings, Schedule, SinkSettings } from './settings.ts';
-import type { ConnectorFile, SettingsFile } from './settings-file.ts';
-import { checkCron, checkTimezone } from './cron.ts';
+import type { ConnectorFile } from './connector-file.ts';
+import type { ConnectorSettings, SinkSettings } from './settings.ts';
+import type { SettingsFile } from './settings-file.ts';
 
 interface Known {
   readonly found: FoundDefinitions;
@@ -27,7 +26,7 @@ export function buildConnectors(
   note: Note,
 ): ReadonlyMap<ConnectorName, ConnectorSettings> {
   const connectors = new Map<ConnectorName, ConnectorSettings>();
-  const parts = { schedules: openParts<Schedule | null>(), entities: openParts<Entities>() };
+  const likeEntities = openParts<Entities>();
   const nameByPrefix = new Map<string, string>();
   for (const [name, connector] of Object.entries(file.connectors)) {
     const at = ['connectors', name];
@@ -38,7 +37,7 @@ export function buildConnectors(
       note(at, `its tables would have the same names as those of ${other}; rename one of them`);
     }
     nameByPrefix.set(prefix, name);
-    const built = buildConnector(name, connector, { ...known, ...parts }, note);
+    const built = buildConnector(name, connector, { ...known, likeEntities }, note);
     if (built !== null) connectors.set(built.name, built);
   }
   return connectors;
@@ -47,18 +46,13 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { found, sinks, folderOf, schedules, entities: likeEntities }: Known & Parts,
+  { found, sinks, folderOf, likeEntities }: Known & { readonly likeEntities: BuildPart<Entities> },
   note: Note,
 ): ConnectorSettings | null {
   const at = ['connectors', name];
   const isNamed = isConnectorName(name);
   if (!isNamed) note(at, `expected ${namePattern('_ or -')}`);
   const throughApi = file.credentials === undefined ? buildAddress(file, at, note) : null;
-  const written = file.schedule;
-  const schedule =
-    written === undefined
-      ? null
-      : schedules([written], note, (noting) => buildSchedule(written, [...at, 'schedule'], noting));
   const sink = sinks.get(file.sink);
   if (sink === undefined) {
     note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()), ['sinks', file.sink]);
@@ -75,7 +69,7 @@ function buildConnector(
     file.credentials === undefined
       ? throughApi
       : buildDirect(file, file.credentials, definition, { at, note });
-  const freshWithinMs = buildDuration(file.freshWithin, null, [...at, 'freshWithin'], note);
+  const freshWithinMs = file.freshWithin ?? null;
   const { onSchemaChange, include, exclude, entities: named } = file;
   const alike = [definition.name, freshWithinMs, onSchemaChange, include ?? null, exclude, named];
   const entities = likeEntities(alike, note, (noting) =>
@@ -91,7 +85,7 @@ function buildConnector(
     definition: address.kind === 'direct' ? definition : servedDefinition(definition),
     address,
     sink,
-    schedule,
+    schedule: file.schedule ?? null,
     freshWithinMs,
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
@@ -101,11 +95,6 @@ function buildConnector(
 }
 
 type Entities = ConnectorSettings['entities'];
-
-interface Parts {
-  readonly schedules: BuildPart<Schedule | null>;
-  readonly entities: BuildPart<Entities>;
-}
 
 type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
 
@@ -161,67 +150,4 @@ function unknown(what: string, name: string, known: Iterable<string>): string {
   const all =
     names.length === 0 ? 'none is declared' : `known are ${names.slice(0, mostNamed).join(', ')}${more}`;
   return `no such ${what}: ${JSON.stringify(name)}${suggestion === '' ? `; ${all}` : suggestion}`;
-}
-
-const shortestEveryMs = 10_000;
-const longestJitterMs = 86_400_000;
-
-/** When a connector runs; null after a problem. */
-function buildSchedule(
-  file: NonNullable<ConnectorFile['schedule']>,
-  at: readonly string[],
-  note: Note,
-): Schedule | null {
-  if ((file.cron === undefined) === (file.every === undefined)) {
-    note(at, `expected either cron or every, got ${file.cron === undefined ? 'neither' : 'both'}`);
-    return null;
-  }
-  const when = buildWhen(file, at, note);
-  const jitterMs = buildJitter(file.jitter, when, [...at, 'jitter'], note);
-  return when === null ? null : { ...when, jitterMs, missed: file.missed };
-}
-
-type When =
-  | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
-  | { readonly kind: 'every'; readonly everyMs: number };
-
-function buildWhen(
-  file: NonNullable<ConnectorFile['schedule']>,
-  at: readonly string[],
-  note: Note,
-): When | null {
-  if (file.cron !== undefined) return buildCron(file.cron, file.timezone ?? 'UTC', at, note);
-  if (file.timezone !== undefined) {
-    note([...at, 'timezone'], 'belongs to cron: an interval is the same everywhere');
-  }
-  const everyMs = parseDuration(file.every ?? '');
-  if (everyMs === null) {
-    note([...at, 'every'], `expected a duration such as ${durationExamples}`);
-    return null;
-  }
-  if (everyMs < shortestEveryMs) {
-    note([...at, 'every'], `expected at least ${shortestEveryMs / 1000}s`);
-    return null;
-  }
-  return { kind: 'every', everyMs };
-}
-
-function buildJitter(text: string | undefined, when: When | null, at: readonly string[], note: Note): number {
-  if (text === undefined) return 0;
-  const ms = parseDuration(text);
-  if (ms === null) {
-    note(at, `expected a duration such as ${durationExamples}`);
-    return 0;
-  }
-  const longestMs = when?.kind === 'every' ? Math.min(when.everyMs, longestJitterMs) : longestJitterMs;
-  if (ms > longestMs) note(at, `expected at most ${formatDuration(longestMs)}`);
-  return ms;
-}
-
-function buildCron(cron: string, timezone: string, at: readonly string[], note: Note): When | null {
-  const checked = checkCron(cron);
-  if (!checked.ok) note([...at, 'cron'], checked.why);
-  const timezoneProblem = checkTimezone(timezone);
-  if (timezoneProblem !== null) note([...at, 'timezone'], timezoneProblem);
-  return checked.ok && timezoneProblem === null ? { kind: 'cron', pattern: checked.value, timezone } : null;
 }

@@ -2,7 +2,7 @@ import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { credentialProblems, shapeText } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { ConnectorFile } from './settings-file.ts';
+import type { ConnectorFile } from './connector-file.ts';
 import type { DirectAddress } from './settings.ts';
 
 /**
@@ -63,24 +63,4 @@ function plain(message: string): string {
 function otherWays({ credentials }: Definition, title: string | undefined): string {
   const others = credentials.filter((shape) => shape.title !== title).map(shapeText);
   return others.length === 0 ? 'another way to sign in' : others.join(' or ');
-}
-
-const hostAndPort = /^([a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/;
-
-/** `host` or `host:port`, spelled as hosts are in parsed addresses; null for anything else. */
-export function allowedHost(text: string): string | null {
-  const [, host, port] = hostAndPort.exec(text.toLowerCase()) ?? [];
-  if (host === undefined || !URL.canParse(`http://${host}`)) return null;
-  const { hostname } = new URL(`http://${host}`);
-  if (port === undefined) return hostname;
-  return Number(port) >= 1 && Number(port) <= 65_535 ? `${hostname}:${Number(port)}` : null;
-}
-
-export function buildAllowedHosts(names: readonly string[], note: Note): readonly string[] {
-  return names.flatMap((name, index) => {
-    const host = allowedHost(name);
-    if (host !== null) return [host];
-    note(['allowUpstreamHosts', index], 'expected host or host:port, without scheme and path');
-    return [];
-  });
 }

@@ -4,9 +4,8 @@ import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { isSharedSink } from './build-sinks.ts';
-import { parseSize } from './parse-unit.ts';
 import type { DownloadSettings, SinkSettings } from './settings.ts';
-import type { DownloadsFile } from './settings-file.ts';
+import type { DownloadsFile } from './connector-file.ts';
 
 interface OfConnector {
   readonly definition: Definition;
@@ -19,8 +18,6 @@ interface OfConnector {
   readonly folder: string;
   readonly at: readonly string[];
 }
-
-const defaultMaxBytes = 1_000_000_000;
 
 /** Whose files a connector fetches, and where to; null where the file says nothing of it. */
 export function buildDownloads(
@@ -45,7 +42,7 @@ export function buildDownloads(
       `sink ${of.sink.name} may be written from several machines, which must see the same files: expected a directory that they share, and shared: true`,
     );
   }
-  return { directory, entities: buildEntities(file, of, note), maxBytes: buildMaxBytes(file, of, note) };
+  return { directory, entities: buildEntities(file, of, note), maxBytes: file.maxBytes };
 }
 
 function isStoredIn(sink: SinkSettings, directory: string): boolean {
@@ -91,14 +88,4 @@ function none({ name }: Definition, withFiles: readonly EntityName[]): string {
   return withFiles.length === 0
     ? `no entity of ${name} has files`
     : `none of the entities that have files (${withFiles.join(', ')}) is read`;
-}
-
-function buildMaxBytes({ maxBytes }: DownloadsFile, { at }: OfConnector, note: Note): number {
-  const bytes = typeof maxBytes === 'number' ? maxBytes : parseSize(maxBytes);
-  if (bytes !== null) return bytes;
-  note(
-    [...at, 'maxBytes'],
-    `expected bytes, or a size such as 500MB or 1GB, got ${JSON.stringify(maxBytes)}`,
-  );
-  return defaultMaxBytes;
 }

@@ -5,10 +5,9 @@ import { checkParams, convertParams } from '../definitions/check-params.ts';
 import type { Definition, Entity, Param } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { buildDuration } from './parse-unit.ts';
 import { selectEntities } from './select-entities.ts';
 import type { EntitySettings } from './settings.ts';
-import type { ConnectorFile, EntitySettingsFile } from './settings-file.ts';
+import type { ConnectorFile, EntitySettingsFile } from './connector-file.ts';
 
 const defaultFullEveryMs = 7 * 86_400_000;
 
@@ -48,8 +47,8 @@ function buildEntity(
   return {
     variants: buildVariants(entity, file, at, note),
     parents: buildParents(entity, file.parents, [...at, 'parents'], note),
-    fullEveryMs: buildDuration(file.fullEvery, defaultFullEveryMs, [...at, 'fullEvery'], note),
-    freshWithinMs: buildDuration(file.freshWithin, freshWithinMs, [...at, 'freshWithin'], note),
+    fullEveryMs: file.fullEvery ?? defaultFullEveryMs,
+    freshWithinMs: file.freshWithin ?? freshWithinMs,
     onSchemaChange: file.onSchemaChange ?? onSchemaChange,
     ...(file.totals === undefined ? {} : { trustsTotal: file.totals === 'trust' }),
   };

@@ -3,9 +3,8 @@ import path from 'node:path';
 import { isConnectorName, type ConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { buildPublishPlace } from './build-publish-place.ts';
-import { buildDuration } from './parse-unit.ts';
-import type { PublishFile, SettingsFile } from './settings-file.ts';
+import { buildPublishPlace } from './publish-file.ts';
+import type { SettingsFile } from './settings-file.ts';
 import type { ConnectorSettings, PublishPlace, PublishSettings, SinkSettings } from './settings.ts';
 
 interface Known {
@@ -40,7 +39,8 @@ export function buildPublish(
     if (publishCommands.includes(name)) {
       note(at, `expected another name: "publish ${name}" is a command`);
     }
-    const place = buildPublishPlace(name, target, known.folder, note);
+    const { connectors, when, snapshotEveryMs, keepMs, ...written } = target;
+    const place = buildPublishPlace(name, written, known.folder, note);
     for (const own of placesOf(place)) {
       const other = taken.find(({ place: theirs }) => areWithinEachOther(own, theirs));
       if (other !== undefined) {
@@ -52,17 +52,17 @@ export function buildPublish(
     targets.set(name, {
       ...place,
       name,
-      connectors: connectorsOf(target, known, at, note),
-      when: whenOf(target.when, at, note),
-      snapshotEveryMs: buildDuration(target.snapshotEvery, null, [...at, 'snapshotEvery'], note),
-      keepMs: buildDuration(target.keep, null, [...at, 'keep'], note),
+      connectors: connectorsOf(connectors, known, at, note),
+      when,
+      snapshotEveryMs,
+      keepMs,
     });
   }
   return targets;
 }
 
 function connectorsOf(
-  { connectors: names }: PublishFile,
+  names: readonly string[] | undefined,
   { connectors: all, named }: Known,
   at: At,
   note: Note,
@@ -87,16 +87,6 @@ function connectorsOf(
     );
   }
   return chosen;
-}
-
-const shortestEveryMs = 10_000;
-
-function whenOf(when: PublishFile['when'], at: At, note: Note): PublishSettings['when'] {
-  if (typeof when === 'string') return { kind: when };
-  const here = [...at, 'when', 'every'];
-  const everyMs = buildDuration(when.every, shortestEveryMs, here, note);
-  if (everyMs < shortestEveryMs) note(here, `expected at least ${shortestEveryMs / 1000}s`);
-  return { kind: 'every', everyMs };
 }
 
 const placeSettings = { files: 'directory', s3: 'bucket', postgres: 'schema', duckdb: 'path' } as const;

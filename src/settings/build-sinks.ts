@@ -1,10 +1,11 @@
 import path from 'node:path';
-import { buildDuration } from './parse-unit.ts';
-import { buildPostgres } from './build-postgres.ts';
+import { postgresAddress, schemaOf } from './postgres-address.ts';
 import { isConnectorName } from '../core/names.ts';
+import type { Frozen } from '../definitions/deep-freeze.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
-import type { SinkSettings } from './settings.ts';
+
+type Sink = Frozen<ReturnType<typeof buildSink>>;
 
 /** Names that SQLite opens without making a file: what is stored there is gone with the process. */
 const noFile = /^(:memory:$|file:)/;
@@ -16,18 +17,15 @@ interface SinkType {
   readonly isShared: boolean;
 }
 
-const sinkTypes: Readonly<Record<SinkSettings['type'], SinkType>> = {
+const sinkTypes: Readonly<Record<SinkFile['type'], SinkType>> = {
   sqlite: { placeSetting: 'path', isShared: false },
   jsonl: { placeSetting: 'directory', isShared: false },
   postgres: { placeSetting: 'schema', isShared: true },
 };
 
-export function isSharedSink(type: SinkSettings['type']): boolean {
+export function isSharedSink(type: SinkFile['type']): boolean {
   return sinkTypes[type].isShared;
 }
-
-/** After a problem in the file, which ends the reading of it. */
-const minuteMs = 60_000;
 
 /**
  * The sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps its own account of it.
@@ -36,8 +34,8 @@ export function buildSinks(
   file: SettingsFile['sinks'],
   folder: string,
   note: Note,
-): ReadonlyMap<string, SinkSettings> {
-  const sinks = new Map<string, SinkSettings>();
+): ReadonlyMap<string, Sink> {
+  const sinks = new Map<string, Sink>();
   const nameByPlace = new Map<string, string>();
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
@@ -64,35 +62,25 @@ export function buildSinks(
   return sinks;
 }
 
-function buildSink(name: string, file: SinkFile, folder: string, note: Note): SinkSettings {
-  const at = ['sinks', name];
-  const { durability } = file;
-  if (file.type === 'postgres') {
-    const { connections, directUrl, password } = file;
-    const schema = file.schema ?? name.replaceAll('-', '_');
-    if (!schemaName.test(schema)) {
-      note(
-        [...at, 'schema'],
-        'expected 1 to 40 lower-case letters, digits and _, beginning with a letter, not pg_',
-      );
+function buildSink(name: string, file: SinkFile, folder: string, note: Note) {
+  switch (file.type) {
+    case 'sqlite':
+      return { ...file, name, path: path.resolve(folder, file.path) };
+    case 'jsonl':
+      return { ...file, name, directory: path.resolve(folder, file.directory) };
+    case 'postgres': {
+      const { type, url, directUrl, password, connections, durability } = file;
+      const schema = schemaOf(name, file.schema, ['sinks', name, 'schema'], note);
+      const connection = postgresAddress(url, password, folder);
+      /** Around a pooler; null: there is none. */
+      const direct = directUrl === undefined ? null : postgresAddress(directUrl, password, folder);
+      return { type, name, connection, direct, schema, connections, durability };
     }
-    const connection = buildPostgres(file.url, password, folder, [...at, 'url'], note);
-    const direct =
-      directUrl === undefined ? null : buildPostgres(directUrl, password, folder, [...at, 'directUrl'], note);
-    return { type: 'postgres', name, connection, direct, schema, connections, durability };
   }
-  const lockTimeoutMs = buildDuration(file.lockTimeout, minuteMs, [...at, 'lockTimeout'], note);
-  const how = { name, durability, lockTimeoutMs };
-  return file.type === 'sqlite'
-    ? { ...how, type: 'sqlite', path: path.resolve(folder, file.path) }
-    : { ...how, type: 'jsonl', directory: path.resolve(folder, file.directory) };
 }
 
-/** It needs no quotes in a person's own statements. */
-export const schemaName = /^(?!pg_)[a-z][a-z0-9_]{0,39}$/;
-
 /** A JSONL sink's ledger is a database file inside its directory. */
-function occupiedPlaces(sink: SinkSettings): readonly string[] {
+function occupiedPlaces(sink: Sink): readonly string[] {
   switch (sink.type) {
     case 'sqlite':
       return [sink.path];

@@ -15,8 +15,13 @@ forbidden.addSubnet('fe80::', 10, 'ipv6');
 forbidden.addAddress('fd00:ec2::254', 'ipv6');
 forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** The result of a check: the text to use, or what is wrong (without the text, which may contain a password). */
-type Checked = { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
+/** The value that a text stands for, or what is wrong with the text (without the text, which may be secret). */
+export type Checked = { readonly ok: true; readonly value: string } | Wrong;
+type Wrong = { readonly ok: false; readonly why: string };
+
+export function wrong(why: string): Wrong {
+  return { ok: false, why };
+}
 
 /**
  * The API's address without a trailing slash. https, or http on this machine; nothing that could carry a secret into
@@ -61,6 +66,17 @@ export function checkRedisUrl(text: string): Checked {
   return { ok: true, value: text };
 }
 
+const hostAndPort = /^([a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])(?::(\d{1,5}))?$/;
+
+/** `host` or `host:port`, spelled as hosts are in parsed addresses; null for anything else. */
+export function allowedHost(text: string): string | null {
+  const [, host, port] = hostAndPort.exec(text.toLowerCase()) ?? [];
+  if (host === undefined || !URL.canParse(`http://${host}`)) return null;
+  const { hostname } = new URL(`http://${host}`);
+  if (port === undefined) return hostname;
+  return Number(port) >= 1 && Number(port) <= 65_535 ? `${hostname}:${Number(port)}` : null;
+}
+
 function parseUrl(text: string): URL | null {
   // A URL drops tabs, line ends and outer blanks without a word; such an address is a mistake.
   return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
@@ -87,8 +103,4 @@ function isEmbedded(hostname: string): boolean {
 
 function bare(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '');
-}
-
-function wrong(why: string): Checked {
-  return { ok: false, why };
 }

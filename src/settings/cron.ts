@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
+import { wrong, type Checked } from './check-urls.ts';
 
 /** When a cron schedule fires. */
 interface CronTimes {
@@ -28,8 +29,6 @@ const fields: readonly Field[] = [
 
 /** The most characters that cron-parser takes. */
 const longestPattern = 1024;
-
-type Checked = { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
 
 /**
  * A cron pattern as cron-parser takes it, or what is wrong with it. Five fields, or six with seconds first; numbers,
@@ -103,10 +102,6 @@ function checkDate(value: string, valuesByName: ReadonlyMap<string, readonly num
   return earliest > longest
     ? wrong(`day of month: no chosen month has a day ${earliest}, it would never run`)
     : { ok: true, value };
-}
-
-function wrong(why: string): Checked {
-  return { ok: false, why };
 }
 
 /** What is wrong with a time zone's name, or null. */

@@ -1,10 +1,10 @@
+import { Secret } from '../core/secret.ts';
 import { formatDuration } from './parse-unit.ts';
+import type { PostgresAddress } from './postgres-address.ts';
 import type {
-  ApiSettings,
   ConnectorSettings,
   EntitySettings,
   LocalSettings,
-  PostgresAddress,
   PublishPlace,
   PublishSettings,
   Schedule,
@@ -17,65 +17,65 @@ import type {
  */
 export function describeSettings(settings: LocalSettings): object {
   const { api, redis, http } = settings.parts;
-  const missing = new Set(settings.missing.map(({ path }) => path));
-  const shown = (path: string, text: string): string => (missing.has(path) ? '[missing]' : text);
-  return {
+  // Credentials of connectors are shown as secrets, whether they are here or not.
+  const ofParts = settings.missing.filter(({ path }) => !path.startsWith('connectors.'));
+  const missing = new Set(ofParts.map(({ path }) => path));
+  const { isConfigured: _, ...queue } = redis;
+  const { allowUpstreamHosts: hosts, publish } = settings;
+  const described = {
     file: settings.file,
-    ...(api === null ? {} : { api: describeApi(api, shown) }),
-    ...(settings.allowUpstreamHosts.length === 0 ? {} : { allowUpstreamHosts: settings.allowUpstreamHosts }),
+    api,
+    allowUpstreamHosts: hosts.length === 0 ? null : hosts,
     definitions: [...settings.definitions.keys()],
-    sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
-    redis: {
-      url: missing.has('redis.url') ? '[missing]' : describeRedis(redis.url.reveal()),
-      prefix: shown('redis.prefix', redis.prefix),
-    },
-    http: {
-      ...(http.token === null ? {} : { token: shown('http.token', http.token.toString()) }),
-      connectorSeries: http.connectorSeries,
-    },
-    connectors: Object.fromEntries(
-      [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
-    ),
-    ...(settings.publish.size === 0
-      ? {}
-      : {
-          publish: Object.fromEntries(
-            [...settings.publish].map(([name, target]) => [name, describeTarget(target, shown)]),
-          ),
-        }),
-    guards: { ...settings.guards },
+    sinks: each(settings.sinks, describeSink),
+    redis: { ...queue, url: describeRedis(redis.url.reveal()) },
+    http,
+    connectors: each(settings.connectors, describeConnector),
+    publish: publish.size === 0 ? null : each(publish, describeTarget),
+    guards: settings.guards,
   };
+  return Object.fromEntries(shownMembers(described, '', missing));
 }
 
-/** What is shown of a value: itself, unless it is missing here. */
-type Shown = (path: string, text: string) => string;
+/** Null is left out, and `everyMs: 60000` is `every: 1m`. */
+function shownMembers(
+  members: object,
+  at: string,
+  missing: ReadonlySet<string>,
+): readonly (readonly [name: string, value: unknown])[] {
+  return Object.entries(members).flatMap(([key, value]: [string, unknown]) => {
+    if (value === null || value === undefined) return [];
+    const isDuration = key.endsWith('Ms') && typeof value === 'number';
+    const name = isDuration ? key.slice(0, -'Ms'.length) : key;
+    const place = `${at}${name}`;
+    if (missing.has(place)) return [[name, '[missing]']];
+    return [[name, isDuration ? formatDuration(value) : shown(value, place, missing)]];
+  });
+}
 
-function describeApi(api: ApiSettings, shown: Shown): object {
-  const { organizationId, scopedToWorkspace, lookups } = api;
-  return {
-    baseUrl: shown('api.baseUrl', api.baseUrl),
-    clientId: shown('api.clientId', api.clientId),
-    clientSecret: shown('api.clientSecret', api.clientSecret.toString()),
-    ...(organizationId === null ? {} : { organizationId: shown('api.organizationId', organizationId) }),
-    ...(scopedToWorkspace === null
-      ? {}
-      : { scopedToWorkspace: shown('api.scopedToWorkspace', scopedToWorkspace) }),
-    lookups: {
-      requestsPerSecond: lookups.requestsPerSecond,
-      concurrency: lookups.concurrency,
-      cacheFor: formatDuration(lookups.cacheForMs),
-    },
-  };
+function shown(value: unknown, at: string, missing: ReadonlySet<string>): unknown {
+  if (value instanceof Secret) return String(value);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(shownMembers(value, `${at}.`, missing));
+}
+
+function each<Value>(
+  values: ReadonlyMap<string, Value>,
+  describe: (value: Value) => object,
+): Readonly<Record<string, object>> {
+  return Object.fromEntries([...values].map(([name, value]) => [name, describe(value)]));
 }
 
 function describeSink(sink: SinkSettings): object {
-  if (sink.type === 'postgres') {
-    const { type, connection, direct, schema, connections, durability } = sink;
-    const around = direct === null ? {} : { directUrl: describePostgres(direct) };
-    return { type, url: describePostgres(connection), ...around, schema, connections, durability };
-  }
-  const { name: _, lockTimeoutMs, ...rest } = sink;
-  return { ...rest, lockTimeout: formatDuration(lockTimeoutMs) };
+  const { name: _, ...described } = sink;
+  if (described.type !== 'postgres') return described;
+  const { type, connection, direct, ...rest } = described;
+  return {
+    type,
+    url: describePostgres(connection),
+    directUrl: direct === null ? null : describePostgres(direct),
+    ...rest,
+  };
 }
 
 /** Only where it is. */
@@ -92,103 +92,63 @@ function describeRedis(text: string): string {
 }
 
 function describeConnector(connector: ConnectorSettings): object {
-  const { address } = connector;
+  const { definition, address, sink, schedule, freshWithinMs, concurrency, downloads } = connector;
+  const { kind: _, ...where } = address;
   return {
-    definition: connector.definition.name,
-    ...describeAddress(address),
-    sink: connector.sink.name,
-    ...(connector.schedule === null ? {} : { schedule: describeSchedule(connector.schedule) }),
-    ...describeFreshness(connector.freshWithinMs),
-    concurrency: connector.concurrency,
+    definition: definition.name,
+    // Of credentials only which there are.
+    ...('credentials' in where ? { credentials: Object.fromEntries(where.credentials) } : where),
+    sink: sink.name,
+    schedule: schedule && describeSchedule(schedule),
+    freshWithinMs,
+    concurrency,
     rateLimit: { requestsPerSecond: connector.requestsPerSecond },
-    entities: Object.fromEntries(
-      [...connector.entities].map(([name, entity]) => [name, describeEntity(entity)]),
-    ),
-    ...(connector.downloads === null ? {} : { downloads: { ...connector.downloads } }),
+    entities: each(connector.entities, describeEntity),
+    downloads,
   };
-}
-
-/** Of credentials only which there are. */
-function describeAddress(address: ConnectorSettings['address']): object {
-  switch (address.kind) {
-    case 'id':
-      return { id: address.id };
-    case 'workspace':
-      return { workspace: address.workspace };
-    case 'direct':
-      return {
-        credentials: Object.fromEntries(
-          [...address.credentials].map(([name, value]) => [name, String(value)]),
-        ),
-      };
-  }
-}
-
-function describeTarget(target: PublishSettings, shown: Shown): object {
-  const { name, connectors, when, snapshotEveryMs, keepMs } = target;
-  return {
-    ...describePlace(target, (key, text) => shown(`publish.${name}.${key}`, text)),
-    connectors: connectors.map((connector) => connector.name),
-    when: when.kind === 'every' ? { every: formatDuration(when.everyMs) } : when.kind,
-    ...(snapshotEveryMs === null ? {} : { snapshotEvery: formatDuration(snapshotEveryMs) }),
-    ...(keepMs === null ? {} : { keep: formatDuration(keepMs) }),
-  };
-}
-
-function describePlace(place: PublishPlace, shown: Shown): object {
-  switch (place.type) {
-    case 'files': {
-      const { type, directory, format, layout } = place;
-      return { type, directory: shown('directory', directory), format, layout: shown('layout', layout) };
-    }
-    case 's3': {
-      const { type, bucket, prefix, region, endpoint, credentials, format, layout } = place;
-      return {
-        type,
-        bucket: shown('bucket', bucket),
-        prefix: shown('prefix', prefix),
-        ...(region === null ? {} : { region: shown('region', region) }),
-        ...(endpoint === null ? {} : { endpoint: shown('endpoint', endpoint) }),
-        ...(credentials === null
-          ? {}
-          : {
-              accessKeyId: shown('accessKeyId', credentials.accessKeyId),
-              secretAccessKey: shown('secretAccessKey', credentials.secretAccessKey.toString()),
-            }),
-        format,
-        layout: shown('layout', layout),
-      };
-    }
-    case 'postgres': {
-      const { type, connection, schema, deletes } = place;
-      return { type, url: shown('url', describePostgres(connection)), schema, deletes };
-    }
-    case 'duckdb':
-      return { type: place.type, path: shown('path', place.path) };
-  }
 }
 
 function describeSchedule(schedule: Schedule): object {
-  return {
-    ...(schedule.kind === 'cron'
+  const when =
+    schedule.kind === 'cron'
       ? { cron: schedule.pattern, timezone: schedule.timezone }
-      : { every: formatDuration(schedule.everyMs) }),
-    ...(schedule.jitterMs === 0 ? {} : { jitter: formatDuration(schedule.jitterMs) }),
-    missed: schedule.missed,
-  };
+      : { everyMs: schedule.everyMs };
+  return { ...when, jitterMs: schedule.jitterMs === 0 ? null : schedule.jitterMs, missed: schedule.missed };
 }
 
-function describeEntity(entity: EntitySettings): object {
+function describeEntity({ variants, parents, trustsTotal, ...entity }: EntitySettings): object {
   return {
-    variants: entity.variants,
-    ...(entity.parents.length === 0 ? {} : { parents: entity.parents }),
-    fullEvery: formatDuration(entity.fullEveryMs),
-    ...describeFreshness(entity.freshWithinMs),
-    onSchemaChange: entity.onSchemaChange,
-    ...(entity.trustsTotal === undefined ? {} : { totals: entity.trustsTotal ? 'trust' : 'ignore' }),
+    variants,
+    parents: parents.length === 0 ? null : parents,
+    ...entity,
+    totals: trustsTotal === undefined ? null : trustsTotal ? 'trust' : 'ignore',
   };
 }
 
-function describeFreshness(ms: number | null): object {
-  return ms === null ? {} : { freshWithin: formatDuration(ms) };
+function describeTarget(target: PublishSettings): object {
+  const { name: _, connectors, when, snapshotEveryMs, keepMs, ...place } = target;
+  const { kind, ...every } = when;
+  return {
+    ...describePlace(place),
+    connectors: connectors.map((connector) => connector.name),
+    when: kind === 'every' ? every : kind,
+    snapshotEveryMs,
+    keepMs,
+  };
+}
+
+function describePlace(place: PublishPlace): object {
+  switch (place.type) {
+    case 'postgres': {
+      const { type, connection, ...rest } = place;
+      return { type, url: describePostgres(connection), ...rest };
+    }
+    case 's3': {
+      const { type, bucket, prefix, region, endpoint, credentials, ...files } = place;
+      return { type, bucket, prefix, region, endpoint, ...credentials, ...files };
+    }
+    case 'files':
+    case 'duckdb':
+      return place;
+  }
 }

@@ -11,8 +11,6 @@ import {
 import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
-import { buildApi, buildHttp, buildRedis } from './build-api.ts';
-import { buildAllowedHosts } from './build-direct.ts';
 import { buildConnectors } from './build-connectors.ts';
 import { buildPublish } from './build-publish.ts';
 import { buildSinks } from './build-sinks.ts';
@@ -88,14 +86,16 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   }
   // A reference that could not be resolved is one problem, not two.
   const reported = new Set([...problems, ...missing].map(placeOfProblem));
-  const shape = parseShape(settingsFile, config.data, config, (at) => !config.isFromOutside(at));
+  const problem: typeof config.problem = (at, message) =>
+    config.problem(at, config.isFromOutside(at) ? hideValue(message) : message);
+  const shape = parseShape(settingsFile, config.data, { problem }, (at) => !config.isFromOutside(at));
   problems.push(...shape.problems.filter((problem) => !reported.has(placeOfProblem(problem))));
   const unresolved = config.files.flatMap(({ yaml, unresolved: all }) =>
     all.map(({ at }) => [yaml.file, ...at]),
   );
   const broken = brokenPlaces([...unresolved, ...shape.broken.map(config.placeOf)]);
   const note = noteAround(broken, config.placeOf, (at, message) => {
-    problems.push(config.problem(at, config.isFromOutside(at) ? hideValue(message) : message));
+    problems.push(problem(at, message));
   });
   const own = (shape.value?.definitions ?? [])
     .filter((_, index) => !broken.include(config.placeOf(['definitions', index])))
@@ -133,20 +133,14 @@ function buildSettings(
     const why = direct === 0 ? '' : '; connectors without credentials are read through it';
     note(['api'], `is missing; expected an object${why}`);
   }
-  const parts = {
-    api: buildApi(data.api, note),
-    redis: buildRedis(data.redis, note),
-    http: buildHttp(data.http, note),
-  };
+  const { api = null, redis, http, guards, allowUpstreamHosts } = data;
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
-  const { guards } = data;
-  const allowUpstreamHosts = buildAllowedHosts(data.allowUpstreamHosts, note);
   const named = Object.keys(data.connectors);
   const publish = buildPublish(data.publish, { connectors, named, sinks, folder: path.dirname(file) }, note);
   return {
     file,
-    parts,
+    parts: { api, redis, http },
     sinks,
     connectors,
     publish,

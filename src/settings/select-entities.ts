@@ -3,7 +3,7 @@ import type { Definition } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { EntitySettings } from './settings.ts';
-import type { ConnectorFile } from './settings-file.ts';
+import type { ConnectorFile } from './connector-file.ts';
 
 interface Selection {
   readonly file: ConnectorFile;

@@ -1,34 +1,57 @@
 import * as z from 'zod';
-import { strictObject } from '../definitions/schema-problems.ts';
+import { Secret } from '../core/secret.ts';
+import { strictObject, textAs } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { durationExamples } from './parse-unit.ts';
+import { allowedHost, checkBaseUrl, checkRedisUrl } from './check-urls.ts';
+import { connectorFile } from './connector-file.ts';
+import { publishFile } from './publish-file.ts';
+import { postgresUrl } from './postgres-address.ts';
+import { checked, duration, matching, orNull } from './texts.ts';
 
-const duration = z
-  .string({ error: `expected a duration such as ${durationExamples}` })
-  .meta({ description: `A duration such as ${durationExamples}` });
+export type SettingsFile = z.output<typeof settingsFile>;
+export type SinkFile = SettingsFile['sinks'][string];
+
 const durability = z
   .enum(['full', 'normal'])
   .default('full')
   .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
 
-const lockTimeout = duration.default('60s').meta({
+const lockTimeout = duration().prefault('60s').meta({
   description: "How long to wait while another program holds the write lock of the sink's database",
 });
 
+/** For a secret that is missing here: secrets are hidden wherever they occur in output, and this occurs nowhere. */
+const standInSecret = '<secret-that-is-missing-here>';
+const toSecret = (text: string): Secret => new Secret(text);
+
+/** What travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
+const printable = matching(
+  /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u,
+  'expected 1 to 4096 characters without line ends and control characters',
+  standInSecret,
+);
+
 const api = strictObject({
-  baseUrl: z.string().meta({ description: 'https address of the API; http only on this machine' }),
-  clientId: z.string(),
-  clientSecret: z.string().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
-  organizationId: z.string().optional(),
-  scopedToWorkspace: z
-    .string()
-    .optional()
-    .meta({ description: 'Only a token of this workspace is used to read and write' }),
+  baseUrl: checked('https://api.example.com', checkBaseUrl).meta({
+    description: 'https address of the API; http only on this machine',
+  }),
+  clientId: printable,
+  clientSecret: printable.transform(toSecret).meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+  organizationId: orNull(
+    matching(/^[A-Za-z0-9_-]{1,128}$/, 'expected letters, digits, "_" and "-", at most 128'),
+  ),
+  scopedToWorkspace: orNull(
+    matching(
+      /^[^\p{Cc}\p{Zl}\p{Zp}]{1,256}$/u,
+      'expected 1 to 256 characters without line ends and control characters',
+    ),
+  ).meta({ description: 'Only a token of this workspace is used to read and write' }),
   lookups: strictObject({
     requestsPerSecond: z.number().positive().max(1000).default(50),
     concurrency: z.int().min(1).max(64).default(8),
-    cacheFor: duration.default('1h'),
+    cacheFor: duration().prefault('1h'),
   })
+    .transform(({ cacheFor, ...rate }) => ({ ...rate, cacheForMs: cacheFor }))
     .prefault({})
     .meta({
       description: 'How connectors are looked up before their runs, and how long an answer is cached',
@@ -38,16 +61,23 @@ const api = strictObject({
 const sink = z.discriminatedUnion(
   'type',
   [
-    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability, lockTimeout }),
-    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), durability, lockTimeout }),
+    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability, lockTimeout }).transform(
+      ({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs }),
+    ),
+    strictObject({
+      type: z.literal('jsonl'),
+      directory: z.string().min(1),
+      durability,
+      lockTimeout,
+    }).transform(({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs })),
     strictObject({
       type: z.literal('postgres'),
-      url: z.string().min(1).meta({
+      url: postgresUrl().meta({
         description:
           'postgresql://user@host:5432/database, several hosts with commas; sslmode=verify-full is the default except on this machine',
       }),
       password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
-      directUrl: z.string().min(1).optional().meta({
+      directUrl: postgresUrl().optional().meta({
         description:
           'Where url leads to a pooler: the address of the server itself, for locks that belong to a session',
       }),
@@ -61,131 +91,44 @@ const sink = z.discriminatedUnion(
   { error: expectedType('sqlite', 'jsonl', 'postgres') },
 );
 
-const publishFormat = z.enum(['parquet', 'jsonl', 'csv']).default('parquet');
+const defaultRedis = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' };
 
-const layout = z.string().min(1).optional().meta({
-  description:
-    'Path of a file without its ending, of {connector} {entity} {generation} {kind} {date} {publication} {part}',
+const redis = strictObject({
+  url: checked(defaultRedis.url, checkRedisUrl).transform(toSecret).prefault(defaultRedis.url),
+  // It becomes a part of every key and of queue names, where a colon has a meaning.
+  prefix: matching(
+    /^[a-z][a-z0-9_-]{0,39}$/,
+    'expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
+  )
+    .prefault(defaultRedis.prefix)
+    .meta({ description: 'Begins every key in Redis' }),
 });
 
-const publishing = {
-  connectors: z.array(z.string()).min(1).optional().meta({
-    description: 'Names of connectors of one sink; default: all, where there is one sink',
-  }),
-  when: z
-    .union([z.literal('after-sync'), z.literal('by-hand'), strictObject({ every: duration })], {
-      error: 'expected after-sync, by-hand or { every: 1h }',
-    })
-    .default('after-sync'),
-  snapshotEvery: duration.optional(),
-  keep: duration
-    .optional()
-    .meta({ description: 'How long an older publication can be read; default: without limit' }),
-};
+const http = strictObject({
+  token: orNull(
+    matching(
+      /^[\x21-\x7e]{16,512}$/,
+      'expected 16 to 512 visible ASCII characters without blanks',
+      standInSecret,
+    ).transform(toSecret),
+  ).meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
+  connectorSeries: z
+    .enum(['all', 'attention'])
+    .default('all')
+    .meta({ description: 'Which connectors have series of their own among the metrics' }),
+});
 
-const publishTarget = z.discriminatedUnion(
-  'type',
-  [
-    strictObject({
-      type: z.literal('files'),
-      directory: z.string().min(1),
-      format: publishFormat,
-      layout,
-      ...publishing,
-    }),
-    strictObject({
-      type: z.literal('s3'),
-      bucket: z.string().min(1),
-      prefix: z.string().default(''),
-      region: z.string().min(1).optional(),
-      endpoint: z.string().min(1).nullable().optional().meta({
-        description: 'https address of a compatible server; http only on this machine',
-      }),
-      accessKeyId: z.string().min(1).optional(),
-      secretAccessKey: z.string().min(1).optional().meta({
-        description: 'Best as ${file:path} or ${VARIABLE}; without the two the AWS SDK looks for credentials',
-      }),
-      format: publishFormat,
-      layout,
-      ...publishing,
-    }),
-    strictObject({
-      type: z.literal('postgres'),
-      url: z.string().min(1),
-      password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
-      schema: z.string().optional().meta({ description: "Default: the target's name, - as _" }),
-      deletes: z.enum(['mark', 'remove']).default('mark'),
-      ...publishing,
-    }),
-    strictObject({ type: z.literal('duckdb'), path: z.string().min(1), ...publishing }),
-  ],
-  { error: expectedType('files', 's3', 'postgres', 'duckdb') },
+const upstreamHost = textAs(
+  'example.com',
+  (text, note) => {
+    const host = allowedHost(text);
+    if (host === null) note('expected host or host:port, without scheme and path');
+    return host ?? '';
+  },
+  z.string().min(1),
 );
 
-const schedule = strictObject({
-  cron: z.string().optional(),
-  timezone: z.string().optional(),
-  every: duration.optional(),
-  jitter: duration.optional(),
-  missed: z.enum(['once', 'skip']).default('once'),
-});
-
-const params = z.record(z.string(), z.json());
-
-const onSchemaChange = z.enum(['keepExtra', 'evolve', 'quarantine', 'fail']).meta({
-  description: 'What is done with a field that the connector type does not declare',
-});
-
-const entity = strictObject({
-  params: params.optional(),
-  variants: z.array(params).min(1).optional(),
-  parents: z.array(z.string()).min(1).optional(),
-  fullEvery: duration.optional(),
-  freshWithin: duration.optional(),
-  onSchemaChange: onSchemaChange.optional(),
-  totals: z.enum(['trust', 'ignore']).optional().meta({ description: 'ignore: the API counts wrongly' }),
-});
-
-const downloads = strictObject({
-  directory: z.string().min(1).meta({
-    description: 'Files are stored in <directory>/<connector>/<entity>/',
-  }),
-  entities: z
-    .array(z.string())
-    .min(1)
-    .optional()
-    .meta({ description: 'Entities whose files are fetched; default: all entities with files' }),
-  shared: z.boolean().default(false).meta({
-    description:
-      'The directory is one and the same on every machine that runs the connector, as a network share is',
-  }),
-  maxBytes: z
-    .union([z.int().min(1), z.string()])
-    .default('1GB')
-    .meta({ description: 'The largest file that is fetched: bytes, or a size such as 500MB or 1GB' }),
-});
-
-const connector = strictObject({
-  definition: z.string(),
-  id: z.string().optional(),
-  workspace: z.string().min(1).optional(),
-  credentials: z.record(z.string(), z.string()).optional().meta({
-    description:
-      'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
-  }),
-  sink: z.string(),
-  schedule: schedule.optional(),
-  freshWithin: duration.optional(),
-  onSchemaChange: onSchemaChange.default('keepExtra'),
-  concurrency: z.int().min(1).max(32).optional(),
-  rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
-  include: z.array(z.string()).min(1).optional(),
-  exclude: z.array(z.string()).default([]),
-  entities: z.record(z.string(), entity).default({}),
-  downloads: downloads.optional(),
-});
-
-const defaults = connector.partial().meta({
+const defaults = connectorFile.partial().meta({
   description: 'Values for connectors that do not set their own',
 });
 
@@ -195,7 +138,7 @@ export const connectorFiles = z.array(z.string().min(1)).min(1).meta({
     'Files, folders and patterns such as ./connectors/*.yaml, each file with connectors (and defaults)',
 });
 
-/** The format of such a file. What its connectors say is looked at when they have their defaults. */
+/** The format of such a file. What its connectors contain is checked once they have their defaults. */
 export const connectorsFile = strictObject({
   defaults: defaults.optional(),
   connectors: z.record(z.string(), z.unknown()),
@@ -207,29 +150,23 @@ export const connectorsFile = strictObject({
  */
 export const settingsFile = strictObject({
   api: api.optional().meta({ description: 'Not needed where every connector has credentials of its own' }),
-  allowUpstreamHosts: z.array(z.string().min(1)).default([]).meta({
+  allowUpstreamHosts: z.array(upstreamHost).prefault([]).meta({
     description:
       'Hosts that connectors with credentials may reach at private addresses: host, by the scheme and port of the baseUrl of their definition; host:port, at this port too',
   }),
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),
-  redis: strictObject({
-    url: z.string().default('redis://127.0.0.1:6379'),
-    prefix: z.string().default('connector-sync').meta({ description: 'Begins every key in Redis' }),
-  }).optional(),
-  http: strictObject({
-    token: z
-      .string()
-      .optional()
-      .meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
-    connectorSeries: z
-      .enum(['all', 'attention'])
-      .default('all')
-      .meta({ description: 'Which connectors have series of their own among the metrics' }),
-  }).optional(),
+  redis: redis
+    .optional()
+    .transform((given) =>
+      given === undefined
+        ? { ...defaultRedis, url: toSecret(defaultRedis.url), isConfigured: false }
+        : { ...given, isConfigured: true },
+    ),
+  http: http.optional().transform((given) => given ?? { token: null, connectorSeries: 'all' as const }),
   defaults: defaults.optional(),
-  connectors: z.record(z.string(), connector).default({}),
-  publish: z.record(z.string(), publishTarget).default({}).meta({
+  connectors: z.record(z.string(), connectorFile).prefault({}),
+  publish: z.record(z.string(), publishFile).prefault({}).meta({
     description: 'Where what is stored is published to, for warehouses',
   }),
   guards: strictObject({
@@ -237,13 +174,6 @@ export const settingsFile = strictObject({
     minDeleteRows: z.int().min(0).max(1_000_000_000).default(20),
   }).prefault({}),
 });
-
-export type SettingsFile = z.infer<typeof settingsFile>;
-export type SinkFile = SettingsFile['sinks'][string];
-export type ConnectorFile = SettingsFile['connectors'][string];
-export type PublishFile = SettingsFile['publish'][string];
-export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
-export type EntitySettingsFile = ConnectorFile['entities'][string];
 
 /** JSON Schema of the config file, for editors and `config schema`. */
 export function settingsJsonSchema(): object {

@@ -2,7 +2,12 @@ import type { ConnectorId, ConnectorName, EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Problem } from '../core/problems.ts';
 import type { Secret } from '../core/secret.ts';
+import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
+import type { buildSinks } from './build-sinks.ts';
+import type { ConnectorFile } from './connector-file.ts';
+import type { buildPublishPlace, PublishFile } from './publish-file.ts';
+import type { SettingsFile } from './settings-file.ts';
 
 /** The config file and the environment, checked and frozen: with all parts, nothing of them missing. */
 export type Settings = SettingsWith<PartName>;
@@ -47,76 +52,11 @@ export interface LocalSettings {
   readonly definitions: ReadonlyMap<string, Definition>;
 }
 
-export interface HttpSettings {
-  readonly token: Secret | null;
-  /** Which connectors have their own metrics: all, or those that need attention. */
-  readonly connectorSeries: 'all' | 'attention';
-}
-
-export interface ApiSettings {
-  /** Origin and path prefix without a trailing slash. https, or http on a loopback address. */
-  readonly baseUrl: string;
-  readonly clientId: string;
-  readonly clientSecret: Secret;
-  readonly organizationId: string | null;
-  /** The one workspace that the calls may see; null: all that the credentials allow. */
-  readonly scopedToWorkspace: string | null;
-  /** How connectors are looked up before their runs: `cacheForMs` is how long an answer counts. */
-  readonly lookups: {
-    readonly requestsPerSecond: number;
-    readonly concurrency: number;
-    readonly cacheForMs: number;
-  };
-}
-
-export interface RedisSettings {
-  readonly url: Secret;
-  /** False where the file says nothing: then only the worker looks for one, at the default address. */
-  readonly isConfigured: boolean;
-  /** Begins every key, so that deployments that know nothing of each other can share a Redis. */
-  readonly prefix: string;
-}
-
-export type SinkSettings =
-  | {
-      readonly type: 'sqlite';
-      readonly name: string;
-      readonly path: string;
-      readonly durability: 'full' | 'normal';
-      readonly lockTimeoutMs: number;
-    }
-  | {
-      readonly type: 'jsonl';
-      readonly name: string;
-      readonly directory: string;
-      readonly durability: 'full' | 'normal';
-      readonly lockTimeoutMs: number;
-    }
-  | {
-      readonly type: 'postgres';
-      readonly name: string;
-      readonly connection: PostgresAddress;
-      /** Around a pooler; null: there is none. */
-      readonly direct: PostgresAddress | null;
-      readonly schema: string;
-      readonly connections: number;
-      readonly durability: 'full' | 'normal';
-    };
-
-/** A PostgreSQL server, its database and who asks it. */
-export interface PostgresAddress {
-  /**
-   * Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's
-   * folder.
-   */
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  readonly database: string;
-  readonly user: string;
-  readonly password: Secret | null;
-  readonly sslmode: 'disable' | 'require' | 'verify-ca' | 'verify-full';
-  /** Absolute path of the certificates to trust; null: the system's. */
-  readonly rootCertificate: string | null;
-}
+export type SinkSettings = MapValue<ReturnType<typeof buildSinks>>;
+export type HttpSettings = Frozen<SettingsFile['http']>;
+export type ApiSettings = Frozen<NonNullable<SettingsFile['api']>>;
+export type RedisSettings = Frozen<SettingsFile['redis']>;
+export type Schedule = Frozen<NonNullable<ConnectorFile['schedule']>>;
 
 export interface ConnectorSettings {
   readonly name: ConnectorName;
@@ -154,16 +94,6 @@ export interface DownloadSettings {
   readonly maxBytes: number;
 }
 
-export type Schedule = (
-  | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
-  | { readonly kind: 'every'; readonly everyMs: number }
-) & {
-  /** The longest delay after the due time; each connector has a fixed delay below it. 0: none. */
-  readonly jitterMs: number;
-  /** A run whose time passed while no worker was there: made up for once, or left out. */
-  readonly missed: 'once' | 'skip';
-};
-
 export interface EntitySettings {
   /** One set of `list` parameters per variant; default: `[{}]`. */
   readonly variants: readonly Params[];
@@ -180,50 +110,12 @@ export interface EntitySettings {
   readonly trustsTotal?: boolean;
 }
 
+/** Where a target of `publish` is. */
+export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;
 /** A target of `publish`. */
-export type PublishSettings = PublishPlace & {
-  readonly name: string;
-  /** Of one sink, because a publication shows one state of it. Not empty. */
-  readonly connectors: readonly ConnectorSettings[];
-  readonly when:
-    | { readonly kind: 'after-sync' }
-    | { readonly kind: 'every'; readonly everyMs: number }
-    | { readonly kind: 'by-hand' };
-  /**
-   * The oldest that the newest snapshot may be before a publication has one; null: only those that somebody asks for.
-   */
-  readonly snapshotEveryMs: number | null;
-  /** For how long a publication can be read after a newer one is there; null: for good. */
-  readonly keepMs: number | null;
-};
-
-export type PublishPlace =
-  | (PublishedFiles & { readonly type: 'files'; readonly directory: string })
-  | (PublishedFiles & {
-      readonly type: 's3';
-      readonly bucket: string;
-      /** Without a slash at its ends; empty: the bucket's root. */
-      readonly prefix: string;
-      readonly region: string | null;
-      /** Of a server that is compatible; null: AWS. */
-      readonly endpoint: string | null;
-      /** Null: those that the AWS SDK finds. */
-      readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: Secret } | null;
-    })
-  | {
-      readonly type: 'postgres';
-      readonly connection: PostgresAddress;
-      readonly schema: string;
-      /** What becomes of a row that is deleted: `_deleted` says so, or it is removed. */
-      readonly deletes: 'mark' | 'remove';
-    }
-  | { readonly type: 'duckdb'; readonly path: string };
-
-interface PublishedFiles {
-  readonly format: 'parquet' | 'jsonl' | 'csv';
-  /**
-   * Path of a file below the root, without its ending; `{connector}`, `{entity}`, `{generation}`, `{kind}`, `{date}`,
-   * `{publication}`, `{part}` stand for what they say.
-   */
-  readonly layout: string;
-}
+export type PublishSettings = PublishPlace &
+  Frozen<Pick<PublishFile, 'when' | 'snapshotEveryMs' | 'keepMs'>> & {
+    readonly name: string;
+    /** Of one sink, because a publication shows one state of it. Not empty. */
+    readonly connectors: readonly ConnectorSettings[];
+  };

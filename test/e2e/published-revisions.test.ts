@@ -9,7 +9,7 @@ import { openRowFileWriters } from '../../src/publish/open-row-file-writers.ts';
 import { publishOnce } from '../../src/publish/publish-once.ts';
 import type { PublishEnd } from '../../src/publish/publish-request.ts';
 import type { FileFormat } from '../../src/publish/row-files.ts';
-import { defaultLayout } from '../../src/settings/build-publish-place.ts';
+import { defaultLayout } from '../../src/settings/publish-file.ts';
 import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import { copyObjects, fakePlace, startFakeS3 } from '../support/publish/fake-s3.ts';
 import { jsonlLakeRows, parquetLakeRows } from '../support/publish/lake-rows.ts';

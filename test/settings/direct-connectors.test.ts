@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allowedHost } from '../../src/settings/build-direct.ts';
+import { allowedHost } from '../../src/settings/check-urls.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { ProblemsError } from '../../src/core/problems.ts';

@@ -1,15 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { buildPostgres } from '../../src/settings/build-postgres.ts';
+import { postgresAddress, readPostgresUrl } from '../../src/settings/postgres-address.ts';
 
 function build(url: string, password?: string) {
   const problems: string[] = [];
-  const address = buildPostgres(
-    url,
-    password,
-    '/etc/sync',
-    ['url'],
-    (_at, message) => void problems.push(message),
-  );
+  const read = readPostgresUrl(url, (message) => void problems.push(message));
+  const address = postgresAddress(read, password, '/etc/sync');
   return { ...address, password: address.password?.reveal() ?? null, problems };
 }
 

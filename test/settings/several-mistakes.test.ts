@@ -58,12 +58,12 @@ http: { token: "\${TOKEN}" }
 `);
     const bad = 'expected a duration such as 30s, 30m, 1h30m or 7d';
     expect(problems).toEqual([
-      ':12: connectors.newsletter.schedule.missed: expected one of once, skip, got "twice"',
       ':12: connectors.newsletter.schedule.every: expected at least 10s',
       `:12: connectors.newsletter.schedule.jitter: ${bad}`,
+      ':12: connectors.newsletter.schedule.missed: expected one of once, skip, got "twice"',
       `:13: connectors.newsletter.freshWithin: ${bad}`,
-      ':14: connectors.newsletter.entities.tags.freshWithin: expected a duration such as 30s, 30m, 1h30m or 7d, got a number',
       `:14: connectors.newsletter.entities.lists.freshWithin: ${bad}`,
+      ':14: connectors.newsletter.entities.tags.freshWithin: expected a duration such as 30s, 30m, 1h30m or 7d, got a number',
       ':15: redis.url: expected a password (redis://:password@host): a Redis that others can reach must not be open',
       ':15: redis.prefix: expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
       ':16: http.token: expected 16 to 512 visible ASCII characters without blanks',

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { PublishSettings } from '../../settings/settings.ts';
 import type { PublishedEntity } from '../manifest.ts';
-import { defaultLayout } from '../../settings/build-publish-place.ts';
+import { defaultLayout } from '../../settings/publish-file.ts';
 import type { FileFormat } from '../row-files.ts';
 
 /** Where the rows are that generated text reads. */

@@ -6,7 +6,7 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { EntityTable, PageCounts } from '../../../src/core/records.ts';
 import { addCounts, keyTextOf, noCounts } from '../../../src/core/records.ts';
 import { openFolderStore } from '../../../src/publish/folder-store.ts';
-import { defaultLayout } from '../../../src/settings/build-publish-place.ts';
+import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';
 import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';

@@ -5,7 +5,7 @@ import { openObjectTarget } from '../../../src/publish/object-target.ts';
 import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';
 import { publishOnce } from '../../../src/publish/publish-once.ts';
 import { openS3Store } from '../../../src/publish/s3-store.ts';
-import { defaultLayout } from '../../../src/settings/build-publish-place.ts';
+import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import { fakePlace } from './fake-s3.ts';
 import { connectorOf } from './publish-world.ts';
 

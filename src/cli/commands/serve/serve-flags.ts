@@ -3,7 +3,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
-import { allowedHost } from '../../../settings/build-direct.ts';
+import { allowedHost } from '../../../settings/check-urls.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
 import { wholeNumber } from '../../whole-number.ts';
 import type { SampleServiceOptions } from './serve-samples.ts';

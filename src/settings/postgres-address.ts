@@ -1,77 +1,102 @@
 import path from 'node:path';
+import * as z from 'zod';
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
+import type { Frozen } from '../definitions/deep-freeze.ts';
+import { textAs } from '../definitions/schema-problems.ts';
 import { isLoopback } from './check-urls.ts';
-import type { PostgresAddress } from './settings.ts';
 
-type At = readonly (string | number)[];
+/** A PostgreSQL server, its database and who asks it. */
+export type PostgresAddress = Frozen<ReturnType<typeof postgresAddress>>;
+
+type NoteText = (message: string) => void;
 
 const example = 'postgresql://user@host:5432/database';
 const sslmodes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 const defaultPort = 5432;
+
+export function postgresUrl() {
+  return textAs('postgresql://user@localhost/database', readPostgresUrl, z.string().min(1));
+}
+
+/** With absolute paths, which begin at `folder`. */
+export function postgresAddress(
+  { password: inUrl, rootCertificate, ...url }: ReturnType<typeof readPostgresUrl>,
+  password: string | undefined,
+  folder: string,
+) {
+  const given = password ?? inUrl;
+  return {
+    ...url,
+    password: given === '' ? null : new Secret(given),
+    /** Of the certificates to trust; null: the system's. */
+    rootCertificate: rootCertificate === null ? null : path.resolve(folder, rootCertificate),
+  };
+}
 
 /**
  * `postgresql://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=ca.pem`, as libpq writes
  * it; `password` beside it wins. A folder for a socket is `?host=/var/run/postgresql`. Nothing of it is quoted: it may
  * be secret. Of no use after a problem.
  */
-export function buildPostgres(
-  text: string,
-  password: string | undefined,
-  folder: string,
-  at: At,
-  note: Note,
-): PostgresAddress {
+export function readPostgresUrl(text: string, note: NoteText) {
   const parts = /^postgres(?:ql)?:\/\/(?:([^@/?#\s]*)@)?([^@/?#\s]*)(?:\/([^/?#\s]*))?(?:\?([^#\s]*))?$/.exec(
     text,
   );
   if (parts === null) {
-    note(at, `expected an address such as ${example}; write @ / ? # in a password as %40 %2F %3F %23`);
+    note(`expected an address such as ${example}; write @ / ? # in a password as %40 %2F %3F %23`);
     return unusable;
   }
   const [, credentials = '', places = '', name = '', query = ''] = parts;
-  const [user = '', ...rest] = credentials.split(':').map((part) => decoded(part, at, note));
-  const given = password ?? (rest.length === 0 ? null : rest.join(':'));
+  const [user = '', ...rest] = credentials.split(':').map((part) => decoded(part, note));
   const options = new URLSearchParams(query);
   for (const option of options.keys()) {
     if (!['sslmode', 'sslrootcert', 'host'].includes(option)) {
-      note(at, 'expected no other options in the address than sslmode, sslrootcert and host');
+      note('expected no other options in the address than sslmode, sslrootcert and host');
     }
   }
-  if (user === '') note(at, `expected a user: ${example}`);
-  if (name === '') note(at, `expected a database: ${example}`);
+  if (user === '') note(`expected a user: ${example}`);
+  if (name === '') note(`expected a database: ${example}`);
   const socket = options.get('host');
   const hosts =
     socket === null
-      ? places.split(',').map((place) => hostOf(place, at, note))
-      : [socketOf(socket, places, at, note)];
+      ? places.split(',').map((place) => hostOf(place, note))
+      : [socketOf(socket, places, note)];
   const file = rootFile(options.get('sslrootcert'));
-  const sslmode = sslmodeOf(options.get('sslmode'), hosts, file, at, note);
+  const sslmode = sslmodeOf(options.get('sslmode'), hosts, file, note);
   return {
+    /**
+     * Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's
+     * folder.
+     */
     hosts,
     user,
-    database: decoded(name, at, note),
-    password: given === null || given === '' ? null : new Secret(given),
+    database: decoded(name, note),
+    /** Empty: none. */
+    password: rest.join(':'),
     sslmode,
-    rootCertificate: file === null ? null : path.resolve(folder, file),
+    rootCertificate: file,
   };
 }
 
-type Host = PostgresAddress['hosts'][number];
+interface Host {
+  readonly host: string;
+  readonly port: number;
+}
 
-function hostOf(place: string, at: At, note: Note): Host {
+function hostOf(place: string, note: NoteText): Host {
   const found = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(place);
   const port = Number(found?.[2] ?? defaultPort);
-  if (found === null || port < 1 || port > 65_535) note(at, `expected a host and a port: ${example}`);
+  if (found === null || port < 1 || port > 65_535) note(`expected a host and a port: ${example}`);
   return { host: (found?.[1] ?? '').replace(/^\[|\]$/g, ''), port };
 }
 
 /** The name of the socket in its folder has the port. */
-function socketOf(folder: string, place: string, at: At, note: Note): Host {
-  if (!path.isAbsolute(folder)) note(at, 'expected the absolute path of a folder in host=');
+function socketOf(folder: string, place: string, note: NoteText): Host {
+  if (!path.isAbsolute(folder)) note('expected the absolute path of a folder in host=');
   const port = Number(/^:(\d{1,5})$/.exec(place)?.[1] ?? defaultPort);
   if (place !== '' && !/^:\d{1,5}$/.test(place)) {
-    note(at, 'expected no host in front of the database, because host= names a folder');
+    note('expected no host in front of the database, because host= names a folder');
   }
   return { host: folder, port };
 }
@@ -86,9 +111,8 @@ function sslmodeOf(
   given: string | null,
   hosts: readonly Host[],
   file: string | null,
-  at: At,
-  note: Note,
-): PostgresAddress['sslmode'] {
+  note: NoteText,
+): (typeof sslmodes)[number] {
   if (given === null) {
     const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
     return isHere && file === null ? 'disable' : 'verify-full';
@@ -96,39 +120,50 @@ function sslmodeOf(
   const mode = sslmodes.find((known) => known === given);
   if (mode === undefined) {
     note(
-      at,
       `expected sslmode to be ${sslmodes.join(', ')}: allow and prefer of libpq continue without TLS where the server offers none`,
     );
   }
   if (mode === 'verify-ca' && file === null) {
     note(
-      at,
       'expected sslrootcert with sslmode=verify-ca: any host can get a certificate of an authority that everybody trusts',
     );
   }
   if ((mode === 'require' || mode === 'disable') && file !== null) {
     note(
-      at,
       `expected no sslrootcert with sslmode=${mode}, which checks no certificate; use verify-ca or verify-full`,
     );
   }
   return mode ?? 'verify-full';
 }
 
-function decoded(text: string, at: At, note: Note): string {
+function decoded(text: string, note: NoteText): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    note(at, 'expected % only in front of two hex digits; write % as %25');
+    note('expected % only in front of two hex digits; write % as %25');
     return '';
   }
 }
 
-const unusable: PostgresAddress = {
-  hosts: [],
+/** The schema of a sink or target. It needs no quotes in a person's own statements. */
+export function schemaOf(
+  owner: string,
+  given: string | undefined,
+  at: readonly string[],
+  note: Note,
+): string {
+  const schema = given ?? owner.replaceAll('-', '_');
+  if (!/^(?!pg_)[a-z][a-z0-9_]{0,39}$/.test(schema)) {
+    note(at, 'expected 1 to 40 lower-case letters, digits and _, beginning with a letter, not pg_');
+  }
+  return schema;
+}
+
+const unusable = {
+  hosts: [] as Host[],
   database: '',
   user: '',
-  password: null,
-  sslmode: 'verify-full',
+  password: '',
+  sslmode: 'verify-full' as const,
   rootCertificate: null,
 };

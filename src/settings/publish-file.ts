@@ -1,0 +1,162 @@
+import * as z from 'zod';
+import path from 'node:path';
+import { Secret } from '../core/secret.ts';
+import type { Note } from '../definitions/check-names.ts';
+import { strictObject, textAs } from '../definitions/schema-problems.ts';
+import { expectedType } from '../definitions/suggest-name.ts';
+import { isLoopback, wrong, type Checked } from './check-urls.ts';
+import { postgresAddress, postgresUrl, schemaOf } from './postgres-address.ts';
+import { checked, duration, matching, orNull, shortestEveryMs } from './texts.ts';
+
+export type PublishFile = z.output<typeof publishFile>;
+
+/** Flat: deep trees are slow to list. */
+export const defaultLayout = '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}';
+
+const placeholders = ['connector', 'entity', 'generation', 'kind', 'date', 'publication', 'part'];
+const needed = placeholders.filter((name) => name !== 'date');
+
+/** Every file has a name of its own only with all but the date. */
+function checkLayout(text: string): Checked {
+  const used = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, name = '']) => name);
+  const unknown = used.find((name) => !placeholders.includes(name));
+  if (unknown !== undefined) {
+    return wrong(`expected one of {${placeholders.join('}, {')}}, got {${unknown}}`);
+  }
+  const missing = needed.find((name) => !used.includes(name));
+  if (missing !== undefined) {
+    return wrong(`expected {${missing}} in it, or files would have the same name`);
+  }
+  const plain = text.replaceAll(/\{[a-z]+\}/g, 'x');
+  return /^[A-Za-z0-9][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9][A-Za-z0-9._=-]*)*$/.test(plain)
+    ? { ok: true, value: text }
+    : wrong('expected a relative path of letters, digits and . _ = - with / between them');
+}
+
+function checkEndpoint(text: string): Checked {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isAllowed = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
+  return !isAllowed || url.username !== '' || url.search !== '' || url.hash !== ''
+    ? wrong('expected an https address without a user, or http on this machine')
+    : { ok: true, value: text };
+}
+
+const files = {
+  format: z.enum(['parquet', 'jsonl', 'csv']).default('parquet'),
+  layout: checked(defaultLayout, checkLayout, z.string().min(1))
+    .optional()
+    .transform((layout) => layout ?? defaultLayout)
+    .meta({
+      description:
+        'Path of a file without its ending, of {connector} {entity} {generation} {kind} {date} {publication} {part}',
+    }),
+};
+
+const publishing = {
+  connectors: z.array(z.string()).min(1).optional().meta({
+    description: 'Names of connectors of one sink; default: all, where there is one sink',
+  }),
+  when: z
+    .union(
+      [z.literal('after-sync'), z.literal('by-hand'), strictObject({ every: duration(shortestEveryMs) })],
+      {
+        error: 'expected after-sync, by-hand or { every: 1h }',
+      },
+    )
+    .transform((when) =>
+      typeof when === 'string' ? { kind: when } : { kind: 'every' as const, everyMs: when.every },
+    )
+    .prefault('after-sync'),
+  snapshotEvery: orNull(duration()),
+  keep: orNull(duration()).meta({
+    description: 'How long an older publication can be read; default: without limit',
+  }),
+};
+
+const s3 = strictObject({
+  type: z.literal('s3'),
+  bucket: matching(
+    /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
+    'expected the name of a bucket: 3 to 63 lower-case letters, digits, - and .',
+    'bucket',
+    z.string().min(1),
+  ),
+  prefix: textAs('x', (text, note) => {
+    const prefix = text.replace(/^\/+|\/+$/g, '');
+    if (!/^(?:[A-Za-z0-9_=-][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*)?$/.test(prefix)) {
+      note('expected names of letters, digits and . _ = - with / between them');
+    }
+    return prefix;
+  }).prefault(''),
+  region: orNull(z.string().min(1)),
+  endpoint: orNull(checked('https://example.com', checkEndpoint, z.string().min(1)).nullable()).meta({
+    description: 'https address of a compatible server; http only on this machine',
+  }),
+  accessKeyId: z.string().min(1).optional(),
+  secretAccessKey: z.string().min(1).optional().meta({
+    description: 'Best as ${file:path} or ${VARIABLE}; without the two the AWS SDK looks for credentials',
+  }),
+  ...files,
+  ...publishing,
+});
+
+export const publishFile = z
+  .discriminatedUnion(
+    'type',
+    [
+      strictObject({ type: z.literal('files'), directory: z.string().min(1), ...files, ...publishing }),
+      s3,
+      strictObject({
+        type: z.literal('postgres'),
+        url: postgresUrl(),
+        password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+        schema: z.string().optional().meta({ description: "Default: the target's name, - as _" }),
+        // What becomes of a row that is deleted: `_deleted` says so, or it is removed.
+        deletes: z.enum(['mark', 'remove']).default('mark'),
+        ...publishing,
+      }),
+      strictObject({ type: z.literal('duckdb'), path: z.string().min(1), ...publishing }),
+    ],
+    { error: expectedType('files', 's3', 'postgres', 'duckdb') },
+  )
+  .transform(({ snapshotEvery, keep, ...target }) => ({
+    ...target,
+    // The oldest that the newest snapshot may be before a publication has one; null: only those that are asked for.
+    snapshotEveryMs: snapshotEvery,
+    // For how long a publication can be read after a newer one exists; null: for good.
+    keepMs: keep,
+  }));
+
+type At = readonly string[];
+
+/** `file`: a target without what is published and when. Relative paths begin at `folder`. */
+export function buildPublishPlace(name: string, file: PlaceOf<PublishFile>, folder: string, note: Note) {
+  const at: At = ['publish', name];
+  switch (file.type) {
+    case 'files':
+      return { ...file, directory: path.resolve(folder, file.directory) };
+    case 's3': {
+      const { accessKeyId, secretAccessKey, ...bucket } = file;
+      if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
+        note(at, 'expected both accessKeyId and secretAccessKey, or neither');
+      }
+      // Null: those that the AWS SDK finds.
+      const credentials =
+        accessKeyId === undefined || secretAccessKey === undefined
+          ? null
+          : { accessKeyId, secretAccessKey: new Secret(secretAccessKey) };
+      return { ...bucket, credentials };
+    }
+    case 'postgres': {
+      const { type, url, password, deletes } = file;
+      const schema = schemaOf(name, file.schema, [...at, 'schema'], note);
+      return { type, connection: postgresAddress(url, password, folder), schema, deletes };
+    }
+    case 'duckdb':
+      return { ...file, path: path.resolve(folder, file.path) };
+  }
+}
+
+type PlaceOf<Target> = Target extends unknown
+  ? Omit<Target, 'connectors' | 'when' | 'snapshotEveryMs' | 'keepMs'>
+  : never;
