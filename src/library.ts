@@ -94,10 +94,10 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
 }
 
 /**
- * What changed in an entity since a sequence number, in one state of the sink, whoever writes meanwhile. `target` is
- * `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and for a `since`
- * that this sink never gave (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where the sink cannot
- * be read. Dispose the result: until then the sink's file cannot shrink.
+ * What changed in an entity since a sequence number, in one state of the sink, whichever process writes meanwhile.
+ * `target` is `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and
+ * for a `since` that this sink never gave (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where
+ * the sink cannot be read. Dispose the result: until then the sink's file cannot shrink.
  */
 export async function readChanges(
   app: App,

@@ -155,7 +155,7 @@ interface RunWindows {
 
 /**
  * Runs the windows that are not done, newest first, one run each. A run that did not come to its end ends the work: the
- * next call goes on inside that window. One that had to leave something out (`degraded`) does not; its window is read
+ * next call resumes inside that window. One that had to leave something out (`degraded`) does not; its window is read
  * again by the next call.
  */
 export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions): Promise<RunWindows> {

@@ -81,7 +81,7 @@ export interface UnreadableSink {
 }
 
 /**
- * As `readOverviews`, but a sink that cannot be read keeps nobody from seeing the others. Throws where none of them can
+ * As `readOverviews`, but a sink that cannot be read does not hide the others. Throws where none of them can
  * be read.
  */
 export async function readOverviewsOfReadable(connectors: readonly ConnectorSettings[]): Promise<{

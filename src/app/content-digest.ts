@@ -58,7 +58,7 @@ function withoutSigns(json: string): string {
   return json.includes('-0.0') ? writeJson(readJson(json)) : json;
 }
 
-/** A text that was edited by hand may be no JSON any more. */
+/** A text that was edited by hand may no longer be JSON. */
 function readable(read: () => JsonValue, stored: unknown): JsonValue {
   try {
     return read();

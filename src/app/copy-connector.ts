@@ -45,7 +45,7 @@ export interface CopyEnd {
 }
 
 /**
- * Copies a connector with all that its sink knows of it into another sink, or goes on with the copy that was begun.
+ * Copies a connector with all that its sink knows of it into another sink, or resumes an unfinished copy.
  * Reads nothing from the API. Holds the connector in both sinks. Rejects with what `Copies` throws, and with the
  * signal's reason once that is aborted.
  */

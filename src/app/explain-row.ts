@@ -97,7 +97,7 @@ function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: 
   return row.missing === null && row.deletedAt === null && !wasUndeleted;
 }
 
-/** By the run, or by one that it went on with. */
+/** By the run, or by one that it resumed. */
 async function wasSealedBy(
   { sealedRun }: PartitionHistory,
   run: RunSummary,

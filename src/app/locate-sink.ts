@@ -16,7 +16,7 @@ type LocatedSink =
   | { readonly kind: 'elsewhere'; readonly id: string; readonly host: string; readonly place: string }
   | { readonly kind: 'nowhere' };
 
-/** Makes no sink. Without queues only this machine is looked at. */
+/** Makes no sink. Without queues only this machine is searched. */
 export async function locateSink(sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
   await using history = await openExistingHistory(sink);
   if (history !== null) return { kind: 'here', id: history.sinkId };

@@ -12,7 +12,7 @@ interface RunBudgets extends AsyncDisposable {
 interface RunBudgetsOptions {
   readonly settings: SettingsWith<'access' | 'redis'>;
   readonly clock: Clock;
-  /** Hears each failure of Redis; calls go on without it meanwhile. There may be many. */
+  /** Hears each failure of Redis; calls continue without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
   /** As for `openApp`. */
   readonly maxThrottleWaitMs?: number;

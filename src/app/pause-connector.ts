@@ -9,7 +9,7 @@ import { locateSink, sinkIsElsewhere } from './locate-sink.ts';
 
 type How = Pick<OpenHow, 'clock' | 'signal'>;
 
-/** Returns the sink's id, and the run that goes on meanwhile, as the ledger has it. */
+/** Returns the sink's id, and the run that is still in progress according to the ledger. */
 export async function pauseConnector(
   { name, sink: settings }: ConnectorSettings,
   why: Pause,

@@ -15,7 +15,7 @@ import { programVersion } from './program-version.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
 
-/** What a publication is where nobody asked for more. */
+/** A publication without special requests. */
 export const ordinaryPublication: AskedPublication = { isSnapshotAsked: false, isNewGenerationAsked: false };
 
 /**

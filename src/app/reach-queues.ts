@@ -47,7 +47,7 @@ export async function checkNotPaused(connector: ConnectorSettings, program: stri
   );
 }
 
-/** Whose queue takes the jobs of a sink. Throws USAGE where nobody would take them. */
+/** Whose queue takes the jobs of a sink. Throws USAGE where no worker would take them. */
 export async function sinkIdOf(sink: SinkSettings, queues: Queues, program: string): Promise<string> {
   const located = await locateSink(sink, queues);
   if (located.kind !== 'nowhere') return located.id;

@@ -16,7 +16,7 @@ export interface StoredConnector {
   readonly status: ConnectorStatus | null;
   /** The copy that would have to be completed first. */
   readonly unfinishedCopy: UnfinishedCopy | null;
-  /** Where it goes on: this sink takes no more syncs of it. */
+  /** The sink that it was copied to: this one takes no more syncs of it. */
   readonly copiedAway: CopiedAway | null;
   readonly paused: Pause | null;
   readonly failures: readonly PartitionFailure[];

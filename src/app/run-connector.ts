@@ -63,7 +63,7 @@ async function tell(
   enough.abort();
 }
 
-/** Reads a connector into the sink that its settings name, and tells nobody. */
+/** Reads a connector into the sink that its settings name; `onRunEnd` does not hear of it. */
 export async function readConnector(
   parts: RunParts,
   connector: ConnectorSettings,

@@ -17,7 +17,7 @@ export interface SharedWork {
   readonly interrupted: ReadonlySet<ConnectorName>;
   /** The run that has done this connector's part already; null: none has. */
   done(connector: ConnectorSettings): Promise<DoneRun | null>;
-  /** True while the run that holds the connector may go on. */
+  /** True while the run that holds the connector may still be running. */
   isRunning(connector: ConnectorSettings): Promise<boolean>;
 }
 

@@ -59,7 +59,7 @@ export function isReadIncrementally(entity: Entity, chosen: ChosenEntity | undef
 
 export interface Selection {
   readonly entities: ChosenEntities;
-  /** Read although nobody named them: the selected ones are found through them. */
+  /** Read although they were not named: the selected ones are found through them. */
   readonly addedParents: readonly EntityName[];
 }
 

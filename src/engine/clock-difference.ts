@@ -1,6 +1,6 @@
 import type { ChangeSpan } from '../pagination/pagination.ts';
 
-/** A larger difference is the age of records that nobody has changed, not that of two clocks. */
+/** A larger difference is the age of records that have not changed for long, not that of two clocks. */
 const longestMs = 24 * 60 * 60 * 1000;
 
 /**

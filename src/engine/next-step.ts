@@ -212,7 +212,7 @@ function absenceOf(
   if (entity.recursive !== null && partial > 0) return null;
   // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
   if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
-  // A record in quarantine may be one that is stored: it was there, and nobody could tell that it was.
+  // A record in quarantine may be one that is stored: it was there, unrecognized.
   if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
   if (isGettable(entity, partition)) return 'get';
   return refused === 0 ? 'walk' : null;

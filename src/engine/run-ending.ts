@@ -21,7 +21,7 @@ export interface RunEnding {
   readonly note: (error: unknown) => void;
   /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
   readonly end: (error: unknown) => void;
-  /** Notes a failure that does not stop the run: what is left to do must still be told. */
+  /** Notes a failure that does not stop the run: what remains must still be reported. */
   readonly fail: (error: unknown) => void;
   /** As `end`, without waiting for calls that were paid for. */
   readonly endNow: (error: unknown) => void;

@@ -91,7 +91,7 @@ const sampleSize = 100;
  * empty pages.
  */
 const patience = 1_000;
-/** How often a record may come while a walk goes on: pages of eleven records overlap by ten. */
+/** How often a record may come while a walk continues: pages of eleven records overlap by ten. */
 const mostRepeats = 32;
 /** So many times what a walk had read before may come again, as rows move: then it is no accident. */
 const mostRereads = 4;
@@ -100,9 +100,9 @@ const hashes = z.array(z.string()).readonly();
 
 /**
  * Whether a walk gets anywhere, whatever its strategy: kept in its position, so that it survives a kill. A key that was
- * not met before joins a full sample with a probability of its size to all keys met. So a walk that goes on is all but
- * certain (1 to 10^13) to change its sample before it has read four times as much again, and one that only meets known
- * keys never does.
+ * not met before joins a full sample with a probability of its size to all keys met. So a walk that continues is all
+ * but certain (1 to 10^13) to change its sample before it has read four times as much again, and one that only meets
+ * known keys never does.
  */
 const walkProgress = z.object({
   /** Pages in a row that were empty, or led to no row behind those read. */
@@ -146,7 +146,7 @@ export function beginState(capMs: number): WalkState {
   };
 }
 
-/** Of a walk that goes on where a position was stored. */
+/** Of a walk that resumes at a stored position. */
 export function readState(position: Position | null, capMs: number): WalkState {
   return position === null ? beginState(capMs) : storedState.parse(position);
 }
@@ -191,7 +191,7 @@ export function afterKeys(progress: WalkProgress, keys: readonly string[], isFur
     : { stalled, sample, before: before + read, since: 0, sinceSample: [] };
 }
 
-/** Why the walk must not go on; null while it gets somewhere. */
+/** Why the walk must stop; null while it makes progress. */
 export function stuckBecause({ stalled, before, since, sinceSample }: WalkProgress): string | null {
   const advice =
     'what was read is kept, and the next run begins this listing again; report it to the operator of the service if it stays so';

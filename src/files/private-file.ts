@@ -69,7 +69,7 @@ export function createPrivateDirectory(directory: string): void {
   }
 }
 
-/** One level. A folder that is there already, or that another process was faster to make, is what was wanted. */
+/** One level. A folder that already exists, also because another process was faster, is what was wanted. */
 function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });

@@ -13,7 +13,7 @@ interface TokenCheckOptions {
 
 /**
  * Judges an Authorization header: `Bearer <token>`, or Basic with any user and the token as password. After
- * `wrongTries` wrong ones within `wrongTriesMs` none is looked at, right or wrong, until the first of them is that old.
+ * `wrongTries` wrong ones within `wrongTriesMs` none is compared, right or wrong, until the first of them is that old.
  */
 export function openTokenCheck(options: TokenCheckOptions): (header: string | undefined) => TokenVerdict {
   const { clock } = options;

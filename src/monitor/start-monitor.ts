@@ -115,7 +115,7 @@ function hasNoIpv6(error: unknown): boolean {
 interface MonitorLimits {
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
-  /** How often the two timeouts are looked at. */
+  /** How often the two timeouts are checked. */
   readonly timeoutCheckMs: number;
   /** Further connections are closed as soon as they are accepted. */
   readonly maxConnections: number;
@@ -124,7 +124,7 @@ interface MonitorLimits {
   readonly maxBodyBytes: number;
   /** Time after which `/readyz` answers "unknown"; the promise is two seconds. */
   readonly readyWithinMs: number;
-  /** Wrong tokens that are looked at within `wrongTriesMs`, of all clients together. */
+  /** Wrong tokens that are compared within `wrongTriesMs`, of all clients together. */
   readonly wrongTries: number;
   readonly wrongTriesMs: number;
 }

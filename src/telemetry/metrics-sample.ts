@@ -167,7 +167,7 @@ function openSampleGauges(registry: Registry) {
     queue: gauge(
       'queue_jobs',
       ['sink', 'state'],
-      'Jobs in the queue of a sink. "waiting" ones are due and have no worker; "failed" ones are kept to be looked at.',
+      'Jobs in the queue of a sink. "waiting" ones are due and have no worker; "failed" ones are kept for inspection.',
     ),
     backlog: gauge(
       'queue_backlog_seconds',

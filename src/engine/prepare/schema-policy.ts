@@ -20,7 +20,7 @@ export interface SchemaPolicy {
 /** Table (also one of exploded elements) -> what is done with changes of its records. */
 export type SchemaPolicies = ReadonlyMap<EntityName, SchemaPolicy>;
 
-/** Stands in for a table's names that are not told apart any more, and for all of them once it is known itself. */
+/** Stands in for a table's names that are no longer told apart, and for all of them once it is known itself. */
 const otherFields = '*';
 
 export const acceptEverything: SchemaPolicy = { onNews: 'accept', isKnown: () => true };
@@ -60,7 +60,7 @@ export function describeNews({ field, kind, type }: FieldDrift): string {
     : `${value} in ${name}, which its column cannot hold`;
 }
 
-/** Nothing of the page is stored; other entities go on. */
+/** Nothing of the page is stored; other entities continue. */
 export function schemaChanged(news: FieldDrift): SyncError {
   return new SyncError(
     `records of ${news.entity} came with ${describeNews(news)}; declare it in the definition, or let it in with ` +

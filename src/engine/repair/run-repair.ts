@@ -76,7 +76,7 @@ export async function runRepair(
   return report;
 }
 
-/** It is short, and whoever asked asks again: nothing of it is ever gone on with. */
+/** Repairs are short and never resumed; the caller retries. */
 function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant): RunPlan {
   return {
     run: newRunId(clock.now()),

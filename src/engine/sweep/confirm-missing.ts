@@ -229,7 +229,7 @@ function compileReadConfirmed(
   };
 }
 
-/** What has left its tree, or lies in the trash, has no place any more; what has moved is met where it is now. */
+/** What has left its tree, or lies in the trash, no longer has a place; what has moved is met where it is now. */
 function judgeInTree(
   rules: Recursive,
   { row, params }: Candidate,

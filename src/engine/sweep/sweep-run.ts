@@ -235,7 +235,7 @@ function judgeEntity(
   return { withheldBecause: over.has(missing.entity) ? 'share' : 'along', passing: ['allowed'] };
 }
 
-/** Missing rows that nobody has vouched for or let go. */
+/** Missing rows that `get` has not returned and no person has approved. */
 function countOpen({ missing, allowed, vouchedFor }: EntityMissing): number {
   return missing - allowed - vouchedFor;
 }

@@ -79,7 +79,7 @@ local rate = tonumber(redis.call('get', KEYS[3])) or now
 -- Further ahead than the lowest rate leads: the clock of Redis was set back.
 if rate > now + ARGV[2] * ARGV[3] * 2 ^ ARGV[5] then rate = now end
 local paused = math.max(0, redis.call('pttl', KEYS[1]))
--- At the end of a pause all ask at once: nobody has been late until then.
+-- At the end of a pause all ask at once: no process has been late until then.
 if paused > 0 then rate = math.max(rate, now + paused * 1000) end
 local free = rate - (ARGV[3] - 1) * interval
 
@@ -107,7 +107,7 @@ if paused > 0 then
 elseif now < turn then
   wait = math.min(ARGV[7], math.ceil((turn - now) / 1000))
 elseif before >= tonumber(ARGV[3]) then
-  -- Somebody before it should have started, and is not late yet.
+  -- A process before it should have started, and is not late yet.
   wait = math.ceil(math.min(interval / 1000, ARGV[6]))
 end
 if wait == 0 then
