@@ -13,7 +13,7 @@ Looking for Redis ...
 Starting the worker ...
 `;
 
-describe('demo --scheduled', () => {
+describe.concurrent('demo --scheduled', () => {
   it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async ({
     folder,
   }) => {

@@ -165,7 +165,7 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
         commands: [['status']],
       },
     ];
-    for (const { warehouse, port, says, commands: asked } of cases) {
+    const tried = cases.map(async ({ warehouse, port, says, commands: asked }) => {
       for (const args of asked) {
         const startedAt = performance.now();
         const { code, stdout, stderr } = await cli(args, warehouse);
@@ -180,7 +180,8 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
         expect(text).toContain(`127.0.0.1:${port}/postgres/e2e`);
         expect(text).not.toContain(tellTale);
       }
-    }
+    });
+    await Promise.all(tried);
   }, 240_000);
 });
 

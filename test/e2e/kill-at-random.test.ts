@@ -20,6 +20,7 @@ import { isLong, repeats, startSeed } from '../support/trials.ts';
 const kills = repeats('KILLS', { share: 1, full: 200 });
 const seed = startSeed();
 const concurrency = 4;
+const size = isLong ? 'small' : { members: 2_500 };
 /** Of one walk: eight received and not yet stored, one asked for. */
 const pagesInFlight = 9;
 
@@ -30,7 +31,7 @@ const undisturbed = new Map<string, number>();
 
 beforeEach(async () => {
   calls = 0;
-  service = await startSampleService('small', {
+  service = await startSampleService(size, {
     latencyMs: 3,
     wrap: (account) => ({
       list: (entity, params) => {
@@ -105,7 +106,7 @@ describe.each(Object.entries(allSampleSinks))(
         if (!firstChain.has(connector)) firstChain.set(connector, so);
 
         const definition = builtInDefinition(connector);
-        const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
+        const differences = differencesFrom(storedByDefault(connector, size), definition, (table) =>
           sink.rows(folder, connector, table),
         );
         expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });

@@ -15,7 +15,7 @@ import { allEntities, identityFor } from '../support/sync-once.ts';
 import { isLong, repeats, startSeed } from '../support/trials.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-const trials = repeats('TRIALS', { share: 3, full: 40 });
+const trials = repeats('TRIALS', { share: 2, full: 40 });
 const firstSeed = startSeed();
 const hourMs = 3_600_000;
 

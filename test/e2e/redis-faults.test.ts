@@ -9,9 +9,14 @@ import {
   type LogLine,
   type WorkerProcess,
 } from '../support/worker-process.ts';
+import { isLong, repeats } from '../support/trials.ts';
 
 /** Longer than a worker's own blocking reads; the nightly figure is 35 s. */
 const outageMs = Number(process.env['OUTAGE_MS'] ?? 4000);
+const kills = repeats('KILLS', { share: 1, full: 3 });
+const trials = repeats('TRIALS', { share: 1, full: 3 });
+/** Of being out of memory: long enough to tell a pause from a loop. */
+const fullMs = isLong ? 3000 : 1500;
 const timings = { lockMs: 1000, stalledMs: 500, reconcileMs: 5000, busyDelayMs: 300, retryDelayMs: 300 };
 const connectors = [
   { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "* * * * * *" }' },
@@ -34,8 +39,8 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     await world[Symbol.asyncDispose]();
   });
 
-  it('resumes by itself after Redis was killed three times', async () => {
-    for (let kill = 1; kill <= 3; kill += 1) {
+  it(`resumes by itself after each of ${kills} kills of Redis`, async () => {
+    for (let kill = 1; kill <= kills; kill += 1) {
       await world.redis.kill();
       await world.redis.restart();
       console.log(`kill ${kill}: a run began ${await nextRunAfter(Date.now())} ms after Redis was back`);
@@ -55,7 +60,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
   }, 120_000);
 
   it('restores its schedules when Redis has lost everything in the middle of a run', async () => {
-    for (let trial = 1; trial <= 3; trial += 1) {
+    for (let trial = 1; trial <= trials; trial += 1) {
       await worker.until(isRunStarted, worker.lines.length);
       await ask((redis) => redis.flushall());
       console.log(`trial ${trial}: a run began ${await nextRunAfter(Date.now())} ms after Redis was emptied`);
@@ -70,10 +75,10 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
       worker.lines.length,
     );
     const [lines, cpuMs] = [worker.lines.length, cpuOf(worker.pid)];
-    await forAsLongAs(3000);
-    const share = (cpuOf(worker.pid) - cpuMs) / 3000;
+    await forAsLongAs(fullMs);
+    const share = (cpuOf(worker.pid) - cpuMs) / fullMs;
     console.log(
-      `in 3 s out of memory: ${worker.lines.length - lines} log lines, ${Math.round(share * 100)} % of a core`,
+      `in ${fullMs} ms out of memory: ${worker.lines.length - lines} log lines, ${Math.round(share * 100)} % of a core`,
     );
     expect(worker.lines.slice(lines).filter(isAboutRedis).length).toBeLessThan(10);
     await ask((redis) => redis.config('SET', 'maxmemory', '0'));

@@ -17,7 +17,7 @@ import {
   type WorkerBench,
 } from '../support/jobs/worker-bench.ts';
 
-describe('a worker whose Redis', () => {
+describe.concurrent('a worker whose Redis', () => {
   it('is killed and restarts continues, and loses no active job', async () => {
     await using bench = await openWorkerBench({ appendOnly: true });
     const begun = collect<string>();

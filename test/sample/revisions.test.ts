@@ -50,7 +50,7 @@ describe.each(names)('a revision of %s', (name) => {
   });
 
   it('has every listed record of every entity with get under its key, and no other', () => {
-    for (const revision of [1, 3, 10]) {
+    for (const revision of isLong ? [1, 3, 10] : [3]) {
       const account = open(name, revision);
       const before = open(name, revision - 1);
       for (const [entity, key] of gets(name)) {

@@ -4,6 +4,7 @@ import { plainRecord, plainSearch, type PlainRecord } from '../support/search/pl
 import { longIntegers, numbers, texts, times, words } from '../support/search/random-searches.ts';
 import { openSearchWorld, type SearchWorld } from '../support/search/search-world.ts';
 import { thingsEntity } from '../support/search/things.ts';
+import { isLong } from '../support/trials.ts';
 
 const ends = [
   'a\uD7FF',
@@ -24,6 +25,7 @@ const allNumbers: readonly (number | bigint)[] = [...numbers, ...longIntegers, .
 
 let world: SearchWorld;
 const records: PlainRecord[] = [];
+let asked = 0;
 let compared = 0;
 
 beforeAll(async () => {
@@ -163,8 +165,13 @@ describe('a search finds what a look at every record finds', () => {
   });
 });
 
-/** Now with the index and now without, now page by page and now at once. */
+/**
+ * Now with the index and now without, now page by page and now at once. In `npm test` two of five: every operator, as
+ * their numbers and five have no common factor.
+ */
 function compare(filter: JsonObject | null, sort: readonly Readonly<Record<string, string>>[] = []): void {
+  asked += 1;
+  if (!isLong && asked % 5 > 1) return;
   const expected = plainSearch(records, filter, sort).map(({ values }) => values['id']);
   const query = { filter, sort };
   const limit = 1 + (expected.length % 7) * 5;
