@@ -37,14 +37,19 @@ const onPostgres = isLong
 const isTimed = process.env['TEST_TIMES'] === '1';
 const timing = isTimed ? ['test/support/cpu-time.ts'] : [];
 
-/** Long files begin first, the longest of all foremost, so that the last worker to end has a short one. */
+/**
+ * Long files begin first, the longest of all foremost, so that the last worker to end has a short one. Before them come
+ * the files that need a module graph of their own: vitest keeps a worker with its modules only where the next file in
+ * the queue may share them.
+ */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const long = JSON.parse(readFileSync(longFiles, 'utf8')) as readonly string[];
     const ranks = new Map(long.map((name, index) => [name, index]));
-    const rankOf = ({ moduleId, project: { name } }: TestSpecification): number => {
+    const rankOf = ({ moduleId, project: { name, config } }: TestSpecification): number => {
       const file = path.relative(import.meta.dirname, moduleId);
-      return ranks.get(nameIn(name, file)) ?? long.length;
+      const rank = ranks.get(nameIn(name, file)) ?? long.length;
+      return config.isolate ? rank - 2 * long.length : rank;
     };
     return (await super.sort(files)).sort((one, other) => rankOf(one) - rankOf(other));
   }
