@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { setTimeout as forAsLongAs } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { noDifferences } from '../support/sample-sinks.ts';
@@ -50,6 +51,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
 
   it(`resumes by itself after an outage of ${outageMs} ms`, async () => {
     await world.redis.kill();
+    // How long Redis is away is the experiment, not a wait for something.
     await forAsLongAs(outageMs);
     await world.redis.restart();
     console.log(`a run began ${await nextRunAfter(Date.now())} ms after Redis was back`);
@@ -143,11 +145,4 @@ function cpuOf(pid: number): number {
   if (!existsSync(`/proc/${pid}/stat`)) return Number.NaN;
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;
-}
-
-/** How long Redis is away is the experiment, not a wait for something. */
-function forAsLongAs(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }

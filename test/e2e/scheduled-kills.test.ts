@@ -1,3 +1,4 @@
+import { setTimeout as after } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import {
   openScheduledWorld,
@@ -56,6 +57,7 @@ it.runIf(hasMoreKills).each(scheduledSinks)(
     for (let done = 0; done < kills; done += 1) {
       // Killing an idle worker proves little: whoever has a run open is in for it, some time into it.
       const victim = await Promise.race(living.map((worker) => busy(worker)));
+      // When a kill comes is part of the experiment, not a wait for something.
       await after(random() * 400);
       victim.child.kill('SIGKILL');
       await victim.ended;
@@ -166,11 +168,4 @@ interface StoredRun {
 
 function storedRuns(): readonly StoredRun[] {
   return world.ledger('SELECT connector, state, continues, report FROM _sync_runs') as readonly StoredRun[];
-}
-
-/** When a kill comes is part of the experiment, not a wait for something. */
-function after(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }

@@ -1,3 +1,4 @@
+import { setTimeout as later } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -46,6 +47,7 @@ it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resu
       const line = await worker.until(isRunStarted);
       expect({ trial, seed, continues: line['continues'] }).toEqual({ trial, seed, continues: before });
       before = line['run'];
+      // At which moment of a page the signal comes is the experiment, not a wait for something.
       await later(random() * 150);
       const asked = Date.now();
       worker.child.kill('SIGTERM');
@@ -85,11 +87,4 @@ async function syncsQueue(line: Promise<Readonly<Record<string, unknown>>>): Pro
     throw new Error(`the worker should say which queues it serves, it said ${JSON.stringify(queues)}`);
   }
   return name;
-}
-
-/** At which moment of a page the signal comes is the experiment, not a wait for something. */
-function later(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }

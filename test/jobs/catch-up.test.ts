@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { collect, everySecond, ok, openWorkerBench, pause } from '../support/jobs/worker-bench.ts';
+import { collect, everySecond, ok, openWorkerBench } from '../support/jobs/worker-bench.ts';
 import { repeats } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 1, full: 20 });

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startWorker } from '../../src/jobs/start-worker.ts';
 import { Secret } from '../../src/core/secret.ts';
@@ -16,7 +17,6 @@ import {
   ok,
   openWorkerBench,
   password,
-  pause,
   prefix,
   untilAborted,
   warehouse,

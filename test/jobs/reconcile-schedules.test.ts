@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../src/core/clock.ts';
@@ -20,7 +21,6 @@ import {
   newsletter,
   ok,
   openWorkerBench,
-  pause,
   prefix,
   warehouse,
   type BenchLine,

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Redis } from 'ioredis';
 import { addSync } from '../../src/jobs/add-job.ts';
@@ -12,7 +13,6 @@ import {
   newsletter,
   ok,
   openWorkerBench,
-  pause,
   yearly,
   type WorkerBench,
 } from '../support/jobs/worker-bench.ts';

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { instantClock } from '../support/instant-clock.ts';
@@ -17,7 +18,6 @@ import {
   newsletter,
   ok,
   openWorkerBench,
-  pause,
   prefix,
   warehouse,
   wiki,

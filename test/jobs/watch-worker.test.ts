@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { addSync } from '../../src/jobs/add-job.ts';
@@ -10,7 +11,6 @@ import {
   ok,
   openWorkerBench,
   password,
-  pause,
   untilAborted,
   wiki,
   yearly,

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { timeAt } from './soak-accounts.ts';
 import type { SoakWorld } from './soak-world.ts';
-import { pause, timings, type CrewMember, type WorkerCrew } from './worker-crew.ts';
+import { timings, type CrewMember, type WorkerCrew } from './worker-crew.ts';
 
 export interface FaultContext {
   readonly world: SoakWorld;

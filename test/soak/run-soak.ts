@@ -1,9 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from '../support/seeded-random.ts';
 import { compareSinks, type Compared } from './compare-sinks.ts';
 import { faults, type Fault, type FaultContext } from './faults.ts';
 import { findOverlaps, slotDelays } from './run-spans.ts';
 import { openSoakWorld } from './soak-world.ts';
-import { pause, startCrew, type UnexpectedExit } from './worker-crew.ts';
+import { startCrew, type UnexpectedExit } from './worker-crew.ts';
 
 export interface SoakOptions {
   readonly durationMs: number;

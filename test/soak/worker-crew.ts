@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 import type { SoakWorld } from './soak-world.ts';
 
@@ -127,10 +128,4 @@ function ranSince(crew: readonly CrewMember[], since: string): ReadonlySet<unkno
     }
   }
   return ran;
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
@@ -230,10 +231,4 @@ export function collect<Value>(): Collected<Value> {
 /** Polls every few milliseconds until the condition is true, for changes in Redis that emit no event. */
 export async function eventually(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await pause(20);
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }
