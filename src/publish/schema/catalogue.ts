@@ -7,8 +7,15 @@ import { nextSlots } from '../../settings/cron.ts';
 import type { ConnectorSettings, PublishSettings, Schedule } from '../../settings/settings.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import type { PublishedEntity } from '../manifest.ts';
-import { pathsOf, placeOf, type CataloguePlace, type StateFile, type TablePaths } from './place.ts';
-import { entityName, type PublishedState } from './read-published.ts';
+import {
+  entityName,
+  pathsOf,
+  placeOf,
+  type CataloguePlace,
+  type PublishedState,
+  type StateFile,
+  type TablePaths,
+} from './place.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
 export interface Catalogue {
@@ -35,7 +42,7 @@ export interface CatalogueTable {
   readonly joins: readonly Join[];
   /** In the words of a description: what becomes of deleted records. */
   readonly deletes: string;
-  /** How long rows may stay as they are before somebody should look; null: not known. */
+  /** How long rows may stay unchanged before a person should check; null: not known. */
   readonly staleAfterMs: number | null;
   readonly paths: TablePaths;
 }

@@ -1,7 +1,7 @@
 import type { CatalogueTable, Join } from './catalogue.ts';
 import { isPlainName } from './quote-name.ts';
 
-export interface SingularTest {
+interface SingularTest {
   readonly name: string;
   readonly description: string;
   readonly sql: string;

@@ -1,7 +1,18 @@
+import { stringify } from 'yaml';
 import type { Catalogue, CatalogueTable } from './catalogue.ts';
-import { column, modelName, singularTests, sourceName } from './dbt-tests.ts';
-import { modelsYaml, sourcesYaml } from './dbt-yaml.ts';
+import {
+  column,
+  hasGenericUnique,
+  isGenericJoin,
+  modelName,
+  parentOf,
+  singularTests,
+  sourceName,
+} from './dbt-tests.ts';
+import { filesAsRelation } from './dialects/duckdb.ts';
 import type { GeneratedFile } from './generated-file.ts';
+import { columnsOf, ownColumns } from './own-columns.ts';
+import { isPlainName, onOneLine } from './quote-name.ts';
 
 /** A dbt project's models, sources and tests: dbt 1.10.5 or later. The SQL is what all dialects have in common. */
 export function dbtFiles(catalogue: Catalogue): readonly GeneratedFile[] {
@@ -52,4 +63,146 @@ from numbered
 where _newest = 1
     and not _deleted
 `;
+}
+
+function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): string {
+  const [first] = tables;
+  const { place } = catalogue;
+  const connector = first?.connector ?? '';
+  const inFiles = place.kind !== 'tables';
+  const schema = place.kind !== 'tables' ? 'connector_sync' : place.type === 'postgres' ? place.schema : null;
+  return yamlText({
+    version: 2,
+    sources: [
+      {
+        name: sourceName(connector),
+        description: described(`${first?.title ?? connector}, as connector ${connector} publishes it`),
+        ...(place.kind === 'tables' && place.type === 'duckdb' ? { database: place.database } : {}),
+        schema: schema ?? connector,
+        loader: 'connector-sync',
+        config: { loaded_at_field: '_changed_at' },
+        tables: tables.map((table) => ({
+          name: table.entity,
+          identifier: place.kind === 'tables' && place.type === 'duckdb' ? table.entity : table.name,
+          description: described(
+            `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
+          ),
+          config: {
+            freshness: table.staleAfterMs === null ? null : { warn_after: inPeriods(table.staleAfterMs) },
+            ...(inFiles ? externalLocation(table, catalogue) : {}),
+          },
+          columns: columnsYaml(table, tables, 'source'),
+        })),
+      },
+    ],
+  });
+}
+
+/**
+ * Of dbt-duckdb; other adapters leave it alone. Both dbt and it take braces for names to fill in: a folder with some in
+ * its path is left out.
+ */
+function externalLocation(table: CatalogueTable, { place }: Catalogue): object {
+  const relation = filesAsRelation(table, place);
+  return relation === null || /[{}]/.test(relation) ? {} : { meta: { external_location: relation } };
+}
+
+function inPeriods(ms: number): { readonly count: number; readonly period: 'minute' | 'hour' | 'day' } {
+  const minutes = Math.max(1, Math.ceil(ms / 60_000));
+  if (minutes % 1440 === 0) return { count: minutes / 1440, period: 'day' };
+  return minutes % 60 === 0 ? { count: minutes / 60, period: 'hour' } : { count: minutes, period: 'minute' };
+}
+
+function modelsYaml(tables: readonly CatalogueTable[]): string {
+  const tests = tables.flatMap((table) => singularTests(table, tables));
+  return yamlText({
+    version: 2,
+    models: tables.map((table) => ({
+      name: modelName(table),
+      description: described(
+        [
+          ...(table.description === null ? [] : [table.description]),
+          `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`,
+        ].join('. '),
+      ),
+      columns: columnsYaml(table, tables, 'model'),
+    })),
+    ...(tests.length === 0
+      ? {}
+      : {
+          data_tests: tests.map(({ name, description, isWarning }) => ({
+            name,
+            description: described(description),
+            ...(isWarning ? { config: { severity: 'warn' } } : {}),
+          })),
+        }),
+  });
+}
+
+function columnsYaml(
+  table: CatalogueTable,
+  tables: readonly CatalogueTable[],
+  of: 'source' | 'model',
+): readonly object[] {
+  const names = columnsOf(table).map(({ name }) => name);
+  const shown =
+    of === 'source' ? names : names.filter((name) => name !== '_deleted' && name !== '_deleted_at');
+  return shown.map((name) => {
+    const description = describedColumn(name, table);
+    const tests = testsOf(name, table, tables, of);
+    return {
+      name,
+      ...(isPlainName(name) ? {} : { quote: true }),
+      ...(description === '' ? {} : { description: described(description) }),
+      ...(tests.length === 0 ? {} : { data_tests: tests }),
+    };
+  });
+}
+
+function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {
+  const own = ownColumns.find((one) => one.name === name);
+  if (own !== undefined) return own.description;
+  const column = columns.find((one) => one.name === name);
+  const inKey = key.includes(name) ? ['Part of the key'] : [];
+  const { type, description } = column ?? { type: null, description: null };
+  if (description !== null) return [description, ...inKey].join('. ');
+  const isJson = type === 'object' || type === 'array' || type === 'any';
+  return [
+    ...inKey,
+    ...(isJson ? [`JSON as it came${type === 'any' ? '' : `: an ${type}`}`] : []),
+    ...joins.flatMap(({ columns: own, parent, parentColumns }) =>
+      own.flatMap((one, index) => (one === name ? [`Leads to ${parent}.${parentColumns[index] ?? ''}`] : [])),
+    ),
+  ].join('. ');
+}
+
+function testsOf(
+  name: string,
+  table: CatalogueTable,
+  tables: readonly CatalogueTable[],
+  of: 'source' | 'model',
+): readonly (string | object)[] {
+  if (of === 'source') return table.key.includes(name) ? ['not_null'] : [];
+  const joins = table.joins.filter(
+    (join) => isGenericJoin(join) && !join.outlivesParent && join.columns.includes(name),
+  );
+  return [
+    ...(table.key.includes(name) ? ['not_null'] : []),
+    ...(table.key.includes(name) && hasGenericUnique(table) ? ['unique'] : []),
+    ...joins.flatMap((join) => {
+      const parent = parentOf(join, table, tables);
+      if (parent === null) return [];
+      const to = { to: `ref('${modelName(parent)}')`, field: join.parentColumns[0] ?? '' };
+      return [{ relationships: { arguments: to, config: { severity: 'warn' } } }];
+    }),
+  ];
+}
+
+/** dbt renders descriptions too: nothing in them may begin an expression. */
+function described(text: string): string {
+  return onOneLine(text).replaceAll(/([{}%#])(?=[{}%#])/g, '$1 ');
+}
+
+function yamlText(value: object): string {
+  return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 }

@@ -3,11 +3,11 @@ import type { Catalogue } from './catalogue.ts';
 import { dbtFiles } from './dbt.ts';
 import { bigquery } from './dialects/bigquery.ts';
 import { clickhouse } from './dialects/clickhouse.ts';
-import type { DialectText } from './dialects/dialect-text.ts';
 import { duckdb } from './dialects/duckdb.ts';
 import { postgres } from './dialects/postgres.ts';
 import { redshift } from './dialects/redshift.ts';
 import { snowflake } from './dialects/snowflake.ts';
+import { schemaName, type DialectText } from './dialects/warehouse-sql.ts';
 import type { GeneratedFile } from './generated-file.ts';
 import type { Dialect } from './quote-name.ts';
 
@@ -26,12 +26,13 @@ export const dialectNames: readonly string[] = ['dbt', ...Object.keys(dialects)]
 export function generate(catalogue: Catalogue, name: string): readonly GeneratedFile[] {
   if (name === 'dbt') return dbtFiles(catalogue);
   if (!isDialect(name)) throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${name}".`);
-  const { tables, load, besides } = dialects[name];
+  const { database = 'schema', makeTable, load, besides } = dialects[name];
+  const { place, tables } = catalogue;
   const from = catalogue.publication === null ? 'the definitions' : `publication ${catalogue.publication}`;
-  const loading = load(catalogue);
+  const making = [`create ${database} if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n');
   return [
-    { path: `${name}/tables.sql`, from, body: tables(catalogue) },
-    ...(loading === null ? [] : [{ path: `${name}/load.sql`, from, body: loading }]),
+    { path: `${name}/tables.sql`, from, body: making },
+    ...('format' in place ? [{ path: `${name}/load.sql`, from, body: load({ ...catalogue, place }) }] : []),
     ...(besides?.(catalogue) ?? []).map(({ path, text }) => ({
       path: `${name}/${path}`,
       from: null,

@@ -1,21 +1,14 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { columnsOf } from '../own-columns.ts';
-import { quoteName, quoteText } from '../quote-name.ts';
-import type { DialectText } from './dialect-text.ts';
 import {
-  addedColumns,
-  definedColumns,
   folderOf,
   heading,
-  keyOf,
   loadOften,
   mergeText,
-  namesOf,
-  newestRows,
-  schemaName,
+  noRows,
   tableIn,
-  viewIn,
-} from './sql-text.ts';
+  warehouseSql,
+  type DialectText,
+} from './warehouse-sql.ts';
 
 const types = {
   string: 'string',
@@ -31,12 +24,17 @@ const formats = {
   csv: "format = 'CSV', skip_leading_rows = 1, allow_quoted_newlines = true",
 } as const;
 
+const sql = warehouseSql('bigquery', types);
+
 /** Not run by any test. */
 export const bigquery: DialectText = {
-  tables: ({ tables }) =>
-    [`create schema if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n'),
+  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
+${sql.columns(table)},
+    primary key (${sql.key(table)}) not enforced
+)
+cluster by ${table.key.slice(0, 4).map(sql.name).join(', ')};
+${sql.addColumns(table)}${sql.view(table)}`,
   load: ({ place, tables }) => {
-    if (place.kind !== 'folder' && place.kind !== 'bucket') return null;
     // Of an S3 target only Google's own storage can be read, by its address there.
     const isGoogle =
       place.kind === 'bucket' &&
@@ -52,43 +50,20 @@ export const bigquery: DialectText = {
       place.format === 'jsonl'
         ? '-- Of JSON lines BigQuery refuses objects in a string column: publish Parquet.\n\n'
         : '';
-    return (
-      loadOften +
-      head +
-      warning +
-      tables.map((table) => loadTable(table, root, formats[place.format])).join('\n')
-    );
+    const loading = tables.map((table) => loadTable(table, root, formats[place.format]));
+    return loadOften + head + warning + loading.join('\n');
   },
 };
 
-function makeTable(table: CatalogueTable): string {
-  const added = addedColumns(table, types, 'bigquery').map(
-    ({ name, type }) => `alter table ${tableIn(table)} add column if not exists ${name} ${type};\n`,
-  );
-  const key = keyOf(table, 'bigquery');
-  return `${heading(table)}create table if not exists ${tableIn(table)} (
-${definedColumns(table, types, 'bigquery')},
-    primary key (${key.join(', ')}) not enforced
-)
-cluster by ${key.slice(0, 4).join(', ')};
-${added.join('')}create or replace view ${viewIn(table)} as
-select ${namesOf(table, 'bigquery').join(', ')}
-from ${tableIn(table)}
-where not _deleted;
-`;
-}
-
 /** All of the generation each time, which BigQuery loads for nothing; only what is newer is merged. */
 function loadTable(table: CatalogueTable, root: string, format: string): string {
-  if (table.paths.files?.length === 0) return `${heading(table)}-- No rows are published.\n`;
-  const columns = columnsOf(table).map(
-    ({ name, type }) => `    ${quoteName(name, 'bigquery')} ${types[type]}`,
-  );
+  if (table.paths.files?.length === 0) return noRows(table);
   const extension = table.paths.glob.slice(table.paths.glob.lastIndexOf('.'));
-  return `${heading(table)}load data overwrite ${tableIn(table)}_loaded (
-${columns.join(',\n')}
+  const loaded = `${tableIn(table)}_loaded`;
+  return `${heading(table)}load data overwrite ${loaded} (
+${sql.columns(table, ({ type }) => types[type])}
 )
-from files (${format}, uris = [${quoteText(`${root}/${folderOf(table)}*${extension}`, 'bigquery')}]);
-${mergeText(table, newestRows(table, `${tableIn(table)}_loaded`, 'bigquery'), 'bigquery')}drop table ${tableIn(table)}_loaded;
+from files (${format}, uris = [${sql.text(`${root}/${folderOf(table)}*${extension}`)}]);
+${mergeText(sql, table, loaded)}drop table ${loaded};
 `;
 }

@@ -1,9 +1,7 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { columnsOf } from '../own-columns.ts';
-import type { CataloguePlace } from '../place.ts';
-import { quoteName, quoteText } from '../quote-name.ts';
-import type { DialectText } from './dialect-text.ts';
-import { addedColumns, heading, keyOf, loadOften, namesOf, schemaName, tableIn, viewIn } from './sql-text.ts';
+import type { columnsOf } from '../own-columns.ts';
+import type { FilesPlace } from '../place.ts';
+import { heading, loadOften, tableIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const bareTypes = {
   string: 'String',
@@ -23,12 +21,18 @@ const types = {
 } as const;
 const formats = { parquet: 'Parquet', jsonl: 'JSONEachRow', csv: 'CSVWithNames' } as const;
 
+const sql = warehouseSql('clickhouse', types);
+
 /** Not run by any test. The newest `_seq` of a key wins when parts are merged, and with `final` in every question. */
 export const clickhouse: DialectText = {
-  tables: ({ tables }) =>
-    [`create database if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n'),
+  database: 'database',
+  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
+${sql.columns(table, typeOf)}
+)
+engine = ReplacingMergeTree(_seq, _deleted)
+order by (${sql.key(table)});
+${sql.addColumns(table)}${sql.view(table, { where: ' final\nwhere _deleted = 0' })}`,
   load: ({ place, tables }) => {
-    if (place.kind !== 'folder' && place.kind !== 'bucket') return null;
     const head =
       place.kind === 'folder'
         ? '-- file() reads below user_files_path of the server: copy or link the folder there as connector_sync.\n'
@@ -44,51 +48,29 @@ function typeOf({ name, type, isRequired }: ReturnType<typeof columnsOf>[number]
   return isRequired ? bareTypes[type] : types[type];
 }
 
-function makeTable(table: CatalogueTable): string {
-  const columns = columnsOf(table).map(
-    (column) => `    ${quoteName(column.name, 'clickhouse')} ${typeOf(column)}`,
-  );
-  const added = addedColumns(table, types, 'clickhouse').map(
-    ({ name, type }) => `alter table ${tableIn(table)} add column if not exists ${name} ${type};\n`,
-  );
-  return `${heading(table)}create table if not exists ${tableIn(table)} (
-${columns.join(',\n')}
-)
-engine = ReplacingMergeTree(_seq, _deleted)
-order by (${keyOf(table, 'clickhouse').join(', ')});
-${added.join('')}create or replace view ${viewIn(table)} as
-select ${namesOf(table, 'clickhouse').join(', ')}
-from ${tableIn(table)} final
-where _deleted = 0;
-`;
-}
-
 /**
  * All of the generation each time: loading a row twice changes nothing, and an insert that was cut short leaves no gap
  * behind.
  */
-function loadTable(table: CatalogueTable, place: CataloguePlace): string {
-  const structure = columnsOf(table)
-    .map((column) => {
-      const type = column.name === '_deleted' ? 'Bool' : typeOf(column);
-      return `${quoteName(column.name, 'clickhouse')} ${type}`;
-    })
-    .join(', ');
-  const names = namesOf(table, 'clickhouse').join(', ');
+function loadTable(table: CatalogueTable, place: FilesPlace): string {
+  const structure = sql
+    .columns(table, (column) => (column.name === '_deleted' ? 'Bool' : typeOf(column)))
+    .replaceAll(/^ {4}/gm, '')
+    .replaceAll(',\n', ', ');
+  const names = sql.names(table).join(', ');
   return `${heading(table)}insert into ${tableIn(table)} (${names})
 select ${names}
-from ${filesOf(table, place)}, ${quoteText(structure, 'clickhouse')})
+from ${filesOf(table, place)}, ${sql.text(structure)})
 settings date_time_input_format = 'best_effort';
 `;
 }
 
-function filesOf({ paths: { glob } }: CatalogueTable, place: CataloguePlace): string {
-  const format = 'format' in place ? formats[place.format] : formats.parquet;
-  const text = (value: string): string => quoteText(value, 'clickhouse');
-  if (place.kind !== 'bucket') return `file(${text(`connector_sync/${glob}`)}, ${text(format)}`;
+function filesOf({ paths: { glob } }: CatalogueTable, place: FilesPlace): string {
+  const format = formats[place.format];
+  if (place.kind !== 'bucket') return `file(${sql.text(`connector_sync/${glob}`)}, ${sql.text(format)}`;
   const host = place.endpoint ?? `https://s3.${place.region ?? 'us-east-1'}.amazonaws.com`;
   const path = [host.replace(/\/+$/, ''), place.bucket, place.prefix, glob]
     .filter((part) => part !== '')
     .join('/');
-  return `s3(${text(path)}, ${text(format)}`;
+  return `s3(${sql.text(path)}, ${sql.text(format)}`;
 }

@@ -1,36 +1,33 @@
-import type { Catalogue, CatalogueTable } from '../catalogue.ts';
-import { duckdbTypes, readFiles, rootOf } from '../duckdb-rows.ts';
-import { quoteName, quoteText } from '../quote-name.ts';
-import type { DialectText } from './dialect-text.ts';
-import { definedColumns, heading, namesOf, newestRows, schemaName, viewIn } from './sql-text.ts';
+import type { FileFormat } from '../../row-files.ts';
+import type { CatalogueTable } from '../catalogue.ts';
+import { columnsOf } from '../own-columns.ts';
+import { rootOf, type CataloguePlace, type FilesPlace } from '../place.ts';
+import { heading, schemaName, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
-const own = (text: string): string => quoteText(text, 'duckdb');
+const types = {
+  string: 'varchar',
+  integer: 'bigint',
+  number: 'double',
+  boolean: 'boolean',
+  json: 'json',
+  time: 'timestamptz',
+} as const;
+const sql = warehouseSql('duckdb', types);
 
 /**
  * Run: the newest publication as tables, all in one state. It follows the manifests, so it stays right when more is
  * published.
  */
 export const duckdb: DialectText = {
-  tables: ({ tables }) =>
-    [
-      `create schema if not exists ${schemaName};\n`,
-      ...tables.map(
-        (table) =>
-          `${heading(table)}create table if not exists ${viewIn(table)} (\n${definedColumns(table, duckdbTypes, 'duckdb')}\n);\n`,
-      ),
-    ].join('\n'),
-  load: (catalogue) => {
-    const root = rootOf(catalogue.place);
-    if (root === null) return null;
-    return [prepare(root), ...catalogue.tables.map((table) => loadTable(table, catalogue)), 'commit;\n'].join(
-      '\n',
-    );
-  },
+  makeTable: (table) =>
+    `${heading(table)}create table if not exists ${viewIn(table)} (\n${sql.columns(table)}\n);\n`,
+  load: ({ place, tables }) =>
+    [prepare(rootOf(place)), ...tables.map((table) => loadTable(table, place)), 'commit;\n'].join('\n'),
 };
 
 /** Which files the newest publication consists of: for each entity those of its base, then those of all later ones. */
 function prepare(root: string): string {
-  return `set variable connector_sync_root = ${own(root)};
+  return `set variable connector_sync_root = ${sql.text(root)};
 
 begin transaction;
 create schema if not exists ${schemaName};
@@ -84,26 +81,65 @@ from (
 }
 
 /** What reads no file is asked for by name only where there are some: \`read_parquet([])\` is an error. */
-function loadTable(table: CatalogueTable, { place }: Catalogue): string {
-  const format = 'format' in place ? place.format : 'parquet';
-  const read = readFiles("getvariable('connector_sync_list')", table, format);
+function loadTable(table: CatalogueTable, place: FilesPlace): string {
+  const read = readFiles("getvariable('connector_sync_list')", table, place.format);
   return `${heading(table)}create or replace temp table connector_sync_rows (
-${definedColumns(table, duckdbTypes, 'duckdb')}
+${sql.columns(table)}
 );
 set variable connector_sync_list = (
     select coalesce(list(path), []) from connector_sync_files
-    where connector = ${own(table.connector)} and entity = ${own(table.entity)}
+    where connector = ${sql.text(table.connector)} and entity = ${sql.text(table.entity)}
 );
 set variable connector_sync_read = 'select * from connector_sync_rows where false' || case
     when len(getvariable('connector_sync_list')) = 0 then ''
-    else ${own(` union all by name select * from ${read}`)}
+    else ${sql.text(` union all by name select * from ${read}`)}
 end;
 insert into connector_sync_rows by name
-select ${namesOf(table, 'duckdb').join(', ')}
+select ${sql.names(table).join(', ')}
 from query(getvariable('connector_sync_read'));
 create or replace table ${viewIn(table)} as
-${newestRows(table, 'connector_sync_rows', 'duckdb')}
-    and not ${quoteName('_deleted', 'duckdb')};
+${sql.newestRows(table, 'connector_sync_rows')}
+    and not ${sql.name('_deleted')};
 drop table connector_sync_rows;
 `;
+}
+
+/**
+ * An expression of DuckDB for the rows of files. `files`: SQL of a path with `*`, or of a list. Files of earlier
+ * columns lack the later ones.
+ */
+function readFiles(files: string, table: CatalogueTable, format: FileFormat): string {
+  switch (format) {
+    case 'parquet':
+      return `read_parquet(${files}, union_by_name = true)`;
+    case 'jsonl': {
+      const typed = columnsOf(table).map(({ name, type }) => `${sql.name(name)} := '${types[type]}'`);
+      return `read_json(${files}, format = 'newline_delimited', maximum_object_size = 268435456, columns = struct_pack(${typed.join(', ')}))`;
+    }
+    case 'csv':
+      return `read_csv(${files}, header = true, union_by_name = true, all_varchar = true, allow_quoted_nulls = false, max_line_size = 16777216, delim = ',', quote = '"', escape = '"')`;
+  }
+}
+
+/**
+ * All files of a table as a relation with every column in its type, for where no table can be made before: also of
+ * columns that no file has yet. Null: the target has no files; those of a table without rows give no rows.
+ */
+export function filesAsRelation(table: CatalogueTable, place: CataloguePlace): string | null {
+  if (!('format' in place)) return null;
+  const columns = columnsOf(table);
+  const { files, glob } = table.paths;
+  const read = readFiles(sql.text(`${rootOf(place)}/${glob}`), table, place.format);
+  const nulls = columns.map(({ name }) => `null as ${sql.name(name)}`).join(', ');
+  const typed = columns.map(({ name, type }) => {
+    const quoted = sql.name(name);
+    return `cast(${quoted} as ${types[type]}) as ${quoted}`;
+  });
+  const from = (rows: string): string => `(select ${typed.join(', ')} from (${rows}))`;
+  if (files?.length === 0) return from(`select ${nulls} where false`);
+  const isWhole = table.columns.every(
+    ({ name }) => files === null || files.some((file) => file.columns.includes(name)),
+  );
+  if (place.format === 'jsonl' || (place.format === 'parquet' && isWhole)) return read;
+  return from(`select ${nulls} where false union all by name select * from ${read}`);
 }

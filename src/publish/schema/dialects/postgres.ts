@@ -1,18 +1,7 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { rootOf } from '../duckdb-rows.ts';
+import { rootOf } from '../place.ts';
 import { ownColumns } from '../own-columns.ts';
-import { quoteName, quoteText } from '../quote-name.ts';
-import type { DialectText } from './dialect-text.ts';
-import {
-  addedColumns,
-  definedColumns,
-  heading,
-  keyOf,
-  namesOf,
-  schemaName,
-  tableIn,
-  viewIn,
-} from './sql-text.ts';
+import { heading, noRows, tableIn, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const types = {
   string: 'text',
@@ -23,54 +12,39 @@ const types = {
   time: 'timestamptz',
 } as const;
 
+const sql = warehouseSql('postgres', types);
+
 /** Run. A target of type postgres does all of it by itself; this is for CSV files that have to go another way. */
 export const postgres: DialectText = {
-  tables: ({ tables }) =>
-    [`create schema if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n'),
-  load: (catalogue) => {
-    const { place, publication, tables } = catalogue;
-    const root = rootOf(place);
-    if (root === null) return null;
-    if (!('format' in place) || place.format !== 'csv' || place.kind !== 'folder') {
+  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
+${sql.columns(table)},
+    primary key (${sql.key(table)})
+);
+${sql.addColumns(table)}drop view if exists ${viewIn(table)};
+${sql.view(table, { create: 'create view' })}`,
+  load: ({ place, publication, tables }) => {
+    if (place.format !== 'csv' || place.kind !== 'folder') {
       return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
     }
     return [
       `-- For psql, from publication ${publication ?? 'none'}: generate it again after each publication, or publish into a target of type postgres.\n\\set ON_ERROR_STOP on\nbegin;\n`,
-      ...tables.map((table) => loadTable(table, root)),
+      ...tables.map((table) => loadTable(table, rootOf(place))),
       'commit;\n',
     ].join('\n');
   },
 };
 
-function makeTable(table: CatalogueTable): string {
-  const added = addedColumns(table, types, 'postgres').map(
-    ({ name, type }) => `alter table ${tableIn(table)} add column if not exists ${name} ${type};\n`,
-  );
-  return `${heading(table)}create table if not exists ${tableIn(table)} (
-${definedColumns(table, types, 'postgres')},
-    primary key (${keyOf(table, 'postgres').join(', ')})
-);
-${added.join('')}drop view if exists ${viewIn(table)};
-create view ${viewIn(table)} as
-select ${namesOf(table, 'postgres').join(', ')}
-from ${tableIn(table)}
-where not _deleted;
-`;
-}
-
 function loadTable(table: CatalogueTable, root: string): string {
   const { files } = table.paths;
-  if (files === null || files.length === 0) return `${heading(table)}-- No rows are published.\n`;
-  const names = namesOf(table, 'postgres');
-  const key = keyOf(table, 'postgres');
-  const set = names.filter((name) => !key.includes(name)).map((name) => `${name} = excluded.${name}`);
+  if (files === null || files.length === 0) return noRows(table);
+  const names = sql.names(table).join(', ');
   return `${heading(table)}create temp table loaded (like ${tableIn(table)} including defaults) on commit drop;
-${files.map(({ path, columns }) => copyLine(`${root}/${path}`, columns)).join('')}insert into ${tableIn(table)} as kept (${names.join(', ')})
-select distinct on (${key.join(', ')}) ${names.join(', ')}
+${files.map(({ path, columns }) => copyLine(`${root}/${path}`, columns)).join('')}insert into ${tableIn(table)} as kept (${names})
+select distinct on (${sql.key(table)}) ${names}
 from loaded
-order by ${key.map((name) => `${name}, `).join('')}_seq desc
-on conflict (${key.join(', ')}) do update set
-    ${set.join(',\n    ')}
+order by ${sql.key(table)}, _seq desc
+on conflict (${sql.key(table)}) do update set
+    ${sql.assignments(table, 'excluded')}
 where kept._seq < excluded._seq;
 drop table loaded;
 `;
@@ -78,8 +52,6 @@ drop table loaded;
 
 /** With the names of this file: older ones have fewer columns. psql takes the whole of it from one line. */
 function copyLine(file: string, columns: readonly string[]): string {
-  const names = [...columns, ...ownColumns.map(({ name }) => name)].map((name) =>
-    quoteName(name, 'postgres'),
-  );
-  return `\\copy loaded (${names.join(', ')}) from ${quoteText(file, 'postgres')} with (format csv, header)\n`;
+  const names = [...columns, ...ownColumns.map(({ name }) => name)].map(sql.name);
+  return `\\copy loaded (${names.join(', ')}) from ${sql.text(file)} with (format csv, header)\n`;
 }

@@ -1,20 +1,6 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { rootOf } from '../duckdb-rows.ts';
-import type { CataloguePlace } from '../place.ts';
-import { quoteText } from '../quote-name.ts';
-import type { DialectText } from './dialect-text.ts';
-import {
-  addedColumns,
-  definedColumns,
-  heading,
-  keyOf,
-  loadOften,
-  namesOf,
-  newestRows,
-  schemaName,
-  tableIn,
-  viewIn,
-} from './sql-text.ts';
+import { rootOf, type CataloguePlace, type FilesPlace } from '../place.ts';
+import { heading, loadOften, noRows, tableIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const types = {
   string: 'varchar(65535)',
@@ -31,12 +17,12 @@ const formats = {
   csv: "format as csv ignoreheader 1 timeformat 'auto'",
 } as const;
 
+const sql = warehouseSql('redshift', types);
+
 /** Not run by any test. */
 export const redshift: DialectText = {
-  tables: ({ tables }) =>
-    [`create schema if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n'),
+  makeTable,
   load: ({ place, tables, publication }) => {
-    if (place.kind !== 'folder' && place.kind !== 'bucket') return null;
     const head = [
       place.kind === 'folder'
         ? '-- Copy the folder of the target to this address, or publish into a target of type s3.'
@@ -63,7 +49,7 @@ export const redshift: DialectText = {
 };
 
 function bucketOf(place: CataloguePlace): string {
-  return place.kind === 'bucket' ? (rootOf(place) ?? '') : 's3://your-bucket/your-prefix';
+  return place.kind === 'bucket' ? rootOf(place) : 's3://your-bucket/your-prefix';
 }
 
 function manifestFolder(place: CataloguePlace): string {
@@ -82,53 +68,41 @@ function manifestOf({ paths: { files } }: CatalogueTable, place: CataloguePlace)
 }
 
 function makeTable(table: CatalogueTable): string {
-  const added = addedColumns(table, types, 'redshift').map(
-    ({ name, type }) => `-- alter table ${tableIn(table)} add column ${name} ${type};\n`,
-  );
+  const added = sql
+    .laterColumns(table)
+    .map((column) => `-- alter table ${tableIn(table)} add column ${column};\n`);
   const lines =
     added.length === 0 ? '' : `-- Of these run those for columns that are not there:\n${added.join('')}`;
   return `${heading(table)}create table if not exists ${tableIn(table)} (
-${definedColumns(table, types, 'redshift')},
-    primary key (${keyOf(table, 'redshift').join(', ')})
+${sql.columns(table)},
+    primary key (${sql.key(table)})
 );
-${lines}create or replace view ${viewIn(table)} as
-select ${namesOf(table, 'redshift').join(', ')}
-from ${tableIn(table)}
-where not _deleted
-with no schema binding;
-`;
+${lines}${sql.view(table, { where: '\nwhere not _deleted\nwith no schema binding' })}`;
 }
 
-function loadTable(table: CatalogueTable, place: CataloguePlace): string {
-  if (table.paths.files?.length === 0) return `${heading(table)}-- No rows are published.\n`;
-  const [names, key] = [namesOf(table, 'redshift'), keyOf(table, 'redshift')];
+function loadTable(table: CatalogueTable, place: FilesPlace): string {
+  if (table.paths.files?.length === 0) return noRows(table);
   const target = tableIn(table);
   const [loaded, newer] = [`${table.name}_loaded`, `${table.name}_newer`];
-  const set = names.filter((name) => !key.includes(name)).map((name) => `${name} = ${newer}.${name}`);
-  const same = (other: string): string =>
-    key.map((name) => `${target}.${name} = ${other}.${name}`).join(' and ');
-  const format = 'format' in place ? formats[place.format] : formats.parquet;
   return `${heading(table)}begin;
 create temp table ${loaded} (like ${target});
 copy ${loaded}
-from ${quoteText(`${manifestFolder(place)}/${table.name}.manifest`, 'redshift')}
+from ${sql.text(`${manifestFolder(place)}/${table.name}.manifest`)}
 iam_role default
-${format}
+${formats[place.format]}
 manifest;
 create temp table ${newer} as
-${newestRows(table, loaded, 'redshift')}
+${sql.newestRows(table, loaded)}
     and not exists (
         select 1 from ${target}
-        where ${same('numbered')} and ${target}._seq >= numbered._seq
+        where ${sql.sameKey(table, target, 'numbered')} and ${target}._seq >= numbered._seq
     );
 merge into ${target}
 using ${newer}
-on ${same(newer)}
+on ${sql.sameKey(table, target, newer)}
 when matched then update set
-    ${set.join(',\n    ')}
-when not matched then insert (${names.join(', ')})
-values (${names.map((name) => `${newer}.${name}`).join(', ')});
-drop table ${loaded};
+    ${sql.assignments(table, newer)}
+${sql.insertOthers(table, newer)}drop table ${loaded};
 drop table ${newer};
 commit;
 `;
