@@ -16,7 +16,7 @@ export interface Child<Theirs extends Calls> extends AsyncDisposable {
   readonly isEnding: () => boolean;
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   /** Its path below `src`, without its extension; a URL: a module of a test. It calls `answerParent`. */
   readonly module: string | URL;
   /** Beyond it the process ends instead of the machine's memory. */

@@ -227,7 +227,7 @@ const maxChars = 128 * 1024;
  * Refuses parameters that are not worth handing to another process, where copying them would cost as much as they are
  * large or overflow the stack. Throws `SyncError` SEARCH_INVALID.
  */
-export function checkCallSize(params: JsonObject): void {
+function checkCallSize(params: JsonObject): void {
   let chars = 0;
   const waiting: { readonly value: JsonValue; readonly depth: number }[] = [{ value: params, depth: 1 }];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

@@ -6,7 +6,7 @@ import { openSearch, type Search } from '../open-search.ts';
 import type { ProcessSettings, SearchCall, SearchCalls } from './open-search-processes.ts';
 
 /** The entry point of a search process: answers one call after the other. */
-const files = openFiles();
+const connectionTo = openFiles();
 let settings: ProcessSettings | null = null;
 
 const calls: SearchCalls = {
@@ -15,9 +15,11 @@ const calls: SearchCalls = {
   },
   search: async ({ file, connector, entity, params, scope }) => {
     if (settings === null) throw new Error('a call came before the settings');
-    return await files
-      .of(file)
-      .search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
+    return await connectionTo(file).search({ connector, entity }, params, {
+      ...settings,
+      scope,
+      clock: systemClock,
+    });
   },
 };
 
@@ -35,41 +37,31 @@ function unexpected(error: unknown, _name: string, given: unknown): SyncError {
 /** What a process holds open of the files it searched last; each costs memory for its pages. */
 const maxFiles = 4;
 
-interface OpenFiles extends Disposable {
-  /** The file's connection, opened where it is not open yet. Throws as `openSearch` does. */
-  of(file: string): Search;
-}
-
 /**
- * Keeps the last few files open; one that was removed, or replaced by another of its name, is let go at the next call.
+ * Gives the connection of a file, opened where it is not open yet. Throws as `openSearch` does. Keeps the last few
+ * files open; one that was removed, or replaced by another of its name, is closed at the next call.
  */
-function openFiles(): OpenFiles {
+function openFiles(): (file: string) => Search {
   const open = new Map<string, { readonly search: Search; readonly identity: string | null }>();
   const close = (file: string): void => {
     open.get(file)?.search[Symbol.dispose]();
     open.delete(file);
   };
-  return {
-    of: (file) => {
-      for (const [name, { identity }] of open) {
-        if (identity === null || identityOf(name) !== identity) close(name);
-      }
-      const there = open.get(file);
-      // Taken before it is opened: where it is replaced in between, the next call sees that it is another.
-      const one = there ?? { identity: identityOf(file), search: openSearch(file) };
-      open.delete(file);
-      open.set(file, one);
-      const [oldest] = open.keys();
-      if (open.size > maxFiles && oldest !== undefined) close(oldest);
-      return one.search;
-    },
-    [Symbol.dispose]: () => {
-      for (const file of open.keys()) close(file);
-    },
+  return (file) => {
+    for (const [name, { identity }] of open) {
+      if (identity === null || identityOf(name) !== identity) close(name);
+    }
+    // Taken before it is opened: where it is replaced in between, the next call sees that it is another.
+    const one = open.get(file) ?? { identity: identityOf(file), search: openSearch(file) };
+    open.delete(file);
+    open.set(file, one);
+    const [oldest] = open.keys();
+    if (open.size > maxFiles && oldest !== undefined) close(oldest);
+    return one.search;
   };
 }
 
-/** While a file is held open no other gets its number. Null: it is not there. */
+/** While a file is held open no other gets its number. Null: it does not exist. */
 function identityOf(file: string): string | null {
   const stats = statSync(file, { throwIfNoEntry: false, bigint: true });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;

@@ -44,7 +44,7 @@ export async function runStoreProcess(options: StoreProcessOptions): Promise<Sto
   return end ?? { kind: 'died', how };
 }
 
-/** One sync of one store, as its process is told. */
+/** One sync of one store, as its process gets it. */
 export interface StoreJob {
   readonly file: string;
   readonly connectorId: string;
