@@ -2,7 +2,7 @@ import { constants, type Dirent, type Stats } from 'node:fs';
 import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import { toFileError } from './file-error.ts';
+import { noSpaceText, saysFull } from '../files/full-disk.ts';
 import { removeOld, type Leftover, type LeftoverAges, type Leftovers } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
@@ -110,8 +110,8 @@ export async function* listFiles(root: string, prefix: string, after: string): A
 }
 
 /**
- * Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is gone by
- * the time that it is looked at was removed.
+ * Every file below `folder`, which is empty or ends with `/`, whose name begins with `prefix`. A file that is missing
+ * when its facts are read was removed meanwhile.
  */
 async function* walk(
   root: string,
@@ -193,4 +193,24 @@ export function incompatible(path: string, what: string): SyncError {
 
 export function notFolder(path: string): SyncError {
   return incompatible(path, 'is a link or a file, expected a folder');
+}
+
+/**
+ * Says what a failure of the file system means for a file that is published: `SyncError` TARGET_FAILED. Anything else
+ * is given back as it came.
+ */
+export function toFileError(error: unknown, file: string): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
+  const code = String(error.code);
+  const context = { file, cause: code };
+  if (saysFull(code)) {
+    return new SyncError(
+      `${noSpaceText(file, code)}; nothing of this publication is visible. Free space and publish again.`,
+      { code: 'TARGET_FAILED', recovery: 'retry', context, cause: error },
+    );
+  }
+  return new SyncError(
+    `${file} could not be read or written (${code} in ${String(error.syscall)}). Check the folder, its owner and the disk, and publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'stop', context, cause: error },
+  );
 }

@@ -41,7 +41,7 @@ export function openFolderStore(directory: string): ObjectStore {
         await synced(dirname(path));
         return result;
       } finally {
-        // Renamed, it is gone.
+        // Renamed, it no longer exists.
         await unlink(partial).catch(() => undefined);
       }
     });
@@ -99,7 +99,7 @@ export function openFolderStore(directory: string): ObjectStore {
       for (const path of names.map(pathOf)) {
         if (await removeFile(directory, path)) folders.add(dirname(path));
       }
-      // A manifest that came back after a power loss would name files that are gone.
+      // A manifest that came back after a power loss would name files that were removed.
       for (const folder of folders) {
         await explained(folder, async () => {
           await synced(folder);

@@ -127,3 +127,7 @@ export function readManifest(text: string): StoredManifest {
 export function manifestJsonSchema(): object {
   return z.toJSONSchema(manifest);
 }
+
+export function missingPublications(first: number, last: number): string {
+  return first === last ? `publication ${first} is missing` : `publications ${first} to ${last} are missing`;
+}

@@ -16,7 +16,7 @@ export interface ObjectStore extends AsyncDisposable {
   stream(name: string): AsyncIterable<Uint8Array>;
   /** Absolute path of a local file to write first; `put` takes it from there. */
   stage(name: string): Promise<string>;
-  /** The staged file gets its name: whole, on the disk or acknowledged. The staged file is gone then. */
+  /** The staged file gets its name: whole, on the disk or acknowledged. The staged file no longer exists then. */
   put(
     name: string,
     staged: string,

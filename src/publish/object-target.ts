@@ -3,17 +3,23 @@ import { unlink } from 'node:fs/promises';
 import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
-import { checkObjects, probeObjects } from './check-objects.ts';
-import { partName, type PartName } from './file-names.ts';
+import { checkObjects, lostObjects, probeObjects } from './check-objects.ts';
+import {
+  latestName,
+  latestText,
+  manifestName,
+  partName,
+  readManifests,
+  readNewest,
+  type PartName,
+} from './object-manifests.ts';
 import { manifestText, type PublishedFile } from './manifest.ts';
-import { lostObjects } from './lost-objects.ts';
-import { latestName, latestText, manifestName, readManifests, readNewest } from './object-manifests.ts';
 import type { ObjectStore } from './object-store.ts';
 import { pruneObjects } from './prune-objects.ts';
 import type { FileFormat, RowFileWriters } from './row-files.ts';
 import type { OpenPublication, PlannedEntity, Target } from './target.ts';
 
-export interface ObjectTargetOptions {
+interface ObjectTargetOptions {
   readonly store: ObjectStore;
   readonly writers: RowFileWriters;
   readonly format: FileFormat;

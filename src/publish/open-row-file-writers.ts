@@ -2,8 +2,7 @@ import type { StoredRecord } from '../sinks/record-reader.ts';
 import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
 import type { RowFile } from './row-files.ts';
 import type { RowFiles, RowFilesOptions, RowFileWriters, WrittenFile } from './row-files.ts';
-import { csvText, jsonlText, keyColumns } from './row-text.ts';
-import { createTextFile } from './text-file.ts';
+import { createTextFile, csvText, jsonlText, keyColumns } from './row-text.ts';
 
 /** Opens nothing and starts no process before it is asked to. */
 export function openRowFileWriters(): RowFileWriters {

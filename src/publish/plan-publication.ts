@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { SyncError } from '../core/errors.ts';
+import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity } from './manifest.ts';
-import { nameColumns } from './name-columns.ts';
 import type { HeldBack } from './publish-request.ts';
+import { ownColumns } from './row-text.ts';
 import { publishedRun, type StoredConnector, type StoredEntity, type StoredState } from './stored-state.ts';
 import type { PlannedEntity } from './target.ts';
 
@@ -18,7 +19,7 @@ interface Wishes {
 export interface PublicationPlan {
   readonly publication: number;
   readonly entities: readonly EntityPlan[];
-  /** Their rows stay as they were published: those that are held back, or not in the settings any more. */
+  /** Their rows stay as they were published: those that are held back or have left the settings. */
   readonly unchanged: readonly PublishedEntity[];
   readonly heldBack: readonly HeldBack[];
   /** There is something to publish even where no row has changed. */
@@ -35,7 +36,7 @@ export interface EntityPlan {
 
 /**
  * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is
- * gone or was made again, until it has been read completely; one that left the settings does so until the next
+ * missing or was made again, until it has been read completely; one that left the settings does so until the next
  * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
  * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
  */
@@ -83,7 +84,7 @@ export function planPublication(
   };
 }
 
-/** Nobody wants to see a table empty, and then fill, that was complete. */
+/** Readers must not see a complete table become empty and fill again. */
 function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntity): boolean {
   return published.tableId !== tableId && published.asOf !== null && asOf === null;
 }
@@ -247,4 +248,31 @@ function aheadError({ name, connector, wishes }: Planning, through: number): Syn
       context: { target: wishes.target, entity: name, published: through, newest: connector.newestSeq },
     },
   );
+}
+
+/** Those that every table of PostgreSQL has. */
+const systemColumns = ['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'];
+
+/**
+ * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
+ * stays.
+ */
+function nameColumns(
+  { columns }: EntityTable,
+  published: readonly PublishedColumn[],
+): readonly PublishedColumn[] {
+  const nameByField = new Map(published.map(({ field, name }) => [field, name]));
+  const taken = new Set<string>([...ownColumns, ...systemColumns]);
+  for (const { name } of columns) {
+    const known = nameByField.get(name);
+    if (known !== undefined) taken.add(known.toLowerCase());
+  }
+  return columns.map(({ name: field, type }) => {
+    const known = nameByField.get(field);
+    if (known !== undefined) return { name: known, field, type };
+    let name = field;
+    for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1) name = `${field}_${suffix}`;
+    taken.add(name.toLowerCase());
+    return { name, field, type };
+  });
 }

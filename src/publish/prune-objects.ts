@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
 import type { LinearPattern } from '../definitions/linear-pattern.ts';
 import type { StoredManifest } from './manifest.ts';
-import { partNamePattern } from './file-names.ts';
 import {
   latestName,
   latestText,
   manifestName,
+  partNamePattern,
   publicationOf,
   readManifests,
   readStored,
@@ -36,7 +36,7 @@ interface Prune {
 /**
  * Removes the oldest publications, up to those that a reader of any that was the newest at `keepFromMs` or later needs;
  * then files of this layout that no manifest names, a day old by the store's own clock. Manifests go first, from the
- * oldest on: at no time one names a file that is gone. Where every publication stays, there may be any number of
+ * oldest on: at no time one names a file that was removed. Where every publication stays, there may be any number of
  * manifests: those alone are read whose number more than one attempt has.
  */
 export async function pruneObjects(

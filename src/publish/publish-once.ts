@@ -67,7 +67,7 @@ export interface TargetState {
   readonly newest: StoredManifest | null;
   /** A publication would find nothing to publish. */
   readonly isUpToDate: boolean;
-  /** For people: why the next publication begins some entity anew; null: it does not. */
+  /** For people: why the next publication starts an entity from the beginning; null: it does not. */
   readonly newGeneration: string | null;
   readonly heldBack: readonly HeldBack[];
   /** Why a publication would be refused; null: it would not. */

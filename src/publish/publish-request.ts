@@ -17,7 +17,7 @@ export interface PublishRequest {
   readonly onProgress: (progress: PublishProgress) => void;
 }
 
-/** Told after each batch of rows. */
+/** Reported after each batch of rows. */
 export interface PublishProgress {
   readonly connector: ConnectorName;
   readonly entity: EntityName;

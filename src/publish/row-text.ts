@@ -1,10 +1,14 @@
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, unlink } from 'node:fs/promises';
 import { cellWriter, lineEnd, quotedText } from '../export/csv-format.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
-import type { RowFilesOptions } from './row-files.ts';
+import { explained } from './folder-files.ts';
+import type { RowFile, RowFilesOptions } from './row-files.ts';
 
 /** How rows become the text of a file. */
-export interface RowText {
+interface RowText {
   /** Before the first row; '' where nothing stands there. */
   readonly head: string;
   /** One row, with its line end. */
@@ -73,4 +77,48 @@ export function csvText({ table, columns }: Shape): RowText {
 export function keyColumns({ table }: Shape): readonly boolean[] {
   const key = new Set(table.key);
   return table.columns.map(({ name }) => key.has(name));
+}
+
+/** Characters that are written together: enough for few writes, and turned to bytes within milliseconds. */
+const chunkChars = 256 * 1024;
+
+const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+
+/** Creates a file of lines for its owner alone; it must not exist. */
+export async function createTextFile(path: string, { head, text }: RowText): Promise<RowFile> {
+  const handle = await explained(path, async () => await open(path, createNew, 0o600));
+  const hash = createHash('sha256');
+  let held = head;
+  let bytes = 0;
+  const flush = async (): Promise<void> => {
+    const chunk = Buffer.from(held);
+    held = '';
+    hash.update(chunk);
+    for (let at = 0; at < chunk.byteLength;) {
+      at += (await explained(path, async () => await handle.write(chunk, at))).bytesWritten;
+    }
+    bytes += chunk.byteLength;
+  };
+  return {
+    write: async (records) => {
+      for (const record of records) {
+        held += text(record);
+        if (held.length >= chunkChars) await flush();
+      }
+    },
+    bytes: () => bytes + held.length,
+    close: async () => {
+      await flush();
+      await explained(path, async () => {
+        await handle.sync();
+        await handle.close();
+      });
+      return { bytes, sha256: hash.digest('hex') };
+    },
+    remove: async () => {
+      // Closed twice is no failure, and a file that was removed before is what was wanted.
+      await handle.close().catch(() => undefined);
+      await unlink(path).catch(() => undefined);
+    },
+  };
 }

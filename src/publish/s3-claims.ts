@@ -49,7 +49,7 @@ export async function createByClaim(
     const others = await claimsBeside(store, claims, claim);
     const isAlone = others.length === 0 && performance.now() - startedMs < useMs;
     if (isAlone && (await store.read(name)) === null) {
-      // If this fails, the claim stays: the text may still arrive, and nobody else may write before.
+      // If this fails, the claim stays: the text may still arrive, and no other process may write before.
       await store.write(name, text);
     }
     const found = isAlone ? await store.read(name) : null;

@@ -14,11 +14,16 @@ type Verb = 'read' | 'write' | 'list' | 'remove';
 /**
  * Rejects with the signal's reason, and with TARGET_FAILED: its context has the `status` and the `code` of the answer.
  */
-type Ask = <Result>(
+type Ask = <Input extends Sdk.ServiceInputTypes, Output extends Sdk.ServiceOutputTypes>(
   verb: Verb,
-  key: string,
-  send: (how: { readonly abortSignal: AbortSignal }) => Promise<Result>,
-) => Promise<Result>;
+  command: Sdk.$Command<
+    Input,
+    Output,
+    Sdk.S3ClientResolvedConfig,
+    Sdk.ServiceInputTypes,
+    Sdk.ServiceOutputTypes
+  >,
+) => Promise<Output>;
 
 export interface OpenS3Client {
   readonly sdk: typeof Sdk;
@@ -43,7 +48,7 @@ export async function openS3Client(
   const sdk = await loadSdk();
   const { region, endpoint, credentials } = place;
   const client = new sdk.S3Client({
-    // A compatible server takes any; AWS's own is looked for where the SDK looks for everything.
+    // A compatible server takes any; AWS's own is found where the SDK finds its settings.
     ...(region === null ? (endpoint === null ? {} : { region: 'us-east-1' }) : { region }),
     ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
     ...(credentials === null
@@ -76,14 +81,15 @@ export async function openS3Client(
   return {
     sdk,
     client,
-    ask: async (verb, key, send) => {
+    ask: async (verb, command) => {
+      const { Prefix = '', Key = Prefix } = command.input as { Key?: string; Prefix?: string };
       ended.signal.throwIfAborted();
       try {
-        // Not every version of the SDK looks at the signal while it waits for the next attempt.
-        return await orAborted(send(how), ended.signal);
+        // Not every version of the SDK checks the signal while it waits for the next attempt.
+        return await orAborted(client.send(command, how), ended.signal);
       } catch (error) {
         ended.signal.throwIfAborted();
-        throw toTargetError(error, verb, key, place);
+        throw toTargetError(error, verb, Key, place);
       }
     },
     signal: ended.signal,

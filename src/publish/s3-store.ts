@@ -1,10 +1,17 @@
 import { open, rm } from 'node:fs/promises';
+import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
 import { leftoversOf, type ObjectStore } from './object-store.ts';
 import { createByClaim, removeClaims } from './s3-claims.ts';
 import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
-import { readObject, streamObject } from './s3-read.ts';
-import { checksumOf, readRange, removeUploads, uploadInParts } from './s3-upload.ts';
+import {
+  checksumOf,
+  readObject,
+  readRange,
+  removeUploads,
+  streamObject,
+  uploadInParts,
+} from './s3-objects.ts';
 import { openStagingFolder, removeStagingFolders } from './staging-folder.ts';
 
 export interface S3StoreOptions {
@@ -30,7 +37,7 @@ export async function openS3Store(
   { signal, partBytes = 8 * 1024 * 1024, idleTimeoutMs = 30_000 }: S3StoreOptions,
 ): Promise<ObjectStore> {
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
-  const { sdk, client, ask } = s3;
+  const { sdk, ask } = s3;
   const staging = openStagingFolder();
   const root = place.prefix === '' ? '' : `${place.prefix}/`;
   const at = (name: string): { Bucket: string; Key: string } => ({ Bucket: place.bucket, Key: root + name });
@@ -41,7 +48,7 @@ export async function openS3Store(
     do {
       const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
       const input = new sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
-      const page = await ask('list', root + prefix, (how) => client.send(input, how));
+      const page: ListObjectsV2CommandOutput = await ask('list', input);
       if (page.IsTruncated === undefined) throw notS3(place);
       const objects = page.Contents ?? [];
       token = page.IsTruncated ? page.NextContinuationToken : undefined;
@@ -59,21 +66,20 @@ export async function openS3Store(
 
   const write = async (name: string, body: Buffer, more: object = {}): Promise<void> => {
     const facts = { ContentLength: body.length, ChecksumSHA256: checksumOf(body) };
-    const input = new sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more });
-    await ask('write', root + name, (how) => client.send(input, how));
+    await ask('write', new sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more }));
   };
   const json = { ContentType: 'application/json' };
   const replace = async (name: string, text: string): Promise<void> =>
     await write(name, Buffer.from(text), json);
-  const writeNew = async (name: string, text: string): Promise<void> =>
-    await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' });
+  /** On condition that the name is not taken; gives why it was not written. */
+  const writeNew = async (name: string, text: string): Promise<SyncError | null> =>
+    await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' }).then(() => null, asSyncError);
 
   const remove = async (names: readonly string[]): Promise<void> => {
     const left = names.values();
     const removeNext = async (): Promise<void> => {
       for (const name of left) {
-        const input = new sdk.DeleteObjectCommand(at(name));
-        await ask('remove', root + name, (how) => client.send(input, how)).catch(nullIfAbsent);
+        await ask('remove', new sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
       }
     };
     await Promise.all(Array.from({ length: removers }, removeNext));
@@ -81,7 +87,7 @@ export async function openS3Store(
 
   const createByCondition = async (name: string, text: string): Promise<'created' | 'exists'> => {
     for (let tried = 1; ; tried += 1) {
-      const failure = await writeNew(name, text).then(() => null, asSyncError);
+      const failure = await writeNew(name, text);
       if (failure === null) return 'created';
       // An attempt whose answer was lost may have written it: the text says whose it is.
       const found = await read(name);
@@ -91,17 +97,17 @@ export async function openS3Store(
   };
 
   const writeIfNew = async (name: string, text: string): Promise<void> => {
-    const failure = await writeNew(name, text).then(() => null, asSyncError);
+    const failure = await writeNew(name, text);
     if (failure !== null && !isRefusal(failure)) throw failure;
   };
 
   /**
-   * Writes the same object on condition that it is not there, again if it was not: who ignores conditions says that it
-   * was written.
+   * Writes the same object on condition that it is not there, again if it was not: a server that ignores conditions
+   * reports that it was written.
    */
   const tryConditions = async (): Promise<Conditions> => {
     for (let tried = 1; tried <= 2; tried += 1) {
-      const failure = await writeNew('_conditions', '{}\n').then(() => null, asSyncError);
+      const failure = await writeNew('_conditions', '{}\n');
       if (failure === null) continue;
       if (isRefusal(failure)) return 'kept';
       if (isUnknownHeader(failure)) return 'unknown';

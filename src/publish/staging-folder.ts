@@ -4,8 +4,8 @@ import path from 'node:path';
 import { systemClock } from '../core/clock.ts';
 import { removeOld, type Leftover, type LeftoverAges, type Leftovers } from './object-store.ts';
 
-/** A folder for files that wait for their upload, for their owner alone. Disposed, it is gone. */
-export interface StagingFolder extends AsyncDisposable {
+/** A folder for files that wait for their upload, for their owner alone. Disposed, it is removed. */
+interface StagingFolder extends AsyncDisposable {
   /** Of a file that is not there yet. */
   newPath(): Promise<string>;
 }

@@ -89,3 +89,6 @@ export interface PrunedTarget extends FileCount {
   /** What is in no publication, and is not a day old: a process that is at work may still need it. */
   readonly waiting: FileCount;
 }
+
+/** Of a place without any publication. */
+export const nothingChecked: TargetCheck = { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };

@@ -30,13 +30,13 @@ export async function writeEntity(
   };
   const changes = tallied(reader.changes(connector, table, after), planned, onRows);
   const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
-  const begun = readAhead(changes.rows);
+  const ahead = readAhead(changes.rows);
   try {
-    const isEmpty = await begun.isEmpty();
-    if (isEmpty && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
+    const first = await ahead.next();
+    if (first.done === true && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
     const written = await publication.write(planned, {
-      changes: begun.rows(),
-      snapshot: hasSnapshot ? readAhead(snapshot.rows).rows() : null,
+      changes: startingWith(first, ahead),
+      snapshot: hasSnapshot ? readAhead(snapshot.rows) : null,
     });
     const wrong =
       wrongCounts(changes.tally, written) ??
@@ -45,7 +45,7 @@ export async function writeEntity(
     if (wrong !== null) throw accountingError(planned, wrong);
     return written;
   } finally {
-    await begun.close();
+    await ahead.return(undefined);
   }
 }
 
@@ -134,39 +134,31 @@ function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity
 }
 
 /** Reads a batch while the one before is being written. */
-function readAhead<Batch>(batches: AsyncIterable<Batch>): {
-  /** Resolves when the first batch was read, or there is none. */
-  isEmpty(): Promise<boolean>;
-  rows(): AsyncGenerator<Batch>;
-  close(): Promise<void>;
-} {
+async function* readAhead<Batch>(batches: AsyncIterable<Batch>): AsyncGenerator<Batch, undefined> {
   const iterator = batches[Symbol.asyncIterator]();
-  let next: Promise<IteratorResult<Batch, unknown>> | null = null;
   const ask = (): Promise<IteratorResult<Batch, unknown>> => {
-    next ??= iterator.next();
+    const asked = iterator.next();
     // The next caller gets its failure.
-    next.catch(() => undefined);
-    return next;
+    asked.catch(() => undefined);
+    return asked;
   };
-  const close = async (): Promise<void> => {
-    await next?.catch(() => undefined);
+  let next = ask();
+  try {
+    for (let result = await next; result.done !== true; result = await next) {
+      next = ask();
+      yield result.value;
+    }
+  } finally {
+    await next.catch(() => undefined);
     await iterator.return?.();
-  };
-  return {
-    isEmpty: async () => (await ask()).done === true,
-    close,
-    rows: async function* () {
-      try {
-        for (;;) {
-          const result = await ask();
-          if (result.done === true) return;
-          next = null;
-          void ask();
-          yield result.value;
-        }
-      } finally {
-        await close();
-      }
-    },
-  };
+  }
+}
+
+async function* startingWith<Batch>(
+  first: IteratorResult<Batch, undefined>,
+  others: AsyncIterable<Batch>,
+): AsyncGenerator<Batch> {
+  if (first.done === true) return;
+  yield first.value;
+  yield* others;
 }

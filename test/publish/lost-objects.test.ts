@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { lostObjects } from '../../src/publish/lost-objects.ts';
+import { lostObjects } from '../../src/publish/check-objects.ts';
 import {
   manifestText,
   readManifest,

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
 import { openS3Client } from '../../src/publish/s3-client.ts';
-import { readObject } from '../../src/publish/s3-read.ts';
+import { readObject } from '../../src/publish/s3-objects.ts';
 import { fakeKey, fakePlace, type S3Fault } from '../support/publish/fake-s3.ts';
 import { isLong } from '../support/trials.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, rm, stat } from 'node:fs/promises';
-import type { PublicationText } from '../chain-problems.ts';
+import { quoted } from '../../sql/quoted.ts';
+import type { PublicationText } from '../published-tables.ts';
 import { synced } from '../folder-files.ts';
 import { charsOf, type BuiltEntity, type BuiltRow } from './fields.ts';
 import { appendRows, mergeTable, planTable, type BuiltTable } from './merge-table.ts';
@@ -9,7 +10,6 @@ import {
   catalogOf,
   longChars,
   openDuckdb,
-  quoted,
   quotedText,
   type Duckdb,
   type LongRow,

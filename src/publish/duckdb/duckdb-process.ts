@@ -2,7 +2,7 @@ import { answerParent } from '../../child/answer-parent.ts';
 import type { SyncError } from '../../core/errors.ts';
 import { buildFile } from './build-file.ts';
 import { toDuckdbError } from './open-duckdb.ts';
-import { checkFile, lostTables, readPublications } from './read-file.ts';
+import { checkFile, lostInFile, readPublications } from './read-file.ts';
 import type { DuckdbCalls } from './start-duckdb-process.ts';
 
 /** The entry point of the process that uses DuckDB. */
@@ -13,7 +13,7 @@ let build: { readonly path: string; readonly file: OpenFile } | null = null;
 const calls: DuckdbCalls = {
   publications: readPublications,
   check: checkFile,
-  lost: lostTables,
+  lost: lostInFile,
   build: async (files) => {
     build = { path: files.to, file: await buildFile(files) };
   },

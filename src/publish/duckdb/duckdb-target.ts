@@ -1,17 +1,16 @@
 import { access, constants, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { instant, type Clock } from '../../core/clock.ts';
-import type { PublicationText } from '../chain-problems.ts';
-import { toFileError } from '../file-error.ts';
-import { otherVersionAdvice, readManifest, type StoredManifest } from '../manifest.ts';
+import { toFileError } from '../folder-files.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
-import type { PrunedTarget, Target } from '../target.ts';
+import { tablePublications, type PublicationText } from '../published-tables.ts';
+import { nothingChecked, type PrunedTarget, type Target } from '../target.ts';
 import type { BuiltEntity, BuiltRow } from './fields.ts';
-import { filePublication, openBuild } from './open-build.ts';
+import { filePublication, openBuild, type Build } from './open-build.ts';
 import { incompatible } from './open-duckdb.ts';
 import { startDuckdbProcess, type DuckdbProcess } from './start-duckdb-process.ts';
 
-export interface DuckdbTargetOptions {
+interface DuckdbTargetOptions {
   readonly path: string;
   /** For how long a manifest is kept after a newer one is there; null: for good. */
   readonly keepMs: number | null;
@@ -20,7 +19,6 @@ export interface DuckdbTargetOptions {
   readonly signal: AbortSignal;
 }
 
-const manifestsAtOnce = 20;
 const dayMs = 24 * 3_600_000;
 
 /**
@@ -35,68 +33,50 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     running = null;
     await ending?.[Symbol.asyncDispose]();
   };
+  const build = async (at: string): Promise<Build> =>
+    await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
   const file = async (): Promise<string> => await realpath(given).catch(() => given);
-  const publications = async (first: number | null): Promise<readonly PublicationText[]> => {
+  const publications = async (first: number | null, limit: number): Promise<readonly PublicationText[]> => {
     const at = await file();
     if (!(await isThere(at))) return [];
     try {
-      return await duckdb().ask('publications', { path: at, first, limit: manifestsAtOnce });
+      return await duckdb().ask('publications', { path: at, first, limit });
     } catch (error) {
       await end();
       throw error;
     }
   };
-  const publicationsFrom = async function* (first: number): AsyncGenerator<StoredManifest> {
-    for (let from = first; ;) {
-      const some = await publications(from);
-      for (const publication of some) yield manifestOf(publication, given);
-      const last = some.at(-1);
-      if (last === undefined || some.length < manifestsAtOnce) return;
-      from = last.number + 1;
-    }
-  };
-  const target: Target = {
-    hasFiles: false,
-    layout: null,
-    newest: async () => {
-      const [newest] = await publications(null);
-      return newest === undefined ? null : manifestOf(newest, given);
-    },
-    manifests: publicationsFrom,
+  const ofTables = tablePublications(publications, (found, advice) => incompatible(given, found, advice));
+  return {
+    ...ofTables,
     lost: async (_newest, entities) => {
       const names = entities.map(({ connector, entity }) => ({ connector, entity }));
       return await duckdb().ask('lost', { path: await file(), entities: names });
     },
     begin: async () => {
-      const build = await openBuild({ file: await file(), duckdb: duckdb(), end, clock, signal });
-      return filePublication(build, keepMs === null ? null : instant(clock.now() - keepMs));
+      const built = await build(await file());
+      return filePublication(built, keepMs === null ? null : instant(clock.now() - keepMs));
     },
     probe: async () => {
       const at = await file();
       if (await isThere(at)) {
-        await target.newest();
+        await ofTables.newest();
         await access(at, constants.R_OK).catch((error: unknown) => {
           throw toFileError(error, at);
         });
       }
       const folder = await existingFolder(path.dirname(at));
       // A file that is removed: DuckDB is there, takes rows in batches of any length, and can write here.
-      await using build = await openBuild({
-        file: path.join(folder, `${path.basename(at)}.probe`),
-        duckdb: duckdb(),
-        end,
-        clock,
-        signal,
-      });
-      await build.ask('entity', probeEntity);
-      await build.ask('rows', [probeRow(1), probeRow(2)]);
-      await build.ask('rows', [probeRow(3)]);
-      await build.ask('merge', null);
-      await build.ask('finish', { publication: null, keepFrom: null });
+      await using probe = await build(path.join(folder, `${path.basename(at)}.probe`));
+      await probe.ask('entity', probeEntity);
+      await probe.ask('rows', [probeRow(1), probeRow(2)]);
+      await probe.ask('rows', [probeRow(3)]);
+      await probe.ask('merge', null);
+      await probe.ask('finish', { publication: null, keepFrom: null });
     },
     check: async (until) => {
       const at = await file();
-      if (!(await isThere(at))) return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
+      if (!(await isThere(at))) return nothingChecked;
       // A separate process, because the signal ends it.
       await using checking = startDuckdbProcess(AbortSignal.any([signal, until]));
       return await checking.ask('check', { path: at });
@@ -112,19 +92,18 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
       const keepFrom = instant(keepFromMs);
       // Up to the newest one that was there at that instant; a file has thousands of manifests.
       let seen = 0;
-      for await (const { manifest } of publicationsFrom(0)) {
+      for await (const { manifest } of ofTables.manifests(0)) {
         if (manifest.createdAt >= keepFrom) break;
         seen += 1;
       }
       const old = Math.max(0, seen - 1);
       if (old === 0 || isDryRun) return { ...pruned, publications: old };
-      await using build = await openBuild({ file: at, duckdb: duckdb(), end, clock, signal });
-      await build.ask('finish', { publication: null, keepFrom });
-      return { ...pruned, publications: (await build.place()) ? old : 0 };
+      await using built = await build(at);
+      await built.ask('finish', { publication: null, keepFrom });
+      return { ...pruned, publications: (await built.place()) ? old : 0 };
     },
     [Symbol.asyncDispose]: end,
   };
-  return target;
 }
 
 const probeEntity: BuiltEntity = {
@@ -147,19 +126,6 @@ async function isThere(file: string): Promise<boolean> {
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
     throw toFileError(error, file);
-  }
-}
-
-function manifestOf({ number, manifest }: PublicationText, file: string): StoredManifest {
-  try {
-    return readManifest(manifest);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw incompatible(
-      file,
-      `the manifest of publication ${number} cannot be read (${why})`,
-      `${otherVersionAdvice} Else restore the file.`,
-    );
   }
 }
 

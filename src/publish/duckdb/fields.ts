@@ -73,8 +73,7 @@ const ownFields: readonly Field[] = [
   { name: '_deleted_at', ...instant },
 ];
 
-/** A column that was dropped cannot be added again: its values are lost. */
-export const ownNames: readonly string[] = ownFields.map(({ name }) => name);
+export const ownTypes = ownFields.map(({ name, sql }) => [name, sql] as const);
 
 /**
  * `\ud83d` without its other half: DuckDB's functions on JSON fail on it, for all rows that a query reads. Becomes

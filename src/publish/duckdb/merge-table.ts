@@ -1,7 +1,9 @@
 import type { DuckDBAppender, DuckDBDataChunk } from '@duckdb/node-api';
-import { unlisted } from '../chain-problems.ts';
-import { charsOf, fieldsOf, ownNames, type BuiltEntity, type BuiltRow, type Field } from './fields.ts';
-import { catalogOf, incompatible, quoted, type Duckdb } from './open-duckdb.ts';
+import { quoted } from '../../sql/quoted.ts';
+import { columnProblem, newestOfKeys, sameKey, unlisted } from '../published-tables.ts';
+import { charsOf, fieldsOf, ownTypes, type BuiltEntity, type BuiltRow, type Field } from './fields.ts';
+import { catalogOf, incompatible, type Duckdb } from './open-duckdb.ts';
+import { typesThere } from './read-file.ts';
 
 /** A table beside one that has rows already, where the next ones come to. It ends with the connection. */
 const stage = 'temp.main.stage';
@@ -16,7 +18,7 @@ export interface BuiltTable {
   /** Filled again and again: what it holds outside of the heap is seen by no garbage collection. */
   readonly chunk: DuckDBDataChunk;
   /**
-   * Rows that are on their way into the table: of a new one itself, else of the stage. Their characters are counted.
+   * Appends rows: to a new table itself, else to the stage. Their characters are counted.
    */
   readonly held: { appender: DuckDBAppender; chars: number };
   readonly fields: readonly Field[];
@@ -24,7 +26,7 @@ export interface BuiltTable {
 
 /**
  * Makes the table, or adds the columns that it lacks. Throws `SyncError` TARGET_INCOMPATIBLE where another program's
- * table is there, or somebody changed ours so that it does not hold what was published, unless a new generation
+ * table is there, or ours was changed so that it does not hold what was published, unless a new generation
  * replaces it.
  */
 export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): Promise<BuiltTable> {
@@ -73,17 +75,6 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
   return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
 }
 
-async function typesThere(db: Duckdb, schema: string, table: string): Promise<ReadonlyMap<string, string>> {
-  const rows = await db.rows<{ readonly name: string; readonly type: string }>(
-    `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
-     WHERE database_name = current_database() AND schema_name = $schema AND table_name = $table`,
-    { schema, table },
-  );
-  return new Map(
-    rows.map(({ name, type }) => [name, type.replace('TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ')]),
-  );
-}
-
 /** Why the table cannot take the rows; null where it can. */
 function problemOf(
   had: { readonly key: string; readonly columns: readonly string[] },
@@ -94,12 +85,10 @@ function problemOf(
   if (there.size === 0) return 'is gone';
   const key = JSON.stringify(wanted.key);
   if (had.key !== key) return `has the key ${had.key} and should have ${key}`;
-  const lost = [...had.columns, ...ownNames].find((name) => !there.has(name));
-  if (lost !== undefined) return `has lost its column ${lost}`;
-  const other = fields.find(({ name, sql }) => (there.get(name) ?? sql) !== sql);
-  return other === undefined
-    ? null
-    : `has ${there.get(other.name)} in column ${other.name}, which should be ${other.sql}`;
+  const needed = had.columns.map((name) => [name, null] as const);
+  const typed = fields.filter(({ name }) => there.has(name)).map(({ name, sql }) => [name, sql] as const);
+  // A column that was dropped cannot be added again: its values are lost.
+  return columnProblem([...needed, ...ownTypes, ...typed], there);
 }
 
 function columnsSql(fields: readonly Field[], key: readonly string[]): string {
@@ -135,10 +124,7 @@ export async function appendRows(db: Duckdb, built: BuiltTable, rows: readonly B
   held.chars = 0;
 }
 
-/**
- * The newest `_seq` of each key wins; deleted rows go. Keys that differ for the sink may be equal here: lone
- * surrogates, and the two zeros.
- */
+/** The newest `_seq` of each key wins; deleted rows go. */
 export async function mergeTable(db: Duckdb, built: BuiltTable): Promise<void> {
   const { entity, isNew, table, held } = built;
   if (isNew) {
@@ -179,17 +165,8 @@ async function openStage(
 }
 
 async function keepNewest(db: Duckdb, table: string, key: readonly string[]): Promise<void> {
-  const names = key.map(quoted).join(', ');
-  const [twice] = await db.rows(`SELECT 1 FROM ${table} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`);
-  if (twice === undefined) return;
-  await db.run(
-    `DELETE FROM ${table} AS t USING (SELECT ${names}, max(_seq) AS newest FROM ${table} GROUP BY ${names}) AS s
-     WHERE ${sameKey(key)} AND t._seq < s.newest`,
-  );
-}
-
-function sameKey(key: readonly string[]): string {
-  return key.map((one) => `t.${quoted(one)} = s.${quoted(one)}`).join(' AND ');
+  const { isAnyTwice, deleteOlder } = newestOfKeys(table, key);
+  if ((await db.rows(isAnyTwice)).length > 0) await db.run(deleteOlder);
 }
 
 async function noteTable(

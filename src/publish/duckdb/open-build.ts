@@ -5,9 +5,9 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import { toFileError } from '../file-error.ts';
-import { synced } from '../folder-files.ts';
+import { synced, toFileError } from '../folder-files.ts';
 import { manifestText, readManifest } from '../manifest.ts';
+import { writeChanges } from '../published-tables.ts';
 import type { OpenPublication } from '../target.ts';
 import { charsOf, type BuiltRow } from './fields.ts';
 import type { DuckdbProcess } from './start-duckdb-process.ts';
@@ -21,7 +21,7 @@ export interface Build extends AsyncDisposable {
   place(): Promise<boolean>;
 }
 
-export interface BuildOptions {
+interface BuildOptions {
   /** The target, no link. */
   readonly file: string;
   readonly duckdb: DuckdbProcess;
@@ -136,20 +136,16 @@ const messageChars = 1024 * 1024;
  */
 export function filePublication(build: Build, keepFrom: string | null): OpenPublication {
   return {
-    write: async (entity, { changes }) => {
+    write: async (entity, rows) => {
       const { connector, generation, key, columns, isNewGeneration } = entity;
       const typed = columns.map(({ name, type }) => ({ name, type }));
       const built = { connector, entity: entity.entity, generation, key, columns: typed, isNewGeneration };
       await build.ask('entity', built);
-      let [upserts, deletes] = [0, 0];
-      for await (const records of changes) {
-        const removed = records.filter(({ isDeleted }) => isDeleted).length;
-        deletes += removed;
-        upserts += records.length - removed;
-        for (const rows of messagesOf(records)) await build.ask('rows', rows);
-      }
+      const written = await writeChanges(rows, async (records) => {
+        for (const some of messagesOf(records)) await build.ask('rows', some);
+      });
       await build.ask('merge', null);
-      return { upserts, deletes, files: [], snapshot: null };
+      return written;
     },
     commit: async (manifest) => {
       const text = manifestText(manifest);

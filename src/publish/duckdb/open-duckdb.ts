@@ -186,11 +186,6 @@ export function quotedText(value: string): string {
   return `'${value.replaceAll("'", "''")}'`;
 }
 
-/** Always quoted, so that no name is a keyword. */
-export function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
 export function incompatible(path: string, found: string, advice: string): SyncError {
   return new SyncError(`${path} cannot be used as a target: ${found}. ${advice}`, {
     code: 'TARGET_INCOMPATIBLE',

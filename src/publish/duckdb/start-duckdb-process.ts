@@ -1,13 +1,13 @@
 import { startChild, type Child } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { FileBuild } from './build-file.ts';
-import type { checkFile, lostTables, readPublications } from './read-file.ts';
+import type { checkFile, lostInFile, readPublications } from './read-file.ts';
 
 /** What the process that opens DuckDB files answers: one call after the answer to the one before. */
 export type DuckdbCalls = {
   readonly publications: typeof readPublications;
   readonly check: typeof checkFile;
-  readonly lost: typeof lostTables;
+  readonly lost: typeof lostInFile;
   /** Makes the file `to`, with all that `from` holds, and keeps it open for the next calls. Null: an empty one. */
   readonly build: (files: { readonly from: string | null; readonly to: string }) => Promise<void>;
 } & FileBuild;

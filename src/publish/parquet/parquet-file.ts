@@ -5,7 +5,7 @@ import { parquetMetadata } from 'hyparquet';
 import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import { toFileError } from '../file-error.ts';
+import { toFileError } from '../folder-files.ts';
 import type { RowsOfFile } from '../row-files.ts';
 import {
   type ParquetColumn,
@@ -34,7 +34,7 @@ export interface ParquetFile extends Disposable {
   close(expected: RowsOfFile): { readonly bytes: number; readonly sha256: string };
 }
 
-/** Creates it for its owner alone. Disposed, it is closed; who asked for it removes it. */
+/** Creates it for its owner alone. Disposed, it is closed; the caller removes it. */
 export function createParquetFile(path: string, record: readonly RecordColumn[]): ParquetFile {
   const columns = parquetColumns(record);
   let isOpen = true;

@@ -1,5 +1,6 @@
 import { quoted } from '../../sql/quoted.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { newestOfKeys, sameKey } from '../published-tables.ts';
 import type { PlannedEntity } from '../target.ts';
 import { incompatible } from './target-error.ts';
 import { markColumns, namesOf } from './row-columns.ts';
@@ -14,7 +15,7 @@ export interface Staged {
   readonly rows: number;
 }
 
-/** An entry of an index has room for a third of a page; texts of keys beyond are told apart by their hashes. */
+/** An entry of an index has room for a third of a page; longer texts of keys are compared by their hashes. */
 const mostKeyBytes = 2_000;
 
 /**
@@ -33,7 +34,8 @@ export async function mergeRows(
   const table = `${at}${quoted(plan.name)}`;
   const { connector, entity: name } = entity;
   const isFresh = plan.kind === 'make' || plan.kind === 'replace';
-  await keepNewest(tx, stage, entity.key);
+  const { isAnyTwice, deleteOlder } = newestOfKeys(stage, entity.key);
+  if ((await tx.first(isAnyTwice)) !== undefined) tx.put(deleteOlder);
   const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
   const unique = hasLongKeys ? hashedKey(entity) : plainKey(entity);
   if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
@@ -75,18 +77,6 @@ export async function mergeRows(
   );
 }
 
-/** Keys that differ for the sink may be equal here: PostgreSQL has no lone surrogates, and one zero. */
-async function keepNewest(tx: Tx, stage: string, key: readonly string[]): Promise<void> {
-  const names = key.map(quoted).join(', ');
-  const twice = await tx.rows(`SELECT 1 FROM ${stage} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`);
-  if (twice.length === 0) return;
-  tx.put(`DELETE FROM ${stage} AS t USING ${stage} AS s WHERE t._seq < s._seq AND ${sameKey(key)}`);
-}
-
-function sameKey(key: readonly string[]): string {
-  return key.map((name) => `t.${quoted(name)} = s.${quoted(name)}`).join(' AND ');
-}
-
 async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promise<boolean> {
   const texts = textKeys(entity);
   if (texts.length === 0) return false;
@@ -99,8 +89,8 @@ function textKeys({ columns, key }: PlannedEntity): readonly string[] {
 }
 
 /**
- * With the collation of the primary key: another index that somebody has made, for which more keys are equal, then
- * reports a conflict of its own.
+ * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
+ * a conflict of its own.
  */
 function plainKey(entity: PlannedEntity): readonly string[] {
   const texts = textKeys(entity);
@@ -108,7 +98,7 @@ function plainKey(entity: PlannedEntity): readonly string[] {
 }
 
 /**
- * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is looked up by the same
+ * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is found by the same
  * expressions.
  */
 function hashedKey(entity: PlannedEntity): readonly string[] {

@@ -1,18 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { codeOf, failingOf } from '../../sql/postgres/postgres-error.ts';
+import { keepalives } from '../../sql/postgres/connections.ts';
 import type { Server } from '../../sql/postgres/server.ts';
-import type { Session } from '../../sql/postgres/session.ts';
+import { settingSql, txOn, type Session } from '../../sql/postgres/session.ts';
+import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
 import { manifestText, readManifest, type Manifest } from '../manifest.ts';
+import { writeChanges } from '../published-tables.ts';
 import type { OpenPublication } from '../target.ts';
 import { mergeRows, type Staged } from './merge-rows.ts';
-import { openTransaction } from './one-transaction.ts';
 import { planTable } from './plan-table.ts';
 import { columnsSql, copyInto } from './row-columns.ts';
 import { shapeTable } from './shape-table.ts';
 import { toTargetError } from './target-error.ts';
-import { newestPublication } from './target-schema.ts';
+import { publicationsOf } from './target-schema.ts';
 
-export interface TableTarget {
+interface TableTarget {
   readonly server: Server;
   /** The schema, quoted, with the point behind it. */
   readonly at: string;
@@ -32,23 +34,19 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
   const { tx } = transaction;
   const staged: Staged[] = [];
   return {
-    write: async (entity, { changes }) => {
+    write: async (entity, rows) => {
       try {
         const plan = await planTable(tx, { at, place }, entity);
         const name = `stage_${staged.length + 1}`;
         const stage = `pg_temp.${name}`;
         const copy = copyInto(stage, entity);
         tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity)}) ON COMMIT DROP`);
-        let [upserts, deletes] = [0, 0];
-        for await (const records of changes) {
-          const removed = records.filter(({ isDeleted }) => isDeleted).length;
-          deletes += removed;
-          upserts += records.length - removed;
+        const written = await writeChanges(rows, async (records) => {
           copy(tx, records);
           await tx.sent();
-        }
-        staged.push({ plan, entity, stage, rows: upserts + deletes });
-        return { upserts, deletes, files: [], snapshot: null };
+        });
+        staged.push({ plan, entity, stage, rows: written.upserts + written.deletes });
+        return written;
       } catch (error) {
         signal.throwIfAborted();
         throw toTargetError(error, place);
@@ -84,7 +82,7 @@ async function takeNumber(
   manifest: Manifest,
   attempt: string,
 ): Promise<boolean> {
-  const newest = await newestPublication(tx, at);
+  const [newest] = await publicationsOf(tx, at, null, 1);
   const { previous } = manifest;
   if ((newest?.number ?? 0) !== (previous?.publication ?? 0)) return false;
   if (newest?.sha256 !== previous?.sha256) return false;
@@ -120,5 +118,55 @@ async function storeAll(tx: Session, { server, at }: TableTarget, attempt: strin
       async () => await server.read(async (later) => await later.first(ask, { attempt })),
     );
     if (found === undefined) throw error;
+  }
+}
+
+/**
+ * Statements go through whole tables, so they have no time limit; a lock on a table keeps all others from it, so they
+ * wait for one for a moment only. The server ends the session of a dead client, and an idle one after an hour.
+ */
+const settings = {
+  ...valueSettings,
+  statement_timeout: '0',
+  lock_timeout: '5s',
+  idle_in_transaction_session_timeout: '1h',
+  synchronous_commit: 'on',
+  ...keepalives,
+};
+
+/** A transaction on a connection of its own. Disposed without `COMMIT`, nothing of it is stored. */
+interface OwnTransaction extends AsyncDisposable {
+  readonly tx: Session;
+}
+
+/** When the signal is aborted its connection ends, and so does what waits for an answer. */
+export async function openTransaction(
+  server: Server,
+  kind: 'write' | 'read',
+  signal: AbortSignal,
+): Promise<OwnTransaction> {
+  signal.throwIfAborted();
+  const client = await server.connect();
+  // The statement that a broken connection interrupts reports it.
+  client.on('error', () => undefined);
+  const tx = txOn(client);
+  const dispose = async (): Promise<void> => {
+    signal.removeEventListener('abort', onAbort);
+    tx.close();
+    await client.end();
+  };
+  const onAbort = (): void => void dispose();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    // Each statement of a writer must see what was committed while it waited.
+    tx.put(
+      `BEGIN ISOLATION LEVEL ${kind === 'write' ? 'READ COMMITTED READ WRITE' : 'REPEATABLE READ READ ONLY'}`,
+    );
+    tx.put(settingSql(settings, 'transaction'));
+    await tx.sent();
+    return { tx, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
   }
 }

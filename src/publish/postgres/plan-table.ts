@@ -2,7 +2,7 @@ import { tableName } from '../../sinks/postgres/records/names.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { binaryType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { unlisted } from '../chain-problems.ts';
+import { unlisted } from '../published-tables.ts';
 import type { PublishedColumn } from '../manifest.ts';
 import type { PlannedEntity } from '../target.ts';
 import { givenShape, shapeProblem, tableThere } from './table-there.ts';
@@ -21,7 +21,7 @@ export interface TablePlan {
   readonly dropped: readonly string[];
   /** Columns that it lacks then. */
   readonly added: readonly PublishedColumn[];
-  /** All that it has in the end: also those that are not published any more, which stay null. */
+  /** All that it has in the end: also those that are no longer published, which stay null. */
   readonly columns: readonly TableColumn[];
   /** Its unique index is on hashes of the key's texts. */
   readonly hasLongKeys: boolean;
@@ -29,7 +29,7 @@ export interface TablePlan {
 
 /**
  * Compares the table with the one that is needed, and locks nothing. Throws `SyncError` TARGET_INCOMPATIBLE where a
- * table of that name is another program's, or somebody changed ours so that it cannot take the rows, unless a new
+ * table of that name is another program's, or ours was changed so that it cannot take the rows, unless a new
  * generation replaces it.
  */
 export async function planTable(

@@ -3,24 +3,14 @@ import { quoted } from '../../sql/quoted.ts';
 import { openServer } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
-import type { PrunedTarget, Target } from '../target.ts';
-import { checkTables } from './check-tables.ts';
-import { lostTables } from './lost-tables.ts';
-import { openTransaction } from './one-transaction.ts';
-import { openTablePublication } from './open-table-publication.ts';
-import { toTargetError } from './target-error.ts';
-import {
-  isTargetThere,
-  makeIn,
-  makeTarget,
-  manifestOf,
-  newestPublication,
-  publicationsFrom,
-} from './target-schema.ts';
+import { checkTables, lostTables, tablePublications } from '../published-tables.ts';
+import { nothingChecked, type PrunedTarget, type Target } from '../target.ts';
+import { openTablePublication, openTransaction } from './open-table-publication.ts';
+import { tablesReader } from './table-there.ts';
+import { incompatible, toTargetError } from './target-error.ts';
+import { isTargetThere, makeIn, makeTarget, publicationsOf } from './target-schema.ts';
 
 export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>;
-
-const manifestsAtOnce = 20;
 
 /**
  * Tables in a schema of PostgreSQL that show the newest publication. Nothing is asked of the server before it is
@@ -58,23 +48,12 @@ export function openPostgresTarget(
         ),
     );
   return {
-    hasFiles: false,
-    layout: null,
-    newest: async () => {
-      const newest = await read(null, async (tx) => await newestPublication(tx, at));
-      return newest === null ? null : manifestOf(newest, place);
-    },
-    manifests: async function* (first) {
-      for (let from = first; ;) {
-        const next = from;
-        const rows = await read([], async (tx) => await publicationsFrom(tx, at, next, manifestsAtOnce));
-        for (const row of rows) yield manifestOf(row, place);
-        const last = rows.at(-1);
-        if (last === undefined || rows.length < manifestsAtOnce) return;
-        from = last.number + 1;
-      }
-    },
-    lost: async (_newest, entities) => await read([], async (tx) => await lostTables(tx, at, entities)),
+    ...tablePublications(
+      async (first, limit) => await read([], async (tx) => await publicationsOf(tx, at, first, limit)),
+      (found, advice) => incompatible(place, found, advice),
+    ),
+    lost: async (_newest, entities) =>
+      await read([], async (tx) => await lostTables(tablesReader(tx, at), entities)),
     begin: async (number) =>
       await asked(async () => {
         await makeTarget(server, schema);
@@ -94,8 +73,8 @@ export function openPostgresTarget(
       try {
         await using transaction = await openTransaction(server, 'read', either);
         const { tx } = transaction;
-        if (await isTargetThere(tx, schema, place)) return await checkTables(tx, at);
-        return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
+        if (!(await isTargetThere(tx, schema, place))) return nothingChecked;
+        return { files: 0, ...(await checkTables(tablesReader(tx, at))) };
       } catch (error) {
         either.throwIfAborted();
         throw toTargetError(error, place);

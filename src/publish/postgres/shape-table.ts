@@ -6,7 +6,7 @@ import type { TablePlan } from './plan-table.ts';
 import { columnsSql } from './row-columns.ts';
 import { incompatible } from './target-error.ts';
 
-/** Changes the table as planned. A lock that keeps everybody from it lasts until the end of the transaction. */
+/** Changes the table as planned. A lock that keeps all others from it lasts until the end of the transaction. */
 export async function shapeTable(
   tx: Tx,
   { at, place }: { readonly at: string; readonly place: string },
@@ -99,7 +99,7 @@ async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: 
 }
 
 /**
- * Somebody has put something else in the place of the view: what cannot become ours by columns that are added to it.
+ * Something else was put in the place of the view: it cannot become ours by columns that are added to it.
  */
 async function isOthersView(
   tx: Tx,

@@ -1,7 +1,11 @@
 import { binaryType } from '../../sinks/postgres/column-types.ts';
+import { tableName } from '../../sinks/postgres/records/names.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { quoted } from '../../sql/quoted.ts';
 import type { PublishedColumn } from '../manifest.ts';
+import { columnProblem, type KnownTable, type TablesReader } from '../published-tables.ts';
 import { ownColumns } from './row-columns.ts';
+import { publicationsOf } from './target-schema.ts';
 
 export type TableColumn = Pick<PublishedColumn, 'name' | 'type'>;
 
@@ -27,7 +31,7 @@ export function givenShape({ key, columns, hasLongKeys }: KnownShape): GivenShap
   };
 }
 
-/** A table as it is, whoever made it so. */
+/** A table as it is. */
 export interface TableThere {
   /** Types by name. */
   readonly columns: ReadonlyMap<string, string>;
@@ -64,7 +68,7 @@ export async function tableThere(tx: Tx, table: string): Promise<TableThere | nu
   ]);
   if (columns.length === 0) return null;
   const named = columns.flatMap(({ name, type }): [string, string][] =>
-    name === null ? [] : [[name, type]],
+    name === null ? [] : [[name, type.replace('timestamp with time zone', 'timestamptz')]],
   );
   return { columns: new Map(named), uniqueIndexes };
 }
@@ -76,19 +80,16 @@ export async function tableThere(tx: Tx, table: string): Promise<TableThere | nu
 export function shapeProblem(given: GivenShape, there: TableThere | null): string | null {
   if (there === null) return 'is gone';
   const published = given.columns.map(({ name, type }) => [name, binaryType[type]] as const);
-  for (const [name, needed] of [...published, ...ownColumns.map(([own, , type]) => [own, type] as const)]) {
-    const type = there.columns.get(name);
-    const found = type === 'timestamp with time zone' ? 'timestamptz' : type;
-    if (found === undefined) return `has lost its column ${name}`;
-    if (found !== needed) return `has ${found} in column ${name}, which should be ${needed}`;
-  }
+  const own = ownColumns.map(([name, , type]) => [name, type] as const);
+  const problem = columnProblem([...published, ...own], there.columns);
+  if (problem !== null) return problem;
   return there.uniqueIndexes.some((index) => isOnKey(index, given))
     ? null
     : 'has lost the unique index on its key';
 }
 
 /**
- * Of a text in a key that may be long. Another expression would not be found by one that tells where a row conflicts.
+ * Of a text in a key that may be long. An upsert would not find its conflicts by another expression.
  */
 const hashOfText = /^sha256\(decode\(replace\(.+, E?'\\+'::text, E?'\\+'::text\), 'escape'::text\)\)$/;
 
@@ -96,4 +97,54 @@ function isOnKey({ columns, parts }: UniqueIndex, { key, hasLongKeys }: GivenSha
   if (parts.length !== key.length || !columns.every((name) => key.includes(name))) return false;
   const hashed = parts.filter((part) => hashOfText.test(part)).length;
   return hasLongKeys ? hashed > 0 && columns.length + hashed === key.length : columns.length === key.length;
+}
+
+interface ListedTable extends KnownTable, KnownShape {
+  /** Null: it has none, or the one that it should have is there. */
+  readonly lostView: string | null;
+}
+
+/** The tables of the schema in the state that the transaction reads. */
+export function tablesReader(tx: Tx, at: string): TablesReader<ListedTable> {
+  const nameOf: TablesReader<ListedTable>['nameOf'] = ({ connector, entity }) => tableName(connector, entity);
+  const sqlName = (known: KnownTable): string => `${at}${quoted(nameOf(known))}`;
+  return {
+    nameOf,
+    mostCounted: 10_000,
+    publications: async (first, limit) => await publicationsOf(tx, at, first, limit),
+    known: async (entity) => {
+      const which = entity === null ? '' : 'WHERE connector = :connector AND entity = :entity';
+      const listed = await tx.rows<Omit<ListedTable, 'rows'> & { liveRows: number; deletedRows: number }>(
+        `SELECT connector, entity, key, columns, has_long_keys, live_rows, deleted_rows,
+           CASE WHEN to_regclass(:at || quote_ident(view_name)) IS NULL THEN view_name END AS lost_view
+         FROM ${at}_published_tables ${which} ORDER BY table_name`,
+        { at, ...(entity === null ? {} : { connector: entity.connector, entity: entity.entity }) },
+      );
+      return listed.map((one) => ({ ...one, rows: [one.liveRows, one.deletedRows] }));
+    },
+    problemsOf: async (known) => {
+      const there = await tableThere(tx, sqlName(known));
+      return {
+        ofTable: shapeProblem(givenShape(known), there),
+        others: known.lostView === null ? [] : [`view ${known.lostView} is gone`],
+        isCountable: there?.columns.get('_deleted') === 'boolean',
+      };
+    },
+    count: async (known) => {
+      const table = sqlName(known);
+      const found = await tx.first<{ live: number; deleted: number; bytes: number }>(
+        `SELECT count(*) FILTER (WHERE NOT _deleted) AS live, count(*) FILTER (WHERE _deleted) AS deleted,
+           pg_total_relation_size(to_regclass(:table)) AS bytes FROM ${table}`,
+        { table },
+      );
+      const { live = 0, deleted = 0, bytes = 0 } = found ?? {};
+      return { rows: [live, deleted], bytes };
+    },
+    countUpTo: async (known, most) => {
+      const found = await tx.first<{ readonly rows: number }>(
+        `SELECT count(*) AS rows FROM (SELECT 1 FROM ${sqlName(known)} LIMIT ${most}) AS counted`,
+      );
+      return found?.rows ?? 0;
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import { quoted } from '../../sql/quoted.ts';
 import type { Server } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { otherVersionAdvice, readManifest, type StoredManifest } from '../manifest.ts';
+import type { PublicationText } from '../published-tables.ts';
 import { incompatible } from './target-error.ts';
 
 /**
@@ -104,43 +104,16 @@ async function checkEncoding(tx: Tx, place: string): Promise<void> {
   );
 }
 
-export interface PublicationRow {
-  readonly number: number;
-  readonly manifest: string;
-  readonly sha256: string;
-}
-
-/** The newest one; null before the first. */
-export async function newestPublication(tx: Tx, at: string): Promise<PublicationRow | null> {
-  const found = await tx.first<PublicationRow>(
-    `SELECT number, manifest, sha256 FROM ${at}_publications ORDER BY number DESC LIMIT 1`,
-  );
-  return found ?? null;
-}
-
-/** Up to `limit`, from `first` on. */
-export async function publicationsFrom(
+/** Up to `limit` by their numbers, from `first` on; with `first` null the newest one. */
+export async function publicationsOf(
   tx: Tx,
   at: string,
-  first: number,
+  first: number | null,
   limit: number,
-): Promise<readonly PublicationRow[]> {
-  return await tx.rows<PublicationRow>(
-    `SELECT number, manifest, sha256 FROM ${at}_publications WHERE number >= :first ORDER BY number LIMIT :limit`,
-    { first, limit },
+): Promise<readonly PublicationText[]> {
+  const which = first === null ? 'ORDER BY number DESC' : 'WHERE number >= :first ORDER BY number';
+  return await tx.rows<PublicationText>(
+    `SELECT number, manifest, sha256 FROM ${at}_publications ${which} LIMIT :limit`,
+    first === null ? { limit: 1 } : { first, limit },
   );
-}
-
-/** Throws `SyncError` TARGET_INCOMPATIBLE for a text that is no manifest. */
-export function manifestOf({ number, manifest }: PublicationRow, place: string): StoredManifest {
-  try {
-    return readManifest(manifest);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw incompatible(
-      place,
-      `the manifest of publication ${number} in _publications cannot be read (${why})`,
-      `${otherVersionAdvice} Else restore the table.`,
-    );
-  }
 }

@@ -1,12 +1,100 @@
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import type { CompletedPart } from '@aws-sdk/client-s3';
+import { addAbortSignal, Readable } from 'node:stream';
+import type { CompletedPart, GetObjectCommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
 import { leftoversOf, removeOld, type LeftoverAges, type Leftovers } from './object-store.ts';
-import type { OpenS3Client } from './s3-client.ts';
+import { nullIfAbsent, type OpenS3Client } from './s3-client.ts';
 
-export interface Upload {
-  readonly at: { readonly Bucket: string; readonly Key: string };
+interface ObjectPlace {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+/** Connections in a row that may end without a byte. */
+const maxEmpty = 3;
+
+const endedEarly = `${maxEmpty} answers ended before the object did.`;
+const noLength =
+  'the answer does not say how long the object is (Content-Length). Check `endpoint`, and whether a proxy on the way changes answers.';
+const notAsAsked =
+  'expected the bytes that were asked for and their number, got something else. Check `endpoint`.';
+
+/** An object, piece by piece; nothing where there is none. Rejects with TARGET_FAILED. */
+export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  try {
+    yield* piecesOf(s3, at);
+  } catch (error) {
+    nullIfAbsent(error);
+  }
+}
+
+/**
+ * A connection that breaks is made again from the next byte on, of the same object. Where there is none, it rejects.
+ */
+async function* piecesOf(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  const { sdk, ask, signal } = s3;
+  let read = 0;
+  let bytes = Infinity;
+  let etag: string | undefined;
+  for (let empty = 0; read < bytes;) {
+    const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
+    const input = new sdk.GetObjectCommand({ ...at, ...from });
+    const { Body, ContentLength, ETag }: GetObjectCommandOutput = await ask('read', input);
+    // How much is missing when a connection breaks could not be known.
+    if (ContentLength === undefined) throw unreadable(at, noLength, 'stop');
+    if (read === 0) [bytes, etag] = [ContentLength, ETag];
+    if (!(Body instanceof Readable) || ContentLength !== bytes - read) {
+      throw unreadable(at, notAsAsked, 'stop');
+    }
+    addAbortSignal(signal, Body);
+    empty += 1;
+    let failure: unknown = unreadable(at, endedEarly, 'retry');
+    try {
+      for await (const piece of Body as AsyncIterable<Uint8Array>) {
+        read += piece.length;
+        if (piece.length > 0) empty = 0;
+        yield piece;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = error;
+    }
+    if (read < bytes && empty === maxEmpty) throw s3.toError(failure, 'read', at.Key);
+  }
+}
+
+/** What is read into memory as a whole is a text of this program. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buffer | null> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of piecesOf(s3, at)) {
+      bytes += piece.length;
+      if (bytes > maxTextBytes) throw tooLong(at);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    return nullIfAbsent(error);
+  }
+  return Buffer.concat(pieces);
+}
+
+function unreadable({ Bucket, Key }: ObjectPlace, why: string, recovery: 'retry' | 'stop'): SyncError {
+  return new SyncError(`Could not read s3://${Bucket}/${Key}: ${why}`, { code: 'TARGET_FAILED', recovery });
+}
+
+function tooLong({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Expected at most ${maxTextBytes} bytes in s3://${Bucket}/${Key}, got more: this program did not write it. Remove it, or choose another \`prefix\`.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+interface Upload {
+  readonly at: ObjectPlace;
   readonly file: FileHandle;
   readonly bytes: number;
   readonly partBytes: number;
@@ -23,14 +111,14 @@ export async function uploadInParts(
   const length = Math.max(partBytes, Math.ceil(bytes / maxParts));
   const count = Math.ceil(bytes / length);
   const begin = new sdk.CreateMultipartUploadCommand({ ...at, ChecksumAlgorithm: 'SHA256' });
-  const { UploadId } = await ask('write', at.Key, (how) => client.send(begin, how));
+  const { UploadId } = await ask('write', begin);
   const id = { ...at, UploadId };
   const sendPart = async (number: number): Promise<CompletedPart> => {
     const first = (number - 1) * length;
     const body = await readRange(file, first, Math.min(length, bytes - first));
     const part = { PartNumber: number, ChecksumSHA256: checksumOf(body) };
     const input = new sdk.UploadPartCommand({ ...id, ...part, Body: body, ContentLength: body.length });
-    const { ETag } = await ask('write', at.Key, (how) => client.send(input, how));
+    const { ETag } = await ask('write', input);
     return { ...part, ETag };
   };
   try {
@@ -39,11 +127,10 @@ export async function uploadInParts(
       parts.push(...(await Promise.all([number, number + 1].filter((each) => each <= count).map(sendPart))));
     }
     const end = new sdk.CompleteMultipartUploadCommand({ ...id, MultipartUpload: { Parts: parts } });
-    await ask('write', at.Key, (how) => client.send(end, how));
+    await ask('write', end);
   } catch (error) {
     // The answer to the last request may be lost. A name is given once: what has it, and this length, is this file.
-    const head = new sdk.HeadObjectCommand(at);
-    const found = await ask('read', at.Key, (how) => client.send(head, how)).catch(() => null);
+    const found = await ask('read', new sdk.HeadObjectCommand(at)).catch(() => null);
     if (found?.ContentLength === bytes) return;
     // The signal may be why it failed, so this has a deadline instead. Parts that stay are not seen by any reader.
     const inTime = { abortSignal: AbortSignal.timeout(5_000) };
@@ -54,15 +141,14 @@ export async function uploadInParts(
 
 /** Uploads that were begun and never ended, a page of them. The lengths of their parts are not known. */
 export async function removeUploads(
-  { sdk, client, ask, signal }: OpenS3Client,
+  { sdk, ask, signal }: OpenS3Client,
   below: { readonly Bucket: string; readonly Prefix: string },
   ages: LeftoverAges,
 ): Promise<Leftovers> {
-  // In a bucket without a prefix they may be anybody's.
+  // In a bucket without a prefix they may be another program's.
   if (below.Prefix === '') return leftoversOf([]);
-  const input = new sdk.ListMultipartUploadsCommand(below);
   // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
-  const page = await ask('list', below.Prefix, (how) => client.send(input, how)).catch(() => null);
+  const page = await ask('list', new sdk.ListMultipartUploadsCommand(below)).catch(() => null);
   signal.throwIfAborted();
   const found = (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
     if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
@@ -71,8 +157,7 @@ export async function removeUploads(
   });
   return await removeOld(found, ages, async (old) => {
     for (const { upload } of old) {
-      const abort = new sdk.AbortMultipartUploadCommand(upload);
-      await ask('remove', upload.Key, (how) => client.send(abort, how)).catch(ignoreGone);
+      await ask('remove', new sdk.AbortMultipartUploadCommand(upload)).catch(ignoreGone);
     }
   });
 }
