@@ -28,17 +28,17 @@ function openWire() {
     },
     never: async () => await new Promise(() => undefined),
   };
-  const deliver = (to: () => Channel<never>) => (message: Message) => {
+  const deliver = (to: () => { receive(message: Message): void }) => (message: Message) => {
     sent.push(message);
     queueMicrotask(() => to().receive(structuredClone(message)));
   };
   const parent: Channel<Echo> = openChannel<Echo>(
-    deliver(() => child as never),
+    deliver(() => child),
     { prefix: () => '> ' },
     explain,
   );
   const child = openChannel<{ readonly prefix: (none: null) => string }>(
-    deliver(() => parent as never),
+    deliver(() => parent),
     calls,
     explain,
   );
