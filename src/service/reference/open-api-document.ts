@@ -1,9 +1,14 @@
+import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
-import type { Endpoint, Tag } from '../routes/endpoint.ts';
-import { collectSchemas, describeOperation, type Operation } from './describe-operation.ts';
+import type { Access, Endpoint, Tag } from '../routes/endpoint.ts';
+import { apiError } from '../routes/shapes.ts';
 
 /** An OpenAPI 3.1 document, as far as this service makes use of the format. */
 export type OpenApiDocument = ReturnType<typeof openApiDocument>;
+export type ConnectorType = ReturnType<typeof connectorTypes>[number];
+export type Operation = ReturnType<typeof operationOf>;
+export type Parameter = ReturnType<typeof parametersIn>[number];
+export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
 /**
  * The document is made of the same declarations that the server routes and parses by: there is no second description.
@@ -14,7 +19,7 @@ export function openApiDocument(endpoints: readonly Endpoint[], definitions: Ite
   const paths: Record<string, Record<string, Operation>> = {};
   for (const endpoint of endpoints) {
     const operations = (paths[endpoint.path] ??= {});
-    operations[endpoint.method.toLowerCase()] = describeOperation(endpoint, schemas);
+    operations[endpoint.method.toLowerCase()] = operationOf(endpoint, schemas);
   }
   return {
     openapi: '3.1.1' as const,
@@ -52,7 +57,158 @@ const tags: readonly { readonly name: Tag; readonly description: string }[] = [
   { name: 'Reference', description: 'This description.' },
 ];
 
-export type ConnectorType = ReturnType<typeof connectorTypes>[number];
+function operationOf(endpoint: Endpoint, schemas: Schemas) {
+  const { request, example, access } = endpoint;
+  return {
+    operationId: endpoint.operationId,
+    tags: [endpoint.tag],
+    summary: endpoint.summary,
+    description: endpoint.description,
+    security: access === 'public' ? [] : [{ bearer: [] }],
+    // Who may call it: the one thing about a token that OpenAPI has no word for.
+    'x-access': access,
+    parameters: [
+      ...parametersIn('path', request.path, example.path, schemas),
+      ...parametersIn('query', request.query, example.query, schemas),
+      ...(access === 'public' ? [] : [organizationHeader]),
+    ],
+    ...(request.body !== null && {
+      requestBody: {
+        required: !request.body.safeParse(undefined).success,
+        content: {
+          'application/json': { schema: schemas.of(request.body, 'input'), example: example.body },
+        },
+      },
+    }),
+    responses: { ...successOf(endpoint, schemas), ...refusalsOf(endpoint, schemas) },
+  };
+}
+
+const organizationHeader: Parameter = {
+  name: 'X-Organization-Id',
+  in: 'header',
+  required: false,
+  description: "The token's organization, which is known without it; another one is refused.",
+  schema: { type: 'string', format: 'uuid' },
+};
+
+function parametersIn(
+  place: 'path' | 'query' | 'header',
+  shape: z.ZodObject | null,
+  examples: Readonly<Record<string, string>> = {},
+  schemas: Schemas,
+) {
+  if (shape === null) return [];
+  const { properties = {}, required = [] } = schemas.of(shape, 'input');
+  return Object.entries(properties as Record<string, JsonSchema>).map(
+    ([name, { description, deprecated, ...schema }]) => ({
+      name,
+      in: place,
+      required: required.includes(name),
+      ...(description !== undefined && { description }),
+      ...(deprecated !== undefined && { deprecated }),
+      schema: schema as JsonSchema,
+      // An example is declared as it stands in an address; the document wants the value that it names.
+      ...(examples[name] !== undefined && {
+        example: schema.type === 'integer' ? Number(examples[name]) : examples[name],
+      }),
+    }),
+  );
+}
+
+interface Response {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  /** By media type. */
+  readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+}
+
+function successOf({ success }: Endpoint, schemas: Schemas): Record<string, Response> {
+  const { status, description, body, mediaType = 'application/json', others = {} } = success;
+  const more = Object.entries(others).map(([type, when]) => [type, { schema: { description: when } }]);
+  return {
+    [status]: {
+      description,
+      content: { [mediaType]: { schema: schemas.of(body, 'output') }, ...Object.fromEntries(more) },
+    },
+  };
+}
+
+function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): Record<string, Response> {
+  const needsToken = access !== 'public';
+  const hasBody = request.body !== null;
+  const isParsed = request.query !== null || hasBody;
+  const reasons: Record<string, readonly (string | false | undefined)[]> = {
+    400: [hasBody && 'The body is no JSON.'],
+    401: [needsToken && 'There is no token, or it is unknown or has expired.'],
+    402: [],
+    403: [forbidden[access], needsToken && 'X-Organization-Id names another organization.'],
+    404: [],
+    409: [],
+    413: [hasBody && 'The body is larger than the service takes.'],
+    415: [hasBody && 'The body does not say that it is application/json.'],
+    421: ['The Host header names a host that this service does not answer for.'],
+    422: [isParsed && 'The request does not have the expected shape; `errors` names each field.'],
+    429: ['Too many requests; Retry-After says how many seconds to wait.'],
+    500: ['The service failed.'],
+    502: [],
+    504: [],
+  };
+  const content = { 'application/json': { schema: schemas.of(apiError, 'output') } };
+  return Object.fromEntries(
+    Object.entries(reasons).flatMap(([status, always]) => {
+      const description = [refusals[Number(status)], ...always].filter(Boolean).join(' ');
+      const headers = status === '429' && { headers: retryAfter };
+      return description === '' ? [] : [[status, { description, ...headers, content }]];
+    }),
+  );
+}
+
+const forbidden: Readonly<Record<Access, string | undefined>> = {
+  public: undefined,
+  application: 'The token is scoped to a workspace.',
+  scoped: 'The token is not scoped to a workspace.',
+  workspace: undefined,
+};
+
+const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };
+
+/** Turns shapes into JSON schemas; those that have a name are gathered and referred to. */
+type Schemas = ReturnType<typeof collectSchemas>;
+
+function collectSchemas() {
+  /** By name, as they stand in `components.schemas`. */
+  const named: Record<string, JsonSchema> = {};
+  return {
+    named,
+    /** `input`: what a request may be. `output`: what an answer is. */
+    of(shape: z.ZodType, io: 'input' | 'output'): JsonSchema {
+      const json = z.toJSONSchema(shape, {
+        io,
+        unrepresentable: 'any',
+        override: ({ jsonSchema }) => simplify(jsonSchema),
+      });
+      const text = JSON.stringify(json).replaceAll('"#/$defs/', '"#/components/schemas/');
+      const { $schema: _draft, $defs = {}, ...schema } = JSON.parse(text) as JsonSchema;
+      Object.assign(named, $defs);
+      return schema;
+    },
+  };
+}
+
+/**
+ * Leaves out what says nothing to a reader: patterns beside a format, bounds of safe integers, that names are texts,
+ * that arrays are read.
+ */
+function simplify(schema: JsonSchema): void {
+  if (schema.format !== undefined) delete schema.pattern;
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
+  delete schema.propertyNames;
+  delete schema.readOnly;
+  // A later version may say more; a client that refuses fields it does not know would break then.
+  if (schema.additionalProperties === false) delete schema.additionalProperties;
+}
 
 /** What execute takes for the connectors of each type. */
 function connectorTypes(definitions: Iterable<Definition>) {

@@ -1,40 +1,69 @@
 import type { Access } from '../routes/endpoint.ts';
-import type { JsonSchema, Operation, Parameter } from './describe-operation.ts';
-import { markup, type Markup, nothing, prose } from './markup.ts';
-import type { OpenApiDocument } from './open-api-document.ts';
-import { schemaRows, typeText } from './schema-rows.ts';
+import { markup, type Markup, prose, table } from './markup.ts';
+import type { JsonSchema, OpenApiDocument, Operation, Parameter } from './open-api-document.ts';
 
-interface SectionOf {
+/** An operation of the document, with where it stands there. */
+export interface Listed {
   readonly method: string;
   readonly path: string;
   readonly operation: Operation;
-  readonly document: OpenApiDocument;
-  readonly baseUrl: string;
 }
 
-/** One endpoint: who may call it, what it takes, what it gives, and a request to copy. */
-export function operationSection({ method, path, operation, document, baseUrl }: SectionOf): Markup {
-  const { schemas } = document.components;
-  const body = operation.requestBody?.content['application/json'].schema;
-  return markup`<section id="${operation.operationId}">
-    <h3>${operation.summary}</h3>
-    <p class="address"><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></p>
-    <p class="access">${callers[operation['x-access']]}</p>
-    ${operation.description.split('\n\n').map((paragraph) => markup`<p>${prose(paragraph)}</p> `)}
-    ${parameterTable(operation.parameters, schemas)}
-    ${
-      body === undefined
-        ? nothing
-        : markup`<h4>Body</h4>
-            ${fieldTable(schemaRows(body, schemas), (isRequired) => markup` ${requiredMark(isRequired)}`)}`
-    }
-    <h4>Example</h4>
-    <pre><code>${exampleCurl(method, path, operation, baseUrl)}</code></pre>
-    <h4>Answers</h4>
-    ${answerTable(operation)}
-    ${Object.entries(operation.responses).map(([status, { content }]) => successDetail(status, content, schemas))}
-  </section> `;
+/** Makes the section of an endpoint: who may call it, what it takes, what it gives, and a request to copy. */
+export function operationSections({ components }: OpenApiDocument, baseUrl: string) {
+  const { fields, typeText } = schemaReader(components.schemas);
+
+  const parameterRow = ({ name, in: place, required, description, deprecated, schema }: Parameter) => [
+    markup`<code>${name}</code> ${required && requiredMark}`,
+    `${place}, ${typeText(schema)}${limitsOf(schema)}`,
+    prose(descriptionOf({ deprecated }, description)),
+  ];
+  const fieldTable = (rows: ReturnType<typeof fields>, isMarked: boolean): Markup =>
+    table(
+      'fields',
+      rows.map(({ path, type, isRequired, description }) => [
+        markup`<code>${path}</code> ${isMarked && isRequired && requiredMark}`,
+        type,
+        prose(description),
+      ]),
+    );
+  const successDetail = ({ responses }: Operation): readonly Markup[] =>
+    Object.entries(responses)
+      .filter(([status]) => status.startsWith('2'))
+      .flatMap(([status, { content }]) => Object.entries(content).map((one) => [status, ...one] as const))
+      .map(([status, mediaType, { schema }]) => {
+        const rows = fields(schema);
+        if (rows.length === 0) {
+          const { description } = schema;
+          return markup`${description !== undefined && markup`<p><code>${mediaType}</code> ${prose(description)}</p>`}`;
+        }
+        // In answers nearly every field is always there: a mark at each would say nothing.
+        return markup`<details>
+          <summary>Fields of the ${status} answer (${mediaType})</summary>
+          ${fieldTable(rows, false)}
+        </details>`;
+      });
+
+  return ({ method, path, operation }: Listed): Markup => {
+    const { operationId, summary, description, parameters, requestBody, responses } = operation;
+    const body = requestBody?.content['application/json'].schema;
+    const own = Object.entries(responses).filter(([status]) => !(status in everywhere));
+    return markup`<section id="${operationId}">
+      <h3>${summary}</h3>
+      <p class="address"><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></p>
+      <p class="access">${callers[operation['x-access']]}</p>
+      ${description.split('\n\n').map((paragraph) => markup`<p>${prose(paragraph)}</p> `)}
+      ${parameters.length > 0 && markup`<h4>Parameters</h4>${table('fields', parameters.map(parameterRow))}`}
+      ${body !== undefined && markup`<h4>Body</h4>${fieldTable(fields(body), true)}`}
+      <h4>Example</h4>
+      <pre><code>${exampleCurl({ method, path, operation }, baseUrl)}</code></pre>
+      <h4>Answers</h4>
+      ${statusTable(own.map(([status, { description: when }]) => [status, when]))} ${successDetail(operation)}
+    </section> `;
+  };
 }
+
+export const requiredMark = markup`<span class="required">required</span>`;
 
 const callers: Readonly<Record<Access, string>> = {
   public: 'Anybody may call it: it needs no token.',
@@ -43,60 +72,9 @@ const callers: Readonly<Record<Access, string>> = {
   workspace: 'For application tokens, and for scoped tokens within their workspace.',
 };
 
-type Schemas = Readonly<Record<string, JsonSchema>>;
-
-function parameterTable(parameters: readonly Parameter[], schemas: Schemas): Markup {
-  if (parameters.length === 0) return nothing;
-  return markup`<h4>Parameters</h4>
-    <div class="wide" tabindex="0">
-      <table>
-        ${parameters.map(
-          ({ name, in: place, required, description = '', deprecated, schema }) =>
-            markup`<tr>
-              <td><code>${name}</code> ${requiredMark(required)}</td>
-              <td class="type">${place}, ${typeText(schema, schemas)}${bounds(schema)}</td>
-              <td>${prose(`${deprecated === true ? 'Deprecated. ' : ''}${description}`)}</td>
-            </tr> `,
-        )}
-      </table>
-    </div> `;
-}
-
-function bounds({ minimum, maximum, default: preset }: JsonSchema): string {
-  const limits =
-    typeof minimum === 'number' && typeof maximum === 'number' ? `, ${minimum} to ${maximum}` : '';
-  return `${limits}${typeof preset === 'number' ? `, default ${preset}` : ''}`;
-}
-
-/** `mark` comes behind the name of a field that is required, or not. */
-function fieldTable(
-  rows: ReturnType<typeof schemaRows>,
-  mark: (isRequired: boolean) => Markup = () => nothing,
-): Markup {
-  return markup`<div class="wide" tabindex="0">
-    <table>
-      ${rows.map(
-        ({ path, type, isRequired, description }) =>
-          markup`<tr>
-            <td><code>${path}</code>${mark(isRequired)}</td>
-            <td class="type">${type}</td>
-            <td>${prose(description)}</td>
-          </tr> `,
-      )}
-    </table>
-  </div> `;
-}
-
-function requiredMark(isRequired: boolean): Markup {
-  return isRequired ? markup`<span class="required">required</span>` : nothing;
-}
-
-function answerTable({ responses }: Operation): Markup {
-  return statusTable(
-    Object.entries(responses)
-      .filter(([status]) => !(status in everywhere))
-      .map(([status, { description }]) => [status, description]),
-  );
+function limitsOf({ minimum, maximum, default: preset }: Parameter['schema']): string {
+  const limits = minimum !== undefined && maximum !== undefined && `, ${minimum} to ${maximum}`;
+  return `${limits || ''}${typeof preset === 'number' ? `, default ${preset}` : ''}`;
 }
 
 /** Refusals that mean the same at every endpoint: told once, at the top. */
@@ -112,56 +90,25 @@ export function everywhereTable(): Markup {
   return statusTable(Object.entries(everywhere));
 }
 
-function statusTable(rows: readonly (readonly [string, string])[]): Markup {
-  return markup`<div class="wide" tabindex="0">
-    <table class="status">
-      ${rows.map(
-        ([status, description]) =>
-          markup`<tr>
-            <td><code>${status}</code></td>
-            <td>${prose(description)}</td>
-          </tr> `,
-      )}
-    </table>
-  </div> `;
-}
-
-function successDetail(
-  status: string,
-  content: Operation['responses'][string]['content'],
-  schemas: Schemas,
-): Markup {
-  if (!status.startsWith('2')) return nothing;
-  const pieces = Object.entries(content).map(([mediaType, { schema }]) => {
-    const rows = schemaRows(schema, schemas);
-    // In answers nearly every field is always there: a mark at each would say nothing.
-    if (rows.length > 0) {
-      return markup`<details>
-        <summary>Fields of the ${status} answer (${mediaType})</summary>
-        ${fieldTable(rows)}
-      </details> `;
-    }
-    const { description } = schema;
-    return typeof description === 'string'
-      ? markup`<p><code>${mediaType}</code> ${prose(description)}</p> `
-      : nothing;
-  });
-  return markup`${pieces}`;
+function statusTable(rows: readonly (readonly [status: string, when: string])[]): Markup {
+  return table(
+    'status',
+    rows.map(([status, when]) => [markup`<code>${status}</code>`, prose(when)]),
+  );
 }
 
 /** The example of an operation as a command for a shell, with `$TOKEN` for the token. */
-function exampleCurl(method: string, path: string, operation: Operation, baseUrl: string): string {
-  const query = operation.parameters
-    .filter(({ in: place, example }) => place === 'query' && example !== undefined)
-    .map(({ name, example = '' }) => `${name}=${encodeURIComponent(example)}`)
-    .join('&');
-  const filled = operation.parameters
-    .filter(({ in: place }) => place === 'path')
-    .reduce((text, { name, example }) => text.replace(`{${name}}`, String(example ?? name)), path);
-  const url = `${baseUrl}${filled}${query === '' ? '' : `?${query}`}`;
+function exampleCurl({ method, path, operation }: Listed, baseUrl: string): string {
+  const url = new URL(path, 'http://none');
+  let filled = path;
+  for (const { name, in: place, example } of operation.parameters) {
+    if (place === 'path') filled = filled.replace(`{${name}}`, String(example ?? name));
+    if (place === 'query' && example !== undefined) url.searchParams.set(name, String(example));
+  }
   const body = operation.requestBody?.content['application/json'].example;
+  const isImplied = method === 'get' || (method === 'post' && body !== undefined);
   return [
-    `curl -s${method === 'get' || (method === 'post' && body !== undefined) ? '' : ` -X ${method.toUpperCase()}`} ${quoted(url)}`,
+    `curl -s${isImplied ? '' : ` -X ${method.toUpperCase()}`} ${quoted(`${baseUrl}${filled}${url.search}`)}`,
     ...(operation['x-access'] === 'public' ? [] : ['-H "Authorization: Bearer $TOKEN"']),
     ...(body === undefined
       ? []
@@ -171,4 +118,77 @@ function exampleCurl(method: string, path: string, operation: Operation, baseUrl
 
 function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+const maxDepth = 6;
+
+/** Reads schemas for a person; references lead into `named`. */
+function schemaReader(named: Readonly<Record<string, JsonSchema>>) {
+  const resolved = (schema: JsonSchema): JsonSchema =>
+    schema.$ref === undefined ? schema : (named[schema.$ref.replace('#/components/schemas/', '')] ?? {});
+  /** What a schema may be: itself, or the members of its `anyOf`. */
+  const alternatives = (schema: JsonSchema): readonly JsonSchema[] => {
+    const found = resolved(schema);
+    return found.anyOf?.map(resolved) ?? [found];
+  };
+
+  /** As a person would say it: `text`, `array of object`, `"active" or "inactive" or null`. */
+  const typeText = (schema: JsonSchema): string => {
+    const others = alternatives(schema);
+    if (others.length > 1) return others.map(typeText).join(' or ');
+    const { enum: values, const: value, type, format, items } = resolved(schema);
+    if (value !== undefined) return JSON.stringify(value);
+    if (values !== undefined) return values.map((one) => JSON.stringify(one)).join(' or ');
+    if (Array.isArray(type)) return type.join(' or ');
+    if (type === undefined) return 'anything';
+    if (type !== 'array') return format === undefined ? type : `${type} (${format})`;
+    const inner = isSchema(items) ? typeText(items) : 'anything';
+    return inner === 'anything' ? 'array' : `array of ${inner}`;
+  };
+
+  /**
+   * The fields of a schema, flattened for a table, outer before inner. `path` leads to one from the root:
+   * `data[].name`.
+   */
+  const fields = (schema: JsonSchema, prefix = '', depth = 0): readonly SchemaField[] => {
+    if (depth > maxDepth) return [];
+    const { properties = {}, required = [] } = resolved(schema);
+    return Object.entries(properties).flatMap(([name, member]) => {
+      if (!isSchema(member)) return [];
+      const path = `${prefix}${name}`;
+      const others = alternatives(member);
+      const described = [member, ...others].find(({ description }) => description !== undefined);
+      const field = {
+        path,
+        type: typeText(member),
+        isRequired: required.includes(name),
+        description: descriptionOf(member, described?.description),
+      };
+      const inside = others.flatMap((one) =>
+        isSchema(one.items)
+          ? alternatives(one.items).flatMap((item) => fields(item, `${path}[].`, depth + 1))
+          : fields(one, `${path}.`, depth + 1),
+      );
+      return [field, ...inside];
+    });
+  };
+  return { typeText, fields };
+}
+
+interface SchemaField {
+  readonly path: string;
+  readonly type: string;
+  readonly isRequired: boolean;
+  readonly description: string;
+}
+
+function descriptionOf(
+  { deprecated }: { readonly deprecated?: boolean | undefined },
+  description = '',
+): string {
+  return `${deprecated === true ? 'Deprecated. ' : ''}${description}`;
+}
+
+function isSchema(value: JsonSchema['items']): value is JsonSchema {
+  return typeof value === 'object' && !Array.isArray(value);
 }

@@ -1,16 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Definition } from '../../definitions/definition.ts';
 import type { Endpoint, Reference } from '../routes/endpoint.ts';
-import type { Operation } from './describe-operation.ts';
-import { markup, type Markup, nothing } from './markup.ts';
+import { markup, type Markup, table } from './markup.ts';
 import { type ConnectorType, openApiDocument, type OpenApiDocument } from './open-api-document.ts';
-import { everywhereTable, operationSection } from './operation-section.ts';
-
-interface Listed {
-  readonly method: string;
-  readonly path: string;
-  readonly operation: Operation;
-}
+import { everywhereTable, type Listed, operationSections, requiredMark } from './operation-section.ts';
 
 /** The document as one page of HTML, complete in itself. */
 export function referencePage(document: OpenApiDocument, baseUrl: string): string {
@@ -22,6 +15,7 @@ export function referencePage(document: OpenApiDocument, baseUrl: string): strin
     listed: listed.filter(({ operation }) => operation.tags.includes(tag.name)),
   }));
   const { title, description } = document.info;
+  const section = operationSections(document, baseUrl);
   return `<!doctype html>\n${
     markup`<html lang="en">
       <head>
@@ -50,8 +44,8 @@ export function referencePage(document: OpenApiDocument, baseUrl: string): strin
               (group) =>
                 markup`<h2 id="${group.name}">${group.name}</h2>
                   <p>${group.description}</p>
-                  ${group.listed.map((one) => operationSection({ ...one, document, baseUrl }))}
-                  ${group.name === 'Execute' ? document['x-connector-types'].map(connectorTypeSection) : nothing}`,
+                  ${group.listed.map(section)}
+                  ${group.name === 'Execute' && document['x-connector-types'].map(connectorTypeSection)}`,
             )}
           </main>
         </div>
@@ -90,23 +84,17 @@ type TypeAction = ConnectorType['actions'][number];
 function connectorTypeSection({ name, title, actions }: ConnectorType): Markup {
   return markup`<details id="type-${name}">
     <summary>Entities and actions of ${title} (<code>${name}</code>)</summary>
-    <div class="wide" tabindex="0">
-      <table class="actions">
-        ${actions.map(actionRow)}
-      </table>
-    </div>
+    ${table('actions', actions.map(actionCells))}
   </details> `;
 }
 
-function actionRow({ entity, action, params, fields }: TypeAction): Markup {
-  return markup`<tr>
-    <td><code>${entity}</code></td>
-    <td><code>${action}</code></td>
-    <td>
-      ${params.map(paramText)}
-      ${fields.length === 0 ? nothing : markup`<div class="type">Fields: ${fields.join(', ')}</div>`}
-    </td>
-  </tr> `;
+function actionCells({ entity, action, params, fields }: TypeAction) {
+  return [
+    markup`<code>${entity}</code>`,
+    markup`<code>${action}</code>`,
+    markup`${params.map(paramText)}
+      ${fields.length > 0 && markup`<div class="type">Fields: ${fields.join(', ')}</div>`}`,
+  ];
 }
 
 function paramText({
@@ -122,8 +110,7 @@ function paramText({
     ...(preset === null ? [] : [`default ${String(preset)}`]),
     ...(maximum === null ? [] : [`at most ${maximum}`]),
   ];
-  const mark = required ? markup` <span class="required">required</span>` : nothing;
-  return markup`<div><code>${name}</code> <span class="type">${facts.join(', ')}</span>${mark}</div> `;
+  return markup`<div><code>${name}</code> <span class="type">${facts.join(', ')}</span> ${required && requiredMark}</div> `;
 }
 
 export function makeReference(endpoints: readonly Endpoint[], definitions: Iterable<Definition>): Reference {
@@ -174,13 +161,11 @@ nav .get { color: var(--get); } nav .post { color: var(--post); } nav .put { col
 .wide { overflow-x: auto; background: linear-gradient(to left, var(--ground) 1.5rem, transparent) right / 3rem 100% no-repeat local,
   linear-gradient(to left, var(--shade), transparent) right / 1.2rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
-th { color: var(--quiet); font-weight: 500; text-align: left; }
-th, td { border-top: 1px solid var(--line); padding: .38rem .9rem .38rem 0; vertical-align: top; }
-tr > :first-child { min-width: 13rem; width: 30%; } td.type { width: 24%; }
+td { border-top: 1px solid var(--line); padding: .38rem .9rem .38rem 0; vertical-align: top; }
+tr > :first-child { min-width: 13rem; width: 30%; } .fields td:nth-child(2) { color: var(--quiet); width: 24%; }
 .status tr > :first-child { min-width: 4rem; width: 4rem; }
 .actions tr > :first-child { min-width: 9rem; width: auto; } .actions td:nth-child(2) code { white-space: nowrap; }
 .actions td:last-child { width: 60%; }
-thead th { border-top: 0; padding-bottom: .2rem; }
 td:first-child code { background: none; padding: 0; }
 .type { color: var(--quiet); }
 .required { color: var(--delete); font-size: .8em; white-space: nowrap; }
