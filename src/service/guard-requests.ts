@@ -3,10 +3,11 @@ import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
 import { checkRate, createRateLimit } from './rate-limit.ts';
 import type { ServerLimits } from './server-limits.ts';
-import type { Principal, Tokens } from './state/service-state.ts';
+import type { Principal } from './state/tokens.ts';
+import type { ServiceState } from './state/open-service-state.ts';
 
 interface GuardOptions {
-  readonly tokens: Pick<Tokens, 'find'>;
+  readonly tokens: Pick<ServiceState['tokens'], 'find'>;
   /** Host names (without port) that a request may be addressed to, lower case. */
   readonly allowedHosts: ReadonlySet<string>;
   /** Paths that need no token, to the letter. */

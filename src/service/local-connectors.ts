@@ -5,7 +5,10 @@ import type { Definition } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
 import { askProvider } from './ask-provider.ts';
 import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
-import type { Principal, ServiceState, StoredConnector, Workspace } from './state/service-state.ts';
+import type { Principal } from './state/tokens.ts';
+import type { ServiceState } from './state/open-service-state.ts';
+import type { StoredConnector } from './state/connectors.ts';
+import type { Workspace } from './state/workspaces.ts';
 import type { ContextStores, StoreStatus } from './store/context-stores.ts';
 
 /** A connector that the service answers for. */

@@ -1,7 +1,8 @@
 import { usage } from '../core/usage-error.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { toStoredConfig } from './routes/connector-config.ts';
-import type { Application, ServiceState } from './state/service-state.ts';
+import type { Application } from './state/applications.ts';
+import type { ServiceState } from './state/open-service-state.ts';
 
 export interface ServedApplication {
   /** The organization's name; made where there is none. */

@@ -19,7 +19,7 @@ import {
 } from './server-limits.ts';
 import { openServiceState } from './state/open-service-state.ts';
 import { derivedKey, loadServiceKey } from './state/service-key.ts';
-import type { ServiceState } from './state/service-state.ts';
+import type { ServiceState } from './state/open-service-state.ts';
 import type { ContextStores } from './store/context-stores.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 

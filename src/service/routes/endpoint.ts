@@ -4,7 +4,8 @@ import type { Definition } from '../../definitions/definition.ts';
 import { parseRequest } from '../answer-errors.ts';
 import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
-import type { Principal, ServiceState } from '../state/service-state.ts';
+import type { Principal } from '../state/tokens.ts';
+import type { ServiceState } from '../state/open-service-state.ts';
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the

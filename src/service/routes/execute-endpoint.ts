@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { executeAction, executeBody } from '../execute/execute-action.ts';
-import type { Workspace } from '../state/service-state.ts';
+import type { Workspace } from '../state/workspaces.ts';
 import { endpoint } from './endpoint.ts';
 import { connectorPath, jsonObject } from './shapes.ts';
 

@@ -1,6 +1,8 @@
 import { notFound, type ApiError } from '../api-error.ts';
 import { isSeen } from '../local-connectors.ts';
-import type { Principal, ServiceState, Workspace } from '../state/service-state.ts';
+import type { Principal } from '../state/tokens.ts';
+import type { ServiceState } from '../state/open-service-state.ts';
+import type { Workspace } from '../state/workspaces.ts';
 
 /** Throws `ApiError` 404 for a workspace that the principal does not see, in the words that an unknown one gets. */
 export function workspaceById(state: ServiceState, principal: Principal, id: string): Workspace {

@@ -3,7 +3,7 @@ import { fromFramework } from '../answer-errors.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { sendFile } from '../execute/send-file.ts';
 import { principalOf } from '../guard-requests.ts';
-import type { Principal } from '../state/service-state.ts';
+import type { Principal } from '../state/tokens.ts';
 import type { Access, Answer, ApiParts, Call, Endpoint } from './endpoint.ts';
 
 /**

@@ -1,7 +1,9 @@
 import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import type { LocalConnector } from '../local-connectors.ts';
-import type { Principal, ServiceState, Workspace } from '../state/service-state.ts';
+import type { Principal } from '../state/tokens.ts';
+import type { ServiceState } from '../state/open-service-state.ts';
+import type { Workspace } from '../state/workspaces.ts';
 import type { StoreStatus } from '../store/context-stores.ts';
 import {
   connectorDetail,

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
-import type { Application, ServiceState } from '../state/service-state.ts';
+import type { Application } from '../state/applications.ts';
+import type { ServiceState } from '../state/open-service-state.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
 import { ensureWorkspace } from './find-workspace.ts';
 import { givenName, textUpTo } from './shapes.ts';

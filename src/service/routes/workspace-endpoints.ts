@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
-import type { Workspace } from '../state/service-state.ts';
+import type { Workspace } from '../state/workspaces.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
 import { workspaceById } from './find-workspace.ts';
 import { givenFields } from './new-connector.ts';

@@ -1,13 +1,19 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { hasAtMostCharacters } from '../../core/characters.ts';
-import { type Clock, instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { usage } from '../../core/usage-error.ts';
 import { ApiError } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
 import { isPlainName, plainNameRule } from './plain-name.ts';
 import { type HashCost, hashSecret, matchesSecret, matchesSecretNow, unmatchedHash } from './secret-hash.ts';
-import type { Application, Applications } from './service-state.ts';
+
+/** An organization's client: the only way in. Its secret is kept as a hash that takes long to guess against. */
+export interface Application {
+  readonly clientId: string;
+  readonly organizationId: string;
+  readonly organizationName: string;
+  readonly createdAt: Instant;
+}
 
 interface ApplicationRow extends Application {
   readonly secret: string;
@@ -15,59 +21,68 @@ interface ApplicationRow extends Application {
 
 const maxSecretLength = 1_024;
 
-const selectApplications = `
-SELECT client_id AS clientId, organization_id AS organizationId, organizations.name AS organizationName,
-  applications.created_at AS createdAt, secret
-FROM applications JOIN organizations ON organizations.id = organization_id`;
-
 export function createApplications(
-  { db, read, write }: StateFile,
+  { ask, run, write }: StateFile,
   { clock, cost }: { readonly clock: Clock; readonly cost: HashCost },
-): Applications {
-  const byId = db.prepare<[string], ApplicationRow>(`${selectApplications} WHERE client_id = ?`);
-  const all = db.prepare<[], ApplicationRow>(`${selectApplications} ORDER BY sequence`);
-  const addOrganization = db.prepare(
-    'INSERT INTO organizations (id, name, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING',
-  );
-  const addApplication = db.prepare(
-    `INSERT INTO applications (client_id, organization_id, secret, created_at)
-     SELECT ?, id, ?, ? FROM organizations WHERE name = ?`,
-  );
-  const changeSecret = db.prepare('UPDATE applications SET secret = ? WHERE client_id = ?');
-  const dropTokens = db.prepare('DELETE FROM tokens WHERE client_id = ?');
-  const drop = db.prepare('DELETE FROM applications WHERE client_id = ?');
+) {
+  const select = `SELECT client_id, organization_id, organizations.name AS organization_name, applications.created_at, secret
+    FROM applications JOIN organizations ON organizations.id = organization_id`;
+  const byId = `${select} WHERE client_id = :clientId`;
 
   const unmatched = unmatchedHash(cost);
   const proven = createProvenSecrets();
   const inTurn = takeTurns({ atOnce: 2, waiting: 64, waitingPerSender: 8 });
 
   return {
-    put({ organizationName, clientId, clientSecret }) {
+    /**
+     * Makes the application, and its organization where there is none of this name; one that already exists gets the
+     * new secret. Throws `SyncError` USAGE for a client id of another organization.
+     */
+    put({
+      organizationName,
+      clientId,
+      clientSecret,
+    }: {
+      readonly organizationName: string;
+      readonly clientId: string;
+      readonly clientSecret: string;
+    }): Application {
       checkNames(organizationName, clientId);
       checkSecret(clientSecret);
       const row = write(() => {
-        const present = byId.get(clientId);
+        const present = ask<ApplicationRow>(byId, { clientId }).first;
         const now = instant(clock.now());
         if (present === undefined) {
-          addOrganization.run(randomUUID(), organizationName, now);
-          addApplication.run(clientId, hashSecret(clientSecret, cost), now, organizationName);
+          run(
+            'INSERT INTO organizations (id, name, created_at) VALUES (:id, :organizationName, :now) ON CONFLICT (name) DO NOTHING',
+            { id: randomUUID(), organizationName, now },
+          );
+          run(
+            `INSERT INTO applications (client_id, organization_id, secret, created_at)
+             SELECT :clientId, id, :secret, :now FROM organizations WHERE name = :organizationName`,
+            { clientId, secret: hashSecret(clientSecret, cost), now, organizationName },
+          );
         } else if (present.organizationName !== organizationName) {
           throw usage(
             `The client id ${clientId} belongs to another organization than ${organizationName}. Choose another client id.`,
           );
         } else if (!matchesSecretNow(clientSecret, present.secret)) {
-          changeSecret.run(hashSecret(clientSecret, cost), clientId);
-          // Who knew the old secret is shut out now, not when the tokens expire.
-          dropTokens.run(clientId);
+          const secret = hashSecret(clientSecret, cost);
+          run('UPDATE applications SET secret = :secret WHERE client_id = :clientId', { secret, clientId });
+          // Clients with the old secret are shut out now, not when their tokens expire.
+          run('DELETE FROM tokens WHERE client_id = :clientId', { clientId });
         }
-        return byId.get(clientId);
+        return ask<ApplicationRow>(byId, { clientId }).one();
       });
-      if (row === undefined) throw lost();
       proven.remember(row, clientSecret);
       return withoutSecret(row);
     },
-    async authenticate(clientId, clientSecret, address) {
-      const row = read(() => byId.get(clientId));
+    /**
+     * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from. Rejects
+     * with `ApiError` 429 where too many wait to be checked.
+     */
+    async authenticate(clientId: string, clientSecret: string, address: string): Promise<Application | null> {
+      const row = ask<ApplicationRow>(byId, { clientId }).first;
       if (row !== undefined && proven.has(row, clientSecret)) return withoutSecret(row);
       // All unknown ids from one address are one sender: made-up ids bring no further turns.
       const sender = row === undefined ? address : `${address} ${clientId}`;
@@ -76,14 +91,16 @@ export function createApplications(
       );
       if (row === undefined || !isRight) return null;
       // It may have been deleted, or given another secret, meanwhile.
-      if (read(() => byId.get(clientId))?.secret !== row.secret) return null;
+      if (ask<ApplicationRow>(byId, { clientId }).first?.secret !== row.secret) return null;
       proven.remember(row, clientSecret);
       return withoutSecret(row);
     },
-    list: () => read(() => all.all()).map(withoutSecret),
-    delete(clientId) {
+    list: (): readonly Application[] =>
+      ask<ApplicationRow>(`${select} ORDER BY sequence`).all.map(withoutSecret),
+    /** Its tokens are deleted with it. False: there was none. */
+    delete(clientId: string): boolean {
       proven.forget(clientId);
-      return write(() => drop.run(clientId).changes > 0);
+      return run('DELETE FROM applications WHERE client_id = :clientId', { clientId }) > 0;
     },
   };
 }
@@ -129,10 +146,6 @@ function checkSecret(secret: string): void {
   throw usage(
     `Expected a client secret of 1 to ${maxSecretLength} characters, got ${secret.isWellFormed() ? Array.from(secret).length : 'half a character'}.`,
   );
-}
-
-function lost(): SyncError {
-  return new SyncError('An application was lost.', { code: 'INTERNAL', recovery: 'stop' });
 }
 
 interface TurnLimits {

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { type Clock, instant } from '../../core/clock.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
@@ -8,90 +7,179 @@ import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
-import { isPlainName, plainNameRule } from './plain-name.ts';
+import { checkPlainName } from './plain-name.ts';
 import type { Sealer } from './seal.ts';
-import type { Connectors, NewConnector, StoredConnector } from './service-state.ts';
+
+export interface StoredConnector {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly workspaceId: string;
+  readonly workspaceName: string;
+  /** Name of the definition. */
+  readonly definition: string;
+  readonly name: string;
+  readonly replicationConfig: JsonObject;
+  readonly hasCredentials: boolean;
+  /** Which account at the third party it belongs to, from its creation on; null: a sample account. */
+  readonly account: string | null;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+}
+
+export interface NewConnector extends Pick<
+  StoredConnector,
+  'organizationId' | 'workspaceId' | 'definition' | 'name' | 'replicationConfig'
+> {
+  /** Made up (a UUID) where none is given. */
+  readonly id?: string;
+  readonly credentials: JsonObject | null;
+  /** Default null: a sample account. */
+  readonly account?: string | null;
+}
+
+type ConnectorRow = Omit<StoredConnector, 'replicationConfig'> & { readonly replicationConfig: string };
 
 /** Of one organization. */
 const maxConnectors = 10_000;
 
+/** Each look-up names the organization first. */
 export function createConnectors(
-  { db, read, write }: StateFile,
+  { ask, run, write }: StateFile,
   { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
-): Connectors & { checkKey(): void } {
-  const statements = connectorStatements(db);
+) {
+  const select = `
+    SELECT connectors.id, connectors.organization_id, workspace_id, workspaces.name AS workspace_name, definition,
+      connectors.name, replication_config, credentials IS NOT NULL AS has_credentials, account, connectors.created_at,
+      connectors.updated_at
+    FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
+  const selectOne = `${select} WHERE connectors.organization_id = :organizationId AND connectors.id = :id`;
 
   const find = (organizationId: string, id: string): StoredConnector | null => {
-    const row = statements.byId.get(organizationId, id);
+    const row = ask<ConnectorRow>(selectOne, { organizationId, id }).first;
     return row === undefined ? null : connectorOf(row);
   };
   const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
   const open = (organizationId: string, id: string): JsonObject | null => {
-    const sealed = statements.sealedOf.get(organizationId, id) ?? null;
+    const row = ask<{ credentials: Buffer | null }>(
+      'SELECT credentials FROM connectors WHERE organization_id = :organizationId AND id = :id',
+      { organizationId, id },
+    ).first;
+    const sealed = row?.credentials ?? null;
     return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+  };
+  const changeCredentials = (credentials: JsonObject | null, organizationId: string, id: string): void => {
+    run(
+      'UPDATE connectors SET credentials = :credentials WHERE organization_id = :organizationId AND id = :id',
+      { credentials: seal(credentials, organizationId, id), organizationId, id },
+    );
   };
 
   return {
-    list: (organizationId, { workspaceId, definition }) =>
-      read(() =>
-        statements.chosen
-          .all({ organizationId, workspaceId: workspaceId ?? null, definition: definition ?? null })
-          .map(connectorOf),
-      ),
-    byId: (organizationId, id) => read(() => find(organizationId, id)),
-    all: () => read(() => statements.every.all()).map(connectorOf),
-    create: (connector) =>
+    /** In the order of their creation. */
+    list: (
+      organizationId: string,
+      filter: { readonly workspaceId?: string; readonly definition?: string },
+    ): readonly StoredConnector[] =>
+      ask<ConnectorRow>(
+        `${select} WHERE connectors.organization_id = :organizationId
+           AND (:workspaceId IS NULL OR workspace_id = :workspaceId) AND (:definition IS NULL OR definition = :definition)
+         ORDER BY connectors.sequence`,
+        { workspaceId: null, definition: null, ...filter, organizationId },
+      ).all.map(connectorOf),
+    byId: find,
+    /** Of every organization: for the stores. */
+    all: (): readonly StoredConnector[] =>
+      ask<ConnectorRow>(`${select} ORDER BY connectors.sequence`).all.map(connectorOf),
+    /** Throws `SyncError` USAGE for an id that is taken. */
+    create: (connector: NewConnector): StoredConnector =>
       write(() => {
-        const { organizationId, workspaceId, definition, name, credentials } = connector;
+        const { organizationId, workspaceId, definition, name, credentials, account = null } = connector;
         const id = connector.id ?? randomUUID();
-        checkId(id);
-        checkName(name);
-        if (statements.isTaken.get(id) !== undefined) throw usage(`Two connectors have the id ${id}.`);
-        if (statements.isWorkspaceThere.get(organizationId, workspaceId) === undefined) {
+        if (!isConnectorId(id)) {
+          throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
+        }
+        checkPlainName('connector', name);
+        if (ask('SELECT 1 FROM connectors WHERE id = :id', { id }).first !== undefined) {
+          throw usage(`Two connectors have the id ${id}.`);
+        }
+        const workspace =
+          'SELECT 1 FROM workspaces WHERE organization_id = :organizationId AND id = :workspaceId';
+        if (ask(workspace, { organizationId, workspaceId }).first === undefined) {
           throw notFound('There is no such workspace.');
         }
-        if ((statements.countOf.get(organizationId) ?? 0) >= maxConnectors) throw tooMany();
-        statements.add.run({
-          id,
-          organizationId,
-          workspaceId,
-          definition,
-          name,
-          replicationConfig: writeJson(connector.replicationConfig),
-          credentials: seal(credentials, organizationId, id),
-          account: connector.account ?? null,
-          now: instant(clock.now()),
-        });
-        return found(find(organizationId, id));
+        const count = 'SELECT count(*) AS number FROM connectors WHERE organization_id = :organizationId';
+        if (ask<{ number: number }>(count, { organizationId }).one().number >= maxConnectors) {
+          throw new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
+            errorCode: 'limit_reached',
+          });
+        }
+        run(
+          `INSERT INTO connectors
+             (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, created_at, updated_at)
+           VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :now, :now)`,
+          {
+            id,
+            organizationId,
+            workspaceId,
+            definition,
+            name,
+            replicationConfig: writeJson(connector.replicationConfig),
+            credentials: seal(credentials, organizationId, id),
+            account,
+            now: instant(clock.now()),
+          },
+        );
+        return connectorOf(ask<ConnectorRow>(selectOne, { organizationId, id }).one());
       }),
-    update: (organizationId, id, { name, replicationConfig, credentials }) =>
+    /** Null: there is none. */
+    update: (
+      organizationId: string,
+      id: string,
+      change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials'>>,
+    ): StoredConnector | null =>
       write(() => {
         const present = find(organizationId, id);
         if (present === null) return null;
-        checkName(name ?? present.name);
-        statements.change.run({
-          id,
-          organizationId,
-          name: name ?? present.name,
-          replicationConfig: writeJson(replicationConfig ?? present.replicationConfig),
-          now: instant(clock.now()),
-        });
-        if (credentials !== undefined) {
-          statements.changeCredentials.run(seal(credentials, organizationId, id), organizationId, id);
-        }
+        const { name, replicationConfig } = { ...present, ...change };
+        checkPlainName('connector', name);
+        run(
+          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, updated_at = :now
+           WHERE organization_id = :organizationId AND id = :id`,
+          {
+            name,
+            replicationConfig: writeJson(replicationConfig),
+            now: instant(clock.now()),
+            organizationId,
+            id,
+          },
+        );
+        if (change.credentials !== undefined) changeCredentials(change.credentials, organizationId, id);
         return find(organizationId, id);
       }),
-    renewCredentials: (organizationId, id, before, renewed) =>
+    /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
+    renewCredentials: (organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void =>
       write(() => {
         const present = open(organizationId, id);
         if (present === null || writeJson(present) !== writeJson(before)) return;
-        statements.changeCredentials.run(seal(renewed, organizationId, id), organizationId, id);
+        changeCredentials(renewed, organizationId, id);
       }),
-    delete: (organizationId, id) => write(() => statements.drop.run(organizationId, id).changes > 0),
-    credentials: (organizationId, id) => read(() => open(organizationId, id)),
+    /** False: there is none. */
+    delete: (organizationId: string, id: string): boolean =>
+      run('DELETE FROM connectors WHERE organization_id = :organizationId AND id = :id', {
+        organizationId,
+        id,
+      }) > 0,
+    /**
+     * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another
+     * key.
+     */
+    credentials: open,
     /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
-    checkKey: () => read(() => statements.allSealed.all()).forEach((sealed) => sealer.checkKey(sealed)),
+    checkKey(): void {
+      const sealed = 'SELECT credentials FROM connectors WHERE credentials IS NOT NULL';
+      for (const { credentials } of ask<{ credentials: Buffer }>(sealed).all) sealer.checkKey(credentials);
+    },
   };
 }
 
@@ -101,11 +189,7 @@ function ownerOf(organizationId: string, id: string): string {
 }
 
 function connectorOf(row: ConnectorRow): StoredConnector {
-  return {
-    ...row,
-    replicationConfig: readObject(row.replicationConfig),
-    hasCredentials: row.hasCredentials === 1,
-  };
+  return { ...row, replicationConfig: readObject(row.replicationConfig) };
 }
 
 function readObject(text: string): JsonObject {
@@ -115,85 +199,4 @@ function readObject(text: string): JsonObject {
     code: 'SINK_FAILED',
     recovery: 'stop',
   });
-}
-
-function found(connector: NonNullable<StoredConnector> | null): StoredConnector {
-  if (connector !== null) return connector;
-  throw new SyncError('A connector was lost.', { code: 'INTERNAL', recovery: 'stop' });
-}
-
-function checkId(id: string): void {
-  if (isConnectorId(id)) return;
-  throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
-}
-
-function checkName(name: NewConnector['name']): void {
-  if (isPlainName(name)) return;
-  throw new ApiError(400, `Expected as the name of a connector ${plainNameRule}.`, {
-    field: 'name',
-    errorCode: 'invalid_name',
-  });
-}
-
-function tooMany(): ApiError {
-  return new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
-    errorCode: 'limit_reached',
-  });
-}
-
-interface ConnectorRow extends Omit<StoredConnector, 'replicationConfig' | 'hasCredentials'> {
-  readonly replicationConfig: string;
-  readonly hasCredentials: number;
-}
-
-const selectConnectors = `
-SELECT connectors.id, connectors.organization_id AS organizationId, workspace_id AS workspaceId,
-  workspaces.name AS workspaceName, definition, connectors.name, replication_config AS replicationConfig,
-  credentials IS NOT NULL AS hasCredentials, account, connectors.created_at AS createdAt, connectors.updated_at AS updatedAt
-FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
-
-/** What is asked and written of connectors. Each look-up names the organization first. */
-function connectorStatements(db: Connection) {
-  return {
-    chosen: db.prepare<
-      [{ organizationId: string; workspaceId: string | null; definition: string | null }],
-      ConnectorRow
-    >(
-      `${selectConnectors} WHERE connectors.organization_id = @organizationId
-       AND (@workspaceId IS NULL OR workspace_id = @workspaceId) AND (@definition IS NULL OR definition = @definition)
-     ORDER BY connectors.sequence`,
-    ),
-    every: db.prepare<[], ConnectorRow>(`${selectConnectors} ORDER BY connectors.sequence`),
-    byId: db.prepare<[string, string], ConnectorRow>(
-      `${selectConnectors} WHERE connectors.organization_id = ? AND connectors.id = ?`,
-    ),
-    isTaken: db.prepare<[string], number>('SELECT 1 FROM connectors WHERE id = ?').pluck(),
-    isWorkspaceThere: db
-      .prepare<[string, string], number>('SELECT 1 FROM workspaces WHERE organization_id = ? AND id = ?')
-      .pluck(),
-    countOf: db
-      .prepare<[string], number>('SELECT count(*) FROM connectors WHERE organization_id = ?')
-      .pluck(),
-    add: db.prepare(
-      `INSERT INTO connectors
-       (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, created_at, updated_at)
-     VALUES (@id, @organizationId, @workspaceId, @definition, @name, @replicationConfig, @credentials, @account, @now, @now)`,
-    ),
-    change: db.prepare(
-      `UPDATE connectors SET name = @name, replication_config = @replicationConfig, updated_at = @now
-     WHERE organization_id = @organizationId AND id = @id`,
-    ),
-    changeCredentials: db.prepare(
-      'UPDATE connectors SET credentials = ? WHERE organization_id = ? AND id = ?',
-    ),
-    drop: db.prepare('DELETE FROM connectors WHERE organization_id = ? AND id = ?'),
-    sealedOf: db
-      .prepare<[string, string], Buffer | null>(
-        'SELECT credentials FROM connectors WHERE organization_id = ? AND id = ?',
-      )
-      .pluck(),
-    allSealed: db
-      .prepare<[], Buffer>('SELECT credentials FROM connectors WHERE credentials IS NOT NULL')
-      .pluck(),
-  };
 }

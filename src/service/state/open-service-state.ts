@@ -1,12 +1,11 @@
-import { type Clock, instant } from '../../core/clock.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { createApplications } from './applications.ts';
 import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
 import { createSealer } from './seal.ts';
 import { atRestCost, inMemoryCost } from './secret-hash.ts';
-import type { AuditEntry, AuditLog, ServiceState } from './service-state.ts';
-import { createTokens } from './tokens.ts';
+import { createTokens, type Principal } from './tokens.ts';
 import { createWorkspaces } from './workspaces.ts';
 
 export interface ServiceStateOptions {
@@ -26,12 +25,20 @@ export interface ServiceStateOptions {
 }
 
 /**
+ * All that the service remembers, in one SQLite file: who may call it, workspaces, connectors and what was changed by
+ * whom. Every look-up names the organization that asks; nothing of another one is ever found, under whatever id.
+ * Synchronous, every change is one transaction. Throws `SyncError` SINK_FAILED where the file cannot be read or
+ * written.
+ */
+export type ServiceState = ReturnType<typeof openServiceState>;
+
+/**
  * Opens what the service remembers, making it where there is nothing yet. One service at a time: the kernel's lock is
  * held until it is disposed of, unless it is shared. Throws `SyncError` USAGE where another process has the folder,
  * SINK_INCOMPATIBLE for a file of another program, of a newer version, or with credentials that were sealed with
  * another key, and SINK_FAILED where it cannot be read or written.
  */
-export function openServiceState(options: ServiceStateOptions): ServiceState {
+export function openServiceState(options: ServiceStateOptions) {
   const { folder, key, clock, isShared = false, ...tokens } = options;
   const file = openStateFile(folder, clock, isShared);
   try {
@@ -52,61 +59,80 @@ export function openServiceState(options: ServiceStateOptions): ServiceState {
   }
 }
 
-interface AuditRow extends Omit<AuditEntry, 'fields'> {
-  readonly fields: string;
+/** Who changed what, when: never a secret, never a value of a credential. */
+interface AuditEntry {
+  readonly at: Instant;
+  readonly organizationId: string;
+  /** Client id of the application. */
+  readonly actor: string;
+  readonly tokenKind: Principal['kind'] | null;
+  /** For example `connector.created`, `workspace.updated`, `token.issued`. */
+  readonly action: string;
+  readonly target: string;
+  /** Names of the fields that were changed, no values. */
+  readonly fields: readonly string[];
 }
 
 /** Of one organization, so that no other one can push its entries out. */
 const maxAuditEntries = 10_000;
 const keptMs = 400 * 86_400_000;
-/** Looking at every note what is too much would cost more than the note. */
-const notesBetweenLooks = 100;
+/** To prune with every note would cost more than the note. */
+const notesBetweenPrunes = 100;
 const maxTextLength = 255;
 
-function createAuditLog({ db, read, write }: StateFile, clock: Clock): AuditLog {
-  const add = db.prepare(
-    `INSERT INTO audit (at, organization_id, actor, token_kind, action, target, fields)
-     VALUES (@at, @organizationId, @actor, @tokenKind, @action, @target, @fields)`,
-  );
-  const dropOld = db.prepare('DELETE FROM audit WHERE at < ?');
-  const dropMany = db.prepare(
-    `DELETE FROM audit WHERE organization_id = @organizationId AND sequence <=
-       (SELECT sequence FROM audit WHERE organization_id = @organizationId ORDER BY sequence DESC LIMIT 1 OFFSET @kept)`,
-  );
-  const newest = db.prepare<[string, number], AuditRow>(
-    `SELECT at, organization_id AS organizationId, actor, token_kind AS tokenKind, action, target, fields
-     FROM audit WHERE organization_id = ? ORDER BY sequence DESC LIMIT ?`,
-  );
-  const organizations = db.prepare<[], string>('SELECT DISTINCT organization_id FROM audit').pluck();
+function createAuditLog({ ask, run, write }: StateFile, clock: Clock) {
   const prune = (): void => {
-    dropOld.run(instant(clock.now() - keptMs));
-    for (const organizationId of organizations.all()) dropMany.run({ organizationId, kept: maxAuditEntries });
+    run('DELETE FROM audit WHERE at < :before', { before: instant(clock.now() - keptMs) });
+    const found = ask<Pick<AuditEntry, 'organizationId'>>('SELECT DISTINCT organization_id FROM audit').all;
+    for (const { organizationId } of found) {
+      run(
+        `DELETE FROM audit WHERE organization_id = :organizationId AND sequence <=
+           (SELECT sequence FROM audit WHERE organization_id = :organizationId ORDER BY sequence DESC LIMIT 1 OFFSET :kept)`,
+        { organizationId, kept: maxAuditEntries },
+      );
+    }
   };
 
   let notes = 0;
   return {
-    note: ({ organizationId, clientId, kind }, action, target, fields = []) =>
+    /** `who` changed `target`. `fields`: names of what was given, never a value. */
+    note: (
+      { organizationId, clientId, kind }: Auditable,
+      action: string,
+      target: string,
+      fields: readonly string[] = [],
+    ): void =>
       write(() => {
-        // The first one looks too: a process may never live to see a hundred.
-        if (notes % notesBetweenLooks === 0) prune();
+        // The first one prunes too: a process may never live to see a hundred.
+        if (notes % notesBetweenPrunes === 0) prune();
         notes += 1;
-        add.run({
-          organizationId,
-          tokenKind: kind ?? null,
-          action,
-          at: instant(clock.now()),
-          actor: clientId.slice(0, maxTextLength),
-          target: target.slice(0, maxTextLength),
-          fields: JSON.stringify(fields.slice(0, maxTextLength).map((name) => name.slice(0, maxTextLength))),
-        });
+        run(
+          `INSERT INTO audit (at, organization_id, actor, token_kind, action, target, fields)
+           VALUES (:at, :organizationId, :actor, :kind, :action, :target, :fields)`,
+          {
+            organizationId,
+            kind: kind ?? null,
+            action,
+            at: instant(clock.now()),
+            actor: clientId.slice(0, maxTextLength),
+            target: target.slice(0, maxTextLength),
+            fields: JSON.stringify(
+              fields.slice(0, maxTextLength).map((name) => name.slice(0, maxTextLength)),
+            ),
+          },
+        );
       }),
-    list: (organizationId, limit) =>
-      read(() => newest.all(organizationId, Math.min(limit, maxAuditEntries))).map((row) => ({
-        ...row,
-        fields: readFields(row.fields),
-      })),
+    /** Newest first. */
+    list: (organizationId: string, limit: number): readonly AuditEntry[] =>
+      ask<Omit<AuditEntry, 'fields'> & { readonly fields: string }>(
+        `SELECT at, organization_id, actor, token_kind, action, target, fields
+         FROM audit WHERE organization_id = :organizationId ORDER BY sequence DESC LIMIT :limit`,
+        { organizationId, limit: Math.min(limit, maxAuditEntries) },
+      ).all.map((row) => ({ ...row, fields: readFields(row.fields) })),
   };
 }
+
+type Auditable = Pick<Principal, 'organizationId' | 'clientId'> & { readonly kind?: Principal['kind'] };
 
 function readFields(text: string): readonly string[] {
   const value: unknown = JSON.parse(text);

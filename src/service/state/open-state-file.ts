@@ -7,21 +7,31 @@ import { storageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { type Lock, takeLock } from '../../sql/sqlite/lock.ts';
 import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../files/private-file.ts';
-import { createState, stateApplicationId, stateMigrations, stateVersion } from './state-schema.ts';
+import type { Values } from '../../sql/database.ts';
+import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
+import { createState, stateApplicationId, stateVersion } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
 export interface StateFile {
   readonly db: Connection;
-  readonly read: <Result>(work: () => Result) => Result;
+  /** Statements, rows and values as `Tx` has them. */
+  readonly ask: <Row extends object>(sql: string, values?: Values) => Found<Row>;
+  /** How many rows the statement wrote. */
+  readonly run: (sql: string, values?: Values) => number;
   /** One IMMEDIATE transaction: all of `work` or nothing. */
   readonly write: <Result>(work: () => Result) => Result;
   /** Idempotent. */
   close(): void;
 }
 
+interface Found<Row> {
+  readonly all: readonly Row[];
+  readonly first: Row | undefined;
+  /** Of a row that must be there. */
+  one(): Row;
+}
+
 const busyMs = 5_000;
-/** Files of older versions are refused. */
-const oldestState = stateVersion - stateMigrations.length;
 
 /**
  * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it,
@@ -54,9 +64,15 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
       const opened = openSqlite(name, { timeout: busyMs });
       db = opened;
       prepare(opened, { name, clock, isHeldElsewhere });
+      const statements = statementsOn(opened);
       return {
         db: opened,
-        read: guarded,
+        ask: <Row extends object>(sql: string, values: Values = {}): Found<Row> => {
+          const all = guarded(() => statements.rows(sql, values) as Row[]);
+          const [first] = all;
+          return { all, first, one: () => first ?? lost() };
+        },
+        run: (sql, values = {}) => guarded(() => statements.run(sql, values)),
         write: (work) => guarded(() => opened.transaction(work).immediate()),
         close,
       };
@@ -65,6 +81,10 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
     close();
     throw error;
   }
+}
+
+function lost(): never {
+  throw new SyncError('A row that was just stored is missing.', { code: 'INTERNAL', recovery: 'stop' });
 }
 
 /**
@@ -111,9 +131,7 @@ function prepare(
   db.pragma('secure_delete = ON');
   if (version === stateVersion) return;
   db.transaction(() => {
-    const now = instant(clock.now());
-    if (version === 0) createState(db, now);
-    else for (const migrate of stateMigrations.slice(version - oldestState)) migrate(db, now);
+    createState(db, instant(clock.now()));
     db.pragma(`application_id = ${stateApplicationId}`);
     db.pragma(`user_version = ${stateVersion}`);
   }).immediate();
@@ -135,7 +153,7 @@ function inspect(db: Connection, file: string): number {
       'Use a newer connector-sync.',
     );
   }
-  if (version < oldestState) {
+  if (version < stateVersion) {
     throw incompatible(
       file,
       `it has version ${version}, which is too old; ${stateVersion} is expected. Nothing in it was changed`,

@@ -1,4 +1,5 @@
 import { hasAtMostCharacters } from '../../core/characters.ts';
+import { ApiError } from '../api-error.ts';
 
 export const maxNameLength = 255;
 
@@ -18,6 +19,15 @@ export function isPlainName(text: string): boolean {
     text.isWellFormed() &&
     !unseen.test(text)
   );
+}
+
+/** Throws `ApiError` 400. */
+export function checkPlainName(thing: 'workspace' | 'connector', name: string): void {
+  if (isPlainName(name)) return;
+  throw new ApiError(400, `Expected as the name of a ${thing} ${plainNameRule}.`, {
+    field: 'name',
+    errorCode: 'invalid_name',
+  });
 }
 
 /** For look-ups in any case. */

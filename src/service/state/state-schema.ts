@@ -8,14 +8,8 @@ import type { Instant } from '../../core/clock.ts';
  */
 export const stateApplicationId = 0x43_53_56_31;
 
-/** Raised with every change of the tables, which needs a migration. */
+/** Raised with every change of the tables, which needs a migration: this is the only version that is read. */
 export const stateVersion = 2;
-
-/**
- * What leads from each version that is still read to the next; the last one leads to `stateVersion`. All that a file
- * needs run in one transaction. Never changed once released, only added to. Empty: only `stateVersion` is read.
- */
-export const stateMigrations: readonly ((db: Connection, now: Instant) => void)[] = [];
 
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`:

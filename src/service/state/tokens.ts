@@ -4,7 +4,6 @@ import { SyncError } from '../../core/errors.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { checkRate, createRateLimit } from '../rate-limit.ts';
 import type { StateFile } from './open-state-file.ts';
-import type { IssuedToken, Principal, Tokens } from './service-state.ts';
 
 interface TokenOptions {
   readonly clock: Clock;
@@ -16,87 +15,99 @@ interface TokenOptions {
   readonly tokensPerSecond: number;
 }
 
-type PrincipalRow = Omit<Principal, 'tokenName'>;
+/** Whom a token stands for. */
+export interface Principal {
+  readonly kind: 'application' | 'scoped';
+  readonly clientId: string;
+  readonly organizationId: string;
+  readonly organizationName: string;
+  /** A scoped token sees this workspace alone; null: the whole organization. */
+  readonly workspaceId: string | null;
+  /** Names the token in limits and logs without giving it away: the start of its hash. */
+  readonly tokenName: string;
+}
+
+type Issuer = Pick<Principal, 'clientId' | 'organizationId'>;
 
 const tokenBytes = 32;
 
-export function createTokens({ db, read, write }: StateFile, options: TokenOptions): Tokens {
+/**
+ * Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. While the disk is full, new
+ * application tokens are kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that
+ * asks too often.
+ */
+export function createTokens({ ask, run, write }: StateFile, options: TokenOptions) {
   const { clock, maxTokens } = options;
-  const dropExpired = db.prepare('DELETE FROM tokens WHERE expires_at <= ?');
-  const dropOldest = db.prepare(
-    `DELETE FROM tokens WHERE client_id = @clientId AND sequence <=
-       (SELECT sequence FROM tokens WHERE client_id = @clientId ORDER BY sequence DESC LIMIT 1 OFFSET @maxTokens)`,
-  );
-  const add = db.prepare(
-    'INSERT INTO tokens (hash, kind, client_id, workspace_id, expires_at) VALUES (?, ?, ?, ?, ?)',
-  );
-  const isApplicationThere = db
-    .prepare<[string, string], number>(
-      'SELECT 1 FROM applications WHERE client_id = ? AND organization_id = ?',
-    )
-    .pluck();
-  const isWorkspaceThere = db
-    .prepare<[string, string], number>('SELECT 1 FROM workspaces WHERE id = ? AND organization_id = ?')
-    .pluck();
-  const byHash = db.prepare<[Buffer, number], PrincipalRow>(
-    `SELECT kind, client_id AS clientId, organization_id AS organizationId, organizations.name AS organizationName,
-       workspace_id AS workspaceId
-     FROM tokens JOIN applications USING (client_id) JOIN organizations ON organizations.id = organization_id
-     WHERE hash = ? AND expires_at > ?`,
-  );
-
-  /** As if by a token of the whole organization. */
-  const byClient = db.prepare<[string], PrincipalRow>(
-    `SELECT 'application' AS kind, client_id AS clientId, organization_id AS organizationId,
-       organizations.name AS organizationName, NULL AS workspaceId
-     FROM applications JOIN organizations ON organizations.id = organization_id WHERE client_id = ?`,
-  );
   const rate = createRateLimit(options.tokensPerSecond, clock);
   const unstored = createUnstoredTokens(maxTokens);
+  const organization = `client_id, organization_id, organizations.name AS organization_name`;
 
-  const issue = (
-    { clientId, organizationId }: Pick<Principal, 'clientId' | 'organizationId'>,
-    workspaceId: string | null,
-  ): IssuedToken => {
+  const issue = ({ clientId, organizationId }: Issuer, workspaceId: string | null) => {
     checkRate(rate, clientId);
     const token = randomBytes(tokenBytes).toString('base64url');
     const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : options.scopedTokenTtlSeconds;
     const now = clock.now();
+    const expiresAt = now + expiresInSeconds * 1000;
     const store = (): void => {
-      dropExpired.run(now);
-      if (isApplicationThere.get(clientId, organizationId) === undefined) {
-        throw new ApiError(401, 'The application is not there any more.', { errorCode: 'unauthorized' });
+      run('DELETE FROM tokens WHERE expires_at <= :now', { now });
+      const application =
+        'SELECT 1 FROM applications WHERE client_id = :clientId AND organization_id = :organizationId';
+      if (ask(application, { clientId, organizationId }).first === undefined) {
+        throw new ApiError(401, 'The application no longer exists.', { errorCode: 'unauthorized' });
       }
-      if (workspaceId !== null && isWorkspaceThere.get(workspaceId, organizationId) === undefined) {
+      const workspace =
+        'SELECT 1 FROM workspaces WHERE id = :workspaceId AND organization_id = :organizationId';
+      if (workspaceId !== null && ask(workspace, { workspaceId, organizationId }).first === undefined) {
         throw notFound('There is no such workspace.');
       }
       const kind: Principal['kind'] = workspaceId === null ? 'application' : 'scoped';
-      add.run(hashOf(token), kind, clientId, workspaceId, now + expiresInSeconds * 1000);
-      dropOldest.run({ clientId, maxTokens });
+      run(
+        `INSERT INTO tokens (hash, kind, client_id, workspace_id, expires_at)
+         VALUES (:hash, :kind, :clientId, :workspaceId, :expiresAt)`,
+        { hash: hashOf(token), kind, clientId, workspaceId, expiresAt },
+      );
+      run(
+        `DELETE FROM tokens WHERE client_id = :clientId AND sequence <=
+           (SELECT sequence FROM tokens WHERE client_id = :clientId ORDER BY sequence DESC LIMIT 1 OFFSET :maxTokens)`,
+        { clientId, maxTokens },
+      );
     };
     try {
       write(store);
     } catch (error) {
       const isFull = error instanceof SyncError && error.code === 'SINK_FULL';
       if (!isFull || workspaceId !== null) throw error;
-      unstored.add(hashOf(token), { clientId, expiresAt: now + expiresInSeconds * 1000 }, now);
+      unstored.add(hashOf(token), { clientId, expiresAt }, now);
     }
     return { token, expiresInSeconds };
   };
 
   return {
-    issueApplication: (application) => issue(application, null),
-    issueScoped: (principal, workspaceId) => {
+    issueApplication: (application: Issuer) => issue(application, null),
+    issueScoped(principal: Principal, workspaceId: string) {
       if (principal.kind === 'application') return issue(principal, workspaceId);
       throw new ApiError(403, 'A scoped token cannot ask for further tokens; use an application token.', {
         errorCode: 'forbidden',
       });
     },
-    find(token) {
+    /** Null: unknown, expired, its application or its workspace deleted. */
+    find(token: string): Principal | null {
       const hash = hashOf(token);
       const now = clock.now();
       const clientId = unstored.clientOf(hash, now);
-      const row = read(() => (clientId === null ? byHash.get(hash, now) : byClient.get(clientId)));
+      const row =
+        clientId === null
+          ? ask<Omit<Principal, 'tokenName'>>(
+              `SELECT kind, ${organization}, workspace_id
+               FROM tokens JOIN applications USING (client_id) JOIN organizations ON organizations.id = organization_id
+               WHERE hash = :hash AND expires_at > :now`,
+              { hash, now },
+            ).first
+          : ask<Omit<Principal, 'tokenName'>>(
+              `SELECT 'application' AS kind, ${organization}, NULL AS workspace_id
+               FROM applications JOIN organizations ON organizations.id = organization_id WHERE client_id = :clientId`,
+              { clientId },
+            ).first;
       return row === undefined ? null : { ...row, tokenName: hash.toString('hex').slice(0, 12) };
     },
   };

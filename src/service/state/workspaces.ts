@@ -1,180 +1,165 @@
 import { randomUUID } from 'node:crypto';
-import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { type Clock, instant } from '../../core/clock.ts';
+import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { ApiError } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
-import { foldedName, isPlainName, plainNameRule } from './plain-name.ts';
-import type { Workspace, WorkspaceQuery, Workspaces } from './service-state.ts';
+import { checkPlainName, foldedName } from './plain-name.ts';
+
+export interface Workspace {
+  /** UUID. */
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  /** An inactive one disables its connectors. */
+  readonly status: 'active' | 'inactive';
+  /** False: its connectors keep no indexed store. */
+  readonly isCacheEnabled: boolean;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+}
+
+export interface WorkspaceQuery {
+  /** Part of the name, in any case. */
+  readonly nameContains: string | null;
+  readonly status: Workspace['status'] | null;
+  readonly limit: number;
+  /** Id of the last one of the page before. Null: from the start. */
+  readonly after: string | null;
+}
 
 /** More is a client that has lost its way: workspaces come into being by being named. */
 const maxWorkspaces = 10_000;
 const dayMs = 86_400_000;
 
-export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): Workspaces {
-  const statements = workspaceStatements(db);
-  const countOf = (organizationId: string): { active: number; inactive: number } => {
+export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
+  const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
+    FROM workspaces WHERE organization_id = :organizationId`;
+  const byId = (organizationId: string, id: string): Workspace | null =>
+    ask<Workspace>(`${select} AND id = :id`, { organizationId, id }).first ?? null;
+  const byName = (organizationId: string, name: string): Workspace | null =>
+    ask<Workspace>(`${select} AND name = :name`, { organizationId, name }).first ?? null;
+  /** Of a workspace that was deleted too, for a day. */
+  const placeOf = (organizationId: string, id: string): number => {
+    const found = ask<{ sequence: number }>(
+      `SELECT sequence FROM workspaces WHERE organization_id = :organizationId AND id = :id
+       UNION ALL SELECT sequence FROM gone_workspaces WHERE organization_id = :organizationId AND id = :id`,
+      { organizationId, id },
+    ).first;
+    if (found !== undefined) return found.sequence;
+    throw new ApiError(400, 'The cursor names no workspace that is or was there. Begin again without it.', {
+      field: 'query.cursor',
+      errorCode: 'invalid_parameter',
+    });
+  };
+  const stats = (organizationId: string): { readonly active: number; readonly inactive: number } => {
     const counts = { active: 0, inactive: 0 };
-    for (const { status, number } of statements.countByStatus.all(organizationId)) counts[status] = number;
+    const found = ask<{ status: Workspace['status']; number: number }>(
+      'SELECT status, count(*) AS number FROM workspaces WHERE organization_id = :organizationId GROUP BY status',
+      { organizationId },
+    ).all;
+    for (const { status, number } of found) counts[status] = number;
     return counts;
   };
 
   return {
-    list: (organizationId, { nameContains, status, limit, after }) =>
-      read(() => {
-        const place = after === null ? 0 : statements.placeOf.get({ organizationId, id: after });
-        if (place === undefined) throw unknownPlace();
-        const part = nameContains === null ? null : foldedName(nameContains);
-        return statements.page.all({ organizationId, place, status, part, limit }).map(workspaceOf);
-      }),
-    byId: (organizationId, id) => orNull(read(() => statements.byId.get(organizationId, id))),
-    byName: (organizationId, name) => orNull(read(() => statements.byName.get(organizationId, name))),
-    ensure: (organizationId, name) =>
+    /** In the order of their creation, behind the one that `after` names. */
+    list: (
+      organizationId: string,
+      { nameContains, status, limit, after }: WorkspaceQuery,
+    ): readonly Workspace[] =>
+      ask<Workspace>(
+        `${select} AND sequence > :place AND (:status IS NULL OR status = :status)
+           AND (:part IS NULL OR instr(folded_name, :part) > 0)
+         ORDER BY sequence LIMIT :limit`,
+        {
+          organizationId,
+          place: after === null ? 0 : placeOf(organizationId, after),
+          status,
+          part: nameContains === null ? null : foldedName(nameContains),
+          limit,
+        },
+      ).all,
+    byId,
+    byName,
+    /** The workspace of this name, made where there is none. Names are unique within an organization, case counts. */
+    ensure: (organizationId: string, name: string): Workspace =>
       write(() => {
-        const present = statements.byName.get(organizationId, name);
-        if (present !== undefined) return workspaceOf(present);
-        checkName(name);
-        const { active, inactive } = countOf(organizationId);
-        if (active + inactive >= maxWorkspaces) throw tooMany();
+        const present = byName(organizationId, name);
+        if (present !== null) return present;
+        checkPlainName('workspace', name);
+        const { active, inactive } = stats(organizationId);
+        if (active + inactive >= maxWorkspaces) {
+          throw new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
+            errorCode: 'limit_reached',
+          });
+        }
         const now = instant(clock.now());
-        const row: WorkspaceRow = {
+        const made: Workspace = {
           id: randomUUID(),
           organizationId,
           name,
           status: 'active',
-          isCacheEnabled: 1,
+          isCacheEnabled: true,
           createdAt: now,
           updatedAt: now,
         };
-        statements.add.run({ ...row, folded: foldedName(name) });
-        return workspaceOf(row);
+        run(
+          `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
+           VALUES (:id, :organizationId, :name, :folded, :status, :isCacheEnabled, :createdAt, :updatedAt)`,
+          { ...made, folded: foldedName(name) },
+        );
+        return made;
       }),
-    update: (organizationId, id, { name, status, isCacheEnabled }) =>
+    /** Null: there is none. Throws `ApiError` 409 for a name that another one has. */
+    update: (
+      organizationId: string,
+      id: string,
+      change: Partial<Pick<Workspace, 'name' | 'status' | 'isCacheEnabled'>>,
+    ): Workspace | null =>
       write(() => {
-        const present = statements.byId.get(organizationId, id);
-        if (present === undefined) return null;
-        const row: WorkspaceRow = {
-          ...present,
-          name: name ?? present.name,
-          status: status ?? present.status,
-          isCacheEnabled: Number(isCacheEnabled ?? present.isCacheEnabled),
-          updatedAt: instant(clock.now()),
-        };
-        if (row.name !== present.name) {
-          checkName(row.name);
-          if (statements.byName.get(organizationId, row.name) !== undefined) throw nameTaken();
+        const present = byId(organizationId, id);
+        if (present === null) return null;
+        const changed = { ...present, ...change, updatedAt: instant(clock.now()) };
+        if (changed.name !== present.name) {
+          checkPlainName('workspace', changed.name);
+          if (byName(organizationId, changed.name) !== null) {
+            throw new ApiError(409, 'Another workspace has this name.', {
+              field: 'name',
+              errorCode: 'name_taken',
+            });
+          }
         }
-        statements.change.run({ ...row, folded: foldedName(row.name) });
-        return workspaceOf(row);
+        run(
+          `UPDATE workspaces SET name = :name, folded_name = :folded, status = :status, is_cache_enabled = :isCacheEnabled,
+             updated_at = :updatedAt
+           WHERE organization_id = :organizationId AND id = :id`,
+          { ...changed, folded: foldedName(changed.name) },
+        );
+        return changed;
       }),
-    delete: (organizationId, id) =>
+    /** With its scoped tokens; its connectors must have been deleted before. Gives when; null: there is none. */
+    delete: (organizationId: string, id: string): Instant | null =>
       write(() => {
-        if (statements.byId.get(organizationId, id) === undefined) return null;
-        if (statements.hasConnectors.get(organizationId, id) !== undefined) throw notEmpty();
-        const now = clock.now();
-        statements.forgetPlaces.run(instant(now - dayMs));
-        statements.keepPlace.run(instant(now), organizationId, id);
-        statements.drop.run(organizationId, id);
-        return instant(now);
+        const named = { organizationId, id };
+        if (byId(organizationId, id) === null) return null;
+        const connectors =
+          'SELECT 1 FROM connectors WHERE organization_id = :organizationId AND workspace_id = :id LIMIT 1';
+        if (ask(connectors, named).first !== undefined) {
+          throw new ApiError(409, 'The workspace has connectors; delete them first.', {
+            errorCode: 'not_empty',
+          });
+        }
+        const now = instant(clock.now());
+        run('DELETE FROM gone_workspaces WHERE deleted_at < :before', {
+          before: instant(clock.now() - dayMs),
+        });
+        run(
+          `INSERT INTO gone_workspaces (id, organization_id, sequence, deleted_at)
+           SELECT id, organization_id, sequence, :now FROM workspaces WHERE organization_id = :organizationId AND id = :id`,
+          { ...named, now },
+        );
+        run('DELETE FROM workspaces WHERE organization_id = :organizationId AND id = :id', named);
+        return now;
       }),
-    stats: (organizationId) => read(() => countOf(organizationId)),
-  };
-}
-
-function workspaceOf(row: WorkspaceRow): Workspace {
-  return { ...row, isCacheEnabled: row.isCacheEnabled === 1 };
-}
-
-function orNull(row: WorkspaceRow | undefined): Workspace | null {
-  return row === undefined ? null : workspaceOf(row);
-}
-
-function checkName(name: string): void {
-  if (isPlainName(name)) return;
-  throw new ApiError(400, `Expected as the name of a workspace ${plainNameRule}.`, {
-    field: 'name',
-    errorCode: 'invalid_name',
-  });
-}
-
-function unknownPlace(): ApiError {
-  return new ApiError(400, 'The cursor names no workspace that is or was there. Begin again without it.', {
-    field: 'query.cursor',
-    errorCode: 'invalid_parameter',
-  });
-}
-
-function nameTaken(): ApiError {
-  return new ApiError(409, 'Another workspace has this name.', { field: 'name', errorCode: 'name_taken' });
-}
-
-function notEmpty(): ApiError {
-  return new ApiError(409, 'The workspace has connectors; delete them first.', { errorCode: 'not_empty' });
-}
-
-function tooMany(): ApiError {
-  return new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
-    errorCode: 'limit_reached',
-  });
-}
-
-interface WorkspaceRow extends Omit<Workspace, 'isCacheEnabled'> {
-  readonly isCacheEnabled: number;
-}
-
-const columns = `id, organization_id AS organizationId, name, status, is_cache_enabled AS isCacheEnabled,
-  created_at AS createdAt, updated_at AS updatedAt`;
-
-/** What is asked and written of workspaces. Each look-up names the organization first. */
-function workspaceStatements(db: Connection) {
-  return {
-    page: db.prepare<
-      [
-        { organizationId: string; place: number; part: string | null } & Pick<
-          WorkspaceQuery,
-          'status' | 'limit'
-        >,
-      ],
-      WorkspaceRow
-    >(
-      `SELECT ${columns} FROM workspaces
-     WHERE organization_id = @organizationId AND sequence > @place AND (@status IS NULL OR status = @status)
-       AND (@part IS NULL OR instr(folded_name, @part) > 0)
-     ORDER BY sequence LIMIT @limit`,
-    ),
-    placeOf: db
-      .prepare<{ organizationId: string; id: string }, number>(
-        `SELECT sequence FROM workspaces WHERE organization_id = @organizationId AND id = @id
-       UNION ALL SELECT sequence FROM gone_workspaces WHERE organization_id = @organizationId AND id = @id`,
-      )
-      .pluck(),
-    byId: db.prepare<[string, string], WorkspaceRow>(
-      `SELECT ${columns} FROM workspaces WHERE organization_id = ? AND id = ?`,
-    ),
-    byName: db.prepare<[string, string], WorkspaceRow>(
-      `SELECT ${columns} FROM workspaces WHERE organization_id = ? AND name = ?`,
-    ),
-    countByStatus: db.prepare<[string], { status: Workspace['status']; number: number }>(
-      'SELECT status, count(*) AS number FROM workspaces WHERE organization_id = ? GROUP BY status',
-    ),
-    add: db.prepare<[WorkspaceRow & { folded: string }]>(
-      `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
-     VALUES (@id, @organizationId, @name, @folded, @status, @isCacheEnabled, @createdAt, @updatedAt)`,
-    ),
-    change: db.prepare<[WorkspaceRow & { folded: string }]>(
-      `UPDATE workspaces SET name = @name, folded_name = @folded, status = @status, is_cache_enabled = @isCacheEnabled,
-       updated_at = @updatedAt
-     WHERE organization_id = @organizationId AND id = @id`,
-    ),
-    keepPlace: db.prepare(
-      `INSERT INTO gone_workspaces (id, organization_id, sequence, deleted_at)
-     SELECT id, organization_id, sequence, ? FROM workspaces WHERE organization_id = ? AND id = ?`,
-    ),
-    drop: db.prepare('DELETE FROM workspaces WHERE organization_id = ? AND id = ?'),
-    forgetPlaces: db.prepare('DELETE FROM gone_workspaces WHERE deleted_at < ?'),
-    hasConnectors: db
-      .prepare<[string, string], number>(
-        'SELECT 1 FROM connectors WHERE organization_id = ? AND workspace_id = ? LIMIT 1',
-      )
-      .pluck(),
+    stats,
   };
 }

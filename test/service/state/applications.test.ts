@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
-import type { ServiceState } from '../../../src/service/state/service-state.ts';
+import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
@@ -63,7 +63,7 @@ describe('authentication of applications', () => {
     expect(state.applications.delete(clientId)).toBe(false);
     expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toBeNull();
     expect(state.tokens.find(token)).toBeNull();
-    expect(() => state.tokens.issueApplication(acme)).toThrow(/not there any more/);
+    expect(() => state.tokens.issueApplication(acme)).toThrow(/no longer exists/);
   });
 
   it('does not believe a secret that was changed or taken away while it was being checked', async ({

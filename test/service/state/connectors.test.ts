@@ -1,9 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type {
-  NewConnector,
-  ServiceState,
-  StoredConnector,
-} from '../../../src/service/state/service-state.ts';
+import type { NewConnector, StoredConnector } from '../../../src/service/state/connectors.ts';
+import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import { addApplication, manualClock, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
-import type { ServiceState } from '../../../src/service/state/service-state.ts';
+import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import { addApplication, openTestState, principalOf } from '../../support/service/open-test-state.ts';
 
 const secret = 'api-key-0f4c9d2b71';

@@ -6,7 +6,7 @@ import { createApplications } from '../../../src/service/state/applications.ts';
 import { openStateFile } from '../../../src/service/state/open-state-file.ts';
 import { inMemoryCost } from '../../../src/service/state/secret-hash.ts';
 import { createTokens } from '../../../src/service/state/tokens.ts';
-import type { ServiceState } from '../../../src/service/state/service-state.ts';
+import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 import {
   addApplication,
   manualClock,

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ServiceState, WorkspaceQuery } from '../../../src/service/state/service-state.ts';
+import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
+import type { WorkspaceQuery } from '../../../src/service/state/workspaces.ts';
 import { addApplication, manualClock, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;

@@ -6,14 +6,15 @@ import {
   defaultScopedTokenSeconds,
   defaultTokenSeconds,
 } from '../../../service/server-limits.ts';
-import type { Application, Applications } from '../../../service/state/service-state.ts';
+import type { Application } from '../../../service/state/applications.ts';
+import type { ServiceState } from '../../../service/state/open-service-state.ts';
 
 /** The applications in a service's data. */
 export interface StoredApplications extends Disposable {
   /** Of one organization, or of all. */
   list(organizationName: string | null): readonly Application[];
-  put: Applications['put'];
-  delete: Applications['delete'];
+  put: ServiceState['applications']['put'];
+  delete: ServiceState['applications']['delete'];
 }
 
 /**
