@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type * as z from 'zod';
 import { SyncError } from '../core/errors.ts';
+import { writeJson } from '../core/json-text.ts';
 import { ApiError } from './api-error.ts';
 
 /** Is called with unexpected failures, which the answers do not describe. */
@@ -34,23 +35,23 @@ function fromFullDisk(error: unknown): ApiError | null {
  * says nothing of the inside.
  */
 export function fromFramework({ statusCode }: Pick<FastifyError, 'statusCode'>): ApiError {
-  switch (statusCode ?? 500) {
-    case 400:
-      return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.', {
-        errorCode: 'unreadable_request',
-      });
-    case 408:
-      return new ApiError(408, 'The request did not arrive whole in time.');
-    case 413:
-      return new ApiError(413, 'The request body is larger than this server accepts.');
-    case 415:
-      return new ApiError(415, 'Expected a body with Content-Type: application/json.');
-    case 431:
-      return new ApiError(431, 'The request headers are larger than this server accepts.');
-    default:
-      return new ApiError(500, 'The server failed to answer this request.');
+  if (statusCode === 400) {
+    return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.', {
+      errorCode: 'unreadable_request',
+    });
   }
+  const message = messageByStatus[statusCode ?? 500];
+  return message === undefined
+    ? new ApiError(500, 'The server failed to answer this request.')
+    : new ApiError(statusCode ?? 500, message);
 }
+
+const messageByStatus: Readonly<Record<number, string>> = {
+  408: 'The request did not arrive whole in time.',
+  413: 'The request body is larger than this server accepts.',
+  415: 'Expected a body with Content-Type: application/json.',
+  431: 'The request headers are larger than this server accepts.',
+};
 
 /** A body with a million wrong values is not answered with a million entries. */
 const maxErrors = 20;
@@ -71,4 +72,17 @@ export function parseRequest<Shape extends z.ZodType>(
       details: null,
     })),
   });
+}
+
+/**
+ * An answer as JSON; integers that a double cannot hold, which `JSON.stringify` refuses, are written with all their
+ * digits.
+ */
+export function answerText(answer: unknown): string {
+  try {
+    return JSON.stringify(answer) ?? 'null';
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return writeJson(answer);
+  }
 }

@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
-import { askProvider } from './ask-provider.ts';
+import { askProvider } from './provider.ts';
 import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
 import type { Principal } from './state/tokens.ts';
 import type { ServiceState } from './state/open-service-state.ts';
@@ -116,7 +116,7 @@ export function openLocalConnectors(parts: {
         await stores.drop(stored.id);
         if (!state.connectors.delete(stored.organizationId, stored.id)) throw noConnector();
       } finally {
-        // One that could not be deleted goes on with its store.
+        // One that could not be deleted keeps its store.
         await settleStore(stored);
       }
     },
@@ -127,8 +127,35 @@ export function openLocalConnectors(parts: {
   };
 }
 
+/** Throws `ApiError` 404 for a workspace that the principal does not see, in the words that an unknown one gets. */
+export function workspaceById(state: ServiceState, principal: Principal, id: string): Workspace {
+  return seen(principal, state.workspaces.byId(principal.organizationId, id));
+}
+
+/** As `workspaceById`. */
+export function workspaceByName(state: ServiceState, principal: Principal, name: string): Workspace {
+  return seen(principal, state.workspaces.byName(principal.organizationId, name));
+}
+
+/**
+ * The workspace of this name, made where there is none: there is no other way to make one. A scoped token makes none:
+ * any name but that of the token's workspace gives 404.
+ */
+export function ensureWorkspace(state: ServiceState, principal: Principal, name: string): Workspace {
+  const known = state.workspaces.byName(principal.organizationId, name);
+  if (known !== null || principal.kind === 'scoped') return seen(principal, known);
+  const made = state.workspaces.ensure(principal.organizationId, name);
+  state.audit.note(principal, 'workspace.created', made.id, ['name']);
+  return made;
+}
+
+function seen(principal: Principal, workspace: Workspace | null): Workspace {
+  if (workspace !== null && isSeen(principal, workspace.id)) return workspace;
+  throw notFound('There is no such workspace in the organization.');
+}
+
 /** A scoped token sees its workspace alone. */
-export function isSeen(principal: Principal, workspaceId: string): boolean {
+function isSeen(principal: Principal, workspaceId: string): boolean {
   return principal.workspaceId === null || principal.workspaceId === workspaceId;
 }
 

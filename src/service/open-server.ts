@@ -3,7 +3,7 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { answerErrors, fromFramework, type OnFailure } from './answer-errors.ts';
-import { answerText } from './answer-text.ts';
+import { answerText } from './answer-errors.ts';
 import { ApiError } from './api-error.ts';
 import type { ServerLimits } from './server-limits.ts';
 
@@ -109,7 +109,7 @@ function tooDeep(): ApiError {
 /** Nothing of the request is known, so the answer is written by hand; then the connection ends. */
 function answerSocket(socket: Socket, code: string | undefined): void {
   if (code !== 'ECONNRESET' && socket.writable) {
-    const { status, body } = unreadable(code);
+    const { status, body } = fromFramework({ statusCode: statusByCode[code ?? ''] ?? 400 });
     const text = JSON.stringify(body);
     socket.write(
       `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
@@ -119,16 +119,10 @@ function answerSocket(socket: Socket, code: string | undefined): void {
   socket.destroy();
 }
 
-function unreadable(code: string | undefined): ApiError {
-  switch (code ?? '') {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return fromFramework({ statusCode: 408 });
-    case 'HPE_HEADER_OVERFLOW':
-      return fromFramework({ statusCode: 431 });
-    default:
-      return fromFramework({ statusCode: 400 });
-  }
-}
+const statusByCode: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+};
 
 /** `waiting`: no whole request has come over it since it was opened or since its last answer. */
 interface Connection {
@@ -160,35 +154,22 @@ function limitConnections(
     connections.delete(name);
     connections.set(name, { ...connection, state });
   };
-  const longestWaiting = (client: string): string | null => {
-    for (const [name, connection] of connections) {
-      if (connection.state === 'waiting' && connection.client === client) return name;
-    }
-    return null;
-  };
 
   server.on('connection', (socket: Socket) => {
     const client = socket.remoteAddress ?? '';
     const name = nameOf(socket);
     const countByClient = new Map<string, number>();
-    for (const { client } of connections.values()) {
-      countByClient.set(client, (countByClient.get(client) ?? 0) + 1);
-    }
+    const countOf = (client: string): number => countByClient.get(client) ?? 0;
+    for (const { client } of connections.values()) countByClient.set(client, countOf(client) + 1);
     connections.set(name, { socket, client, state: 'waiting' });
     socket.once('close', () => {
       if (connections.get(name)?.socket === socket) connections.delete(name);
     });
-    const isClientFull = (countByClient.get(client) ?? 0) >= maxConnectionsPerClient;
+    const isClientFull = countOf(client) >= maxConnectionsPerClient;
     if (!isClientFull && connections.size <= maxConnections) return;
-    const largestFirst = [...countByClient].toSorted(([, one], [, other]) => other - one);
-    const candidates = isClientFull ? [client] : largestFirst.map(([client]) => client);
-    let cut = name;
-    for (const candidate of candidates) {
-      const waiting = longestWaiting(candidate);
-      if (waiting === null) continue;
-      cut = waiting;
-      break;
-    }
+    const [[cut] = [name]] = [...connections]
+      .filter(([, one]) => one.state === 'waiting' && (!isClientFull || one.client === client))
+      .toSorted(([, one], [, other]) => countOf(other.client) - countOf(one.client));
     connections.get(cut)?.socket.destroy();
     connections.delete(cut);
   });

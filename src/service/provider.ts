@@ -1,6 +1,7 @@
 import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
+import { ApiError } from './api-error.ts';
 
 /**
  * Where the records and files of one connector come from: the third party as this service reaches it. `list`, `get` and
@@ -95,3 +96,35 @@ export type ProviderCheck =
   | { readonly kind: 'refused'; readonly why: string }
   /** Of a sample account, which asks no third party; `why`: it counts as one that refuses them. */
   | { readonly kind: 'sample'; readonly why: string | null };
+
+/** A third party that takes longer has forgotten the call; a smaller page may take less. */
+const deadlineMs = 300_000;
+
+/**
+ * Asks a provider one thing. `ask` gets a signal of its own, which is aborted with `outer` and at the deadline; then
+ * this rejects at once, also where the provider does not listen: with the reason of `outer`, or with `ApiError` 504.
+ */
+export async function askProvider<Answer>(
+  outer: AbortSignal,
+  ask: (signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
+  outer.throwIfAborted();
+  // A controller for each call: a signal made by `any` of one that lives long keeps memory for as long.
+  const call = new AbortController();
+  const onAbort = (): void => call.abort(outer.reason);
+  const ended = new Promise<never>((_resolve, reject) => {
+    call.signal.addEventListener('abort', () => reject(call.signal.reason as Error), { once: true });
+  });
+  outer.addEventListener('abort', onAbort, { once: true });
+  const timer = setTimeout(() => call.abort(tooLate()), deadlineMs);
+  try {
+    return await Promise.race([ask(call.signal), ended]);
+  } finally {
+    clearTimeout(timer);
+    outer.removeEventListener('abort', onAbort);
+  }
+}
+
+export function tooLate(): ApiError {
+  return new ApiError(504, 'The third party did not answer in time.', { errorCode: 'third_party_timeout' });
+}

@@ -1,6 +1,6 @@
 import { usage } from '../core/usage-error.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { toStoredConfig } from './routes/connector-config.ts';
+import { connectorConfig } from './routes/new-connector.ts';
 import type { Application } from './state/applications.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 
@@ -96,7 +96,7 @@ function seedConnector(
       workspaceId: workspace.id,
       definition: name,
       name: `${title} (${workspaceName})`,
-      replicationConfig: toStoredConfig({ replication: {}, environment: {}, entities: null }),
+      replicationConfig: connectorConfig.parse({}),
       credentials: null,
     });
   } else if (present.definition !== name) {

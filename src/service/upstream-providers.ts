@@ -59,7 +59,14 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
   };
 
   return {
-    open: (connector) => upstreamProvider(connector.definition, (ask) => call(connector, ask)),
+    open: (connector) =>
+      upstreamProvider(connector.definition, async (ask) => {
+        try {
+          return await call(connector, ask);
+        } catch (error) {
+          throw answered(error, connector.definition);
+        }
+      }),
     async check(connector, signal) {
       try {
         const { identity } = await call(connector, (account) => account.check(signal));
@@ -85,21 +92,13 @@ function upstreamProvider(
   definition: Definition,
   call: <Answer>(ask: (account: UpstreamAccount) => Promise<Answer>) => Promise<Answer>,
 ): Provider {
-  const orAnswer = async <Answer>(asked: Promise<Answer>): Promise<Answer> => {
-    try {
-      return await asked;
-    } catch (error) {
-      throw answered(error, definition);
-    }
-  };
   return {
     list: async ({ entity, params, signal }) =>
-      await orAnswer(call((account) => account.list({ entity: entity.name, params }, signal))),
+      await call((account) => account.list({ entity: entity.name, params }, signal)),
     get: async ({ entity, params, signal }) =>
-      await orAnswer(call((account) => account.get({ entity: entity.name, params }, signal))),
+      await call((account) => account.get({ entity: entity.name, params }, signal)),
     async download({ entity, params, signal }) {
-      const asked = call((account) => account.download({ entity: entity.name, params }, signal));
-      const file = await orAnswer(asked);
+      const file = await call((account) => account.download({ entity: entity.name, params }, signal));
       if (file === null) return null;
       return {
         name: file.name ?? 'file',
@@ -133,34 +132,42 @@ function answered(error: unknown, definition: Definition): unknown {
  * decide the same, where a status means more than one thing.
  */
 export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, 'title'>): ApiError {
-  const { text } = failure;
+  const { text, waitMs } = failure;
+  const [status, code] = kindOf(failure);
+  const message =
+    code === 'unauthorized'
+      ? `${title} does not take the credentials of this connector: ${text}`
+      : failure.class === 'refused' && failure.reason === 'address'
+        ? `${text}. To allow it, start this server with --allow-upstream-host and its name (host:port where the port is not that of baseUrl).`
+        : text;
+  const waits = code === 'throttled' && waitMs !== null;
+  return new ApiError(status, message, {
+    errorCode: `upstream_${code}`,
+    headers: waits ? { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1_000))) } : {},
+  });
+}
+
+function kindOf(failure: UpstreamFailure): readonly [status: number, code: string] {
   switch (failure.class) {
     case 'unauthorized':
-      return new ApiError(401, `${title} does not take the credentials of this connector: ${text}`, {
-        errorCode: 'upstream_unauthorized',
-      });
+      return [401, 'unauthorized'];
     case 'forbidden':
-      return new ApiError(403, text, { errorCode: 'upstream_forbidden' });
+      return [403, 'forbidden'];
     case 'quota':
-      return new ApiError(402, text, { errorCode: 'upstream_quota' });
+      return [402, 'quota'];
     case 'throttled':
     case 'edge':
-      return new ApiError(429, text, {
-        errorCode: 'upstream_throttled',
-        headers: retryAfter(failure),
-      });
+      return [429, 'throttled'];
     case 'notFound':
-      return new ApiError(404, text, { errorCode: 'upstream_not_found' });
+      return [404, 'not_found'];
     case 'staleToken':
-      return new ApiError(400, text, { errorCode: 'upstream_stale_token' });
+      return [400, 'stale_token'];
     case 'tooLarge':
-      return new ApiError(502, text, { errorCode: 'upstream_too_large' });
+      return [502, 'too_large'];
     case 'unavailable':
-      return failure.reason === 'timeout' || failure.status === 504
-        ? new ApiError(504, text, { errorCode: 'upstream_timeout' })
-        : new ApiError(502, text, { errorCode: 'upstream_unavailable' });
+      return failure.reason === 'timeout' || failure.status === 504 ? [504, 'timeout'] : [502, 'unavailable'];
     case 'refused':
-      return refusal(failure);
+      return unusable.has(failure.reason) ? [502, 'unusable'] : [400, 'refused'];
   }
 }
 
@@ -173,18 +180,3 @@ const unusable: ReadonlySet<FailureReason> = new Set([
   'network',
   'name',
 ]);
-
-function refusal({ reason, text }: UpstreamFailure): ApiError {
-  if (reason === 'address') {
-    const advice =
-      'To allow it, start this server with --allow-upstream-host and its name (host:port where the port is not that of baseUrl).';
-    return new ApiError(502, `${text}. ${advice}`, { errorCode: 'upstream_unusable' });
-  }
-  return unusable.has(reason)
-    ? new ApiError(502, text, { errorCode: 'upstream_unusable' })
-    : new ApiError(400, text, { errorCode: 'upstream_refused' });
-}
-
-function retryAfter({ waitMs }: UpstreamFailure): Readonly<Record<string, string>> {
-  return waitMs === null ? {} : { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1_000))) };
-}

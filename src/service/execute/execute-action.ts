@@ -4,7 +4,7 @@ import type { JsonObject } from '../../core/json.ts';
 import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
 import { copiedFields } from '../../engine/prepare/column-value.ts';
 import { ApiError, notFound } from '../api-error.ts';
-import { askProvider } from '../ask-provider.ts';
+import { askProvider } from '../provider.ts';
 import type { Provider, ProviderFile, ProviderRequest } from '../provider.ts';
 import { textUpTo } from '../routes/shapes.ts';
 import type { ContextStores } from '../store/context-stores.ts';

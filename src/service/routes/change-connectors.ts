@@ -7,12 +7,13 @@ import { maxNameLength } from '../state/plain-name.ts';
 import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
-import { checkRequestedEntities, readStoredConfig, toStoredConfig } from './connector-config.ts';
 import { endpoint } from './endpoint.ts';
-import { ensureWorkspace, workspaceByName } from './find-workspace.ts';
+import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
+  checkRequestedEntities,
   connectorChange,
+  connectorConfig,
   definitionFor,
   givenFields,
   newConnector,
@@ -66,11 +67,7 @@ export const createConnector = endpoint({
       name: body.name ?? defaultName(definition, workspace),
       credentials,
       account,
-      replicationConfig: toStoredConfig({
-        replication: body.replication_config ?? {},
-        environment: body.environment ?? {},
-        entities: body.entities ?? null,
-      }),
+      replicationConfig: connectorConfig.parse({ ...body, replication: body.replication_config }),
     });
     state.audit.note(principal, 'connector.created', stored.id, givenFields(body));
     await connectors.settleStore(stored);
@@ -114,14 +111,14 @@ export const updateConnector = endpoint({
     }
     const fields = givenFields(body);
     if (fields.length > 0) {
-      const before = readStoredConfig(stored.replicationConfig);
+      const before = stored.replicationConfig;
       state.connectors.update(principal.organizationId, stored.id, {
         name: body.name ?? stored.name,
         ...(body.credentials ? { credentials: body.credentials } : {}),
-        replicationConfig: toStoredConfig({
-          replication: body.replication_config ?? before.replication,
-          environment: body.environment ?? before.environment,
-          entities: body.entities ?? before.entities,
+        replicationConfig: connectorConfig.parse({
+          replication: body.replication_config ?? before['replication'],
+          environment: body.environment ?? before['environment'],
+          entities: body.entities ?? before['entities'],
         }),
       });
       state.audit.note(principal, 'connector.updated', stored.id, fields);

@@ -2,10 +2,15 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { otherAccount } from './change-connectors.ts';
-import { checkRequestedEntities } from './connector-config.ts';
 import { endpoint } from './endpoint.ts';
-import { workspaceByName } from './find-workspace.ts';
-import { checkCredentials, connectorChange, definitionFor, newConnector } from './new-connector.ts';
+import { workspaceByName } from '../local-connectors.ts';
+import {
+  checkCredentials,
+  checkRequestedEntities,
+  connectorChange,
+  definitionFor,
+  newConnector,
+} from './new-connector.ts';
 import { connectorPath } from './shapes.ts';
 
 const outcome = z

@@ -1,9 +1,8 @@
-import { hash } from 'node:crypto';
 import * as z from 'zod';
-import type { Definition } from '../../definitions/definition.ts';
 import type { LocalConnector } from '../local-connectors.ts';
-import { readStoredConfig, requestedEntities } from './connector-config.ts';
-import { credentialsSchema, iconUrl } from './definition-endpoints.ts';
+import { credentialsSchema, iconUrl, templateId } from './definition-endpoints.ts';
+import { connectorConfig, requestedEntities } from './new-connector.ts';
+import { searchableEntities } from '../store/store-entities.ts';
 import { jsonObject, time } from './shapes.ts';
 
 const template = z.object({
@@ -69,7 +68,7 @@ export function toSummary(connector: LocalConnector): z.input<typeof connectorSu
 
 export function toDetail(connector: LocalConnector): z.input<typeof connectorDetail> {
   const { stored, definition } = connector;
-  const { replication, environment, entities } = readStoredConfig(stored.replicationConfig);
+  const { replication, ...config } = connectorConfig.parse(stored.replicationConfig);
   return {
     id: stored.id,
     name: stored.name,
@@ -81,18 +80,11 @@ export function toDetail(connector: LocalConnector): z.input<typeof connectorDet
       is_experimental: false,
     },
     replication_config: replication,
-    environment,
-    entities,
+    ...config,
     account_id: stored.account,
     created_at: stored.createdAt,
     updated_at: stored.updatedAt,
   };
-}
-
-/** There is one template for each definition. */
-export function templateId(definition: Definition): string {
-  const hex = hash('md5', JSON.stringify(['template', definition.name]));
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
 
 /** Definitions come with the program and have no dates of their own. */
@@ -115,11 +107,4 @@ function templateOf({ definition, stored }: LocalConnector): z.input<typeof temp
     created_at: bornAt,
     updated_at: bornAt,
   };
-}
-
-/** Names of the entities that the indexed store can be asked for. */
-export function searchableEntities({ entities }: Definition): readonly string[] {
-  return [...entities.values()]
-    .filter(({ actions }) => actions.has('context_store_search'))
-    .map(({ name }) => name);
 }

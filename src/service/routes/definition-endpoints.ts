@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { notFound } from '../api-error.ts';
@@ -93,6 +94,12 @@ function toSummary(definition: Definition): z.input<typeof summary> {
     custom: false,
     supportLevel: 'certified',
   };
+}
+
+/** There is one template for each definition. */
+export function templateId(definition: Definition): string {
+  const hex = hash('md5', JSON.stringify(['template', definition.name]));
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
 
 export function iconUrl(definition: Definition): string {

@@ -3,9 +3,45 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { credentialProblems } from '../../definitions/credential-problems.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
-import { templateId } from './connector-answers.ts';
-import { checkRequestedEntities, config, requestedEntities } from './connector-config.ts';
+import { templateId } from './definition-endpoints.ts';
 import { givenName } from './shapes.ts';
+
+const maxConfigDepth = 32;
+const maxConfigBytes = 64 * 1024;
+
+/** An object that is kept and shown as it came. */
+const config = z
+  .record(z.string(), z.custom<JsonValue>())
+  .refine(
+    (value) => isKept(value),
+    `Expected at most ${maxConfigBytes} bytes, ${maxConfigDepth} levels deep.`,
+  );
+
+export const requestedEntities = z
+  .array(
+    z.object({
+      entity: z.string(),
+      modes: z.array(z.enum(['read', 'write'])).nullish(),
+    }),
+  )
+  .max(256);
+
+/** What a connector was made with besides its credentials, as one object for the service's state. */
+export const connectorConfig = z.object({
+  replication: keptObject(),
+  environment: keptObject(),
+  entities: requestedEntities
+    .transform((entities) => entities.map(({ entity, modes }) => ({ entity, modes: modes ?? null })))
+    .nullish()
+    .transform((entities) => entities ?? null),
+});
+
+function keptObject() {
+  return z
+    .record(z.string(), z.custom<JsonValue>())
+    .nullish()
+    .transform((given) => given ?? {});
+}
 
 /** Shape is one thing, values another: see `checkCredentials`. */
 const givenCredentials = z
@@ -118,4 +154,38 @@ export function checkCredentials(definition: Definition, credentials: JsonObject
       })),
     },
   );
+}
+
+/**
+ * Throws `ApiError` 422 for an entity that the definition does not have, and for writing, which no connector offers.
+ */
+export function checkRequestedEntities(
+  { entities: known }: Definition,
+  entities: z.output<typeof requestedEntities> | null | undefined,
+): void {
+  const names: ReadonlySet<string> = new Set(known.keys());
+  for (const [index, { entity, modes }] of (entities ?? []).entries()) {
+    if (!names.has(entity)) {
+      throw wrong(`${index}.entity`, `Expected one of ${[...names].join(', ')}.`);
+    }
+    if (modes?.includes('write') === true) {
+      throw wrong(`${index}.modes`, 'Expected read: the connectors of this service do not write.');
+    }
+  }
+}
+
+function wrong(place: string, message: string): ApiError {
+  return new ApiError(422, message, { field: `body.entities.${place}`, errorCode: 'value_error' });
+}
+
+/** Without recursion: what came may be nested as deep as a body allows. */
+function isKept(value: Readonly<Record<string, JsonValue>>): boolean {
+  let level: readonly JsonValue[] = [value];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > maxConfigDepth) return false;
+    level = level.flatMap((one) =>
+      typeof one === 'object' && one !== null ? Object.values<JsonValue>(one) : [],
+    );
+  }
+  return Buffer.byteLength(JSON.stringify(value)) <= maxConfigBytes;
 }

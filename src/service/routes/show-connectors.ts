@@ -5,16 +5,11 @@ import type { Principal } from '../state/tokens.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import type { StoreStatus } from '../store/context-stores.ts';
-import {
-  connectorDetail,
-  connectorSummary,
-  searchableEntities,
-  templateId,
-  toDetail,
-  toSummary,
-} from './connector-answers.ts';
+import { searchableEntities } from '../store/store-entities.ts';
+import { connectorDetail, connectorSummary, toDetail, toSummary } from './connector-answers.ts';
+import { templateId } from './definition-endpoints.ts';
 import { endpoint } from './endpoint.ts';
-import { workspaceById, workspaceByName } from './find-workspace.ts';
+import { workspaceById, workspaceByName } from '../local-connectors.ts';
 import { connectorPath, time } from './shapes.ts';
 
 export const showConnector = endpoint({
@@ -90,7 +85,7 @@ export const inspectConnector = endpoint({
 
 function toInspection(connector: LocalConnector, status: StoreStatus): z.input<typeof inspection> {
   const { stored, definition } = connector;
-  const supported = searchableEntities(definition);
+  const supported: readonly string[] = searchableEntities(definition).map(({ name }) => name);
   return {
     connector_id: stored.id,
     name: stored.name,

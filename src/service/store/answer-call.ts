@@ -1,6 +1,6 @@
-import { answerText } from '../answer-text.ts';
+import { answerText } from '../answer-errors.ts';
 import { ApiError } from '../api-error.ts';
-import { tooLate } from '../ask-provider.ts';
+import { tooLate } from '../provider.ts';
 import { executeAction, executeBody } from '../execute/execute-action.ts';
 import type { KeptConnector } from './context-stores.ts';
 
