@@ -5,8 +5,8 @@ import { isTime } from './instants.ts';
 import { valueMatcher } from './match-condition.ts';
 import { nativeColumn, nativeCondition } from './native-condition.ts';
 import type { RowFunctions } from './row-functions.ts';
-import type { Condition, FieldCondition, WordCondition } from './search-request.ts';
-import type { SearchField, SearchTarget } from './search-target.ts';
+import type { Condition, FieldCondition } from './search-request.ts';
+import { isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
 
 interface Compiling {
@@ -46,10 +46,7 @@ function compileField(condition: FieldCondition, { target, index, functions }: C
 
 /** A text that must be somewhere in the value is somewhere in its JSON: what lacks it need not be taken apart. */
 function textConditions(field: SearchField, condition: FieldCondition): readonly Piece[] {
-  const isAllJson = field.sources.every(
-    (source) =>
-      source.kind === 'extra' || source.type === 'object' || source.type === 'array' || source.type === 'any',
-  );
+  const isAllJson = field.sources.every((source) => source.kind === 'extra' || isJsonType(source.type));
   if (!isAllJson) return [];
   return neededTexts(condition).map((text) =>
     oneOf(field.sources.map((source) => piece(`instr(${sourceSql(source)}, ?) > 0`, text))),
@@ -59,19 +56,21 @@ function textConditions(field: SearchField, condition: FieldCondition): readonly
 /** Texts and words that narrow a query. More of them cost more than they save. */
 const most = 4;
 
-/** Pieces of JSON text that every value which meets the condition has in it, as our own writer spells them. */
-function neededTexts(condition: Condition): readonly string[] {
-  return [...new Set(collect(condition))].slice(0, most);
+/** Conditions that must be met, by the value or by something in it, where it meets this one. */
+function needed(condition: Condition): readonly FieldCondition[] {
+  if (condition.kind === 'and') return condition.conditions.flatMap(needed);
+  if (condition.kind === 'or' || condition.kind === 'not') return [];
+  return condition.kind === 'any' ? needed(condition.condition) : [condition];
 }
 
-function collect(condition: Condition): readonly string[] {
-  const { kind } = condition;
-  if (kind === 'and') return condition.conditions.flatMap(collect);
-  if (kind === 'any') return collect(condition.condition);
-  if ((kind !== 'eq' && kind !== 'contains') || typeof condition.value !== 'string') return [];
-  // The same instant may be written in another way.
-  if (isTime(condition.value)) return [];
-  return spelled(condition.value, kind === 'eq' ? 'whole' : 'part');
+/** Pieces of JSON text that every value which meets the condition has in it, as our own writer spells them. */
+function neededTexts(condition: Condition): readonly string[] {
+  const texts = needed(condition).flatMap((one) => {
+    if ((one.kind !== 'eq' && one.kind !== 'contains') || typeof one.value !== 'string') return [];
+    // The same instant may be written in another way.
+    return isTime(one.value) ? [] : spelled(one.value, one.kind === 'eq' ? 'whole' : 'part');
+  });
+  return [...new Set(texts)].slice(0, most);
 }
 
 /** A lone surrogate is spelled as an escape, but may also be half of a pair. */
@@ -94,7 +93,8 @@ function indexedRows(
   target: SearchTarget,
 ): readonly Piece[] {
   if (index.indexedSeq === 0) return [];
-  return neededWords(condition)
+  return needed(condition)
+    .flatMap((one) => (one.kind === 'keyword' || one.kind === 'fuzzy' ? [one] : []))
     .slice(0, most)
     .flatMap(({ kind, words }) => {
       const rows =
@@ -103,12 +103,4 @@ function indexedRows(
       const newer = `SELECT _row FROM ${quoted(target.table)} WHERE _seq > ?`;
       return piece(`r._row IN (${rows.sql} UNION ALL ${newer})`, ...rows.values, index.indexedSeq);
     });
-}
-
-/** The conditions on words without which a value does not meet this one. */
-function neededWords(condition: Condition): readonly WordCondition[] {
-  const { kind } = condition;
-  if (kind === 'keyword' || kind === 'fuzzy') return [condition];
-  if (kind === 'and') return condition.conditions.flatMap(neededWords);
-  return kind === 'any' ? neededWords(condition.condition) : [];
 }

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
 import { quoted } from '../sql/quoted.ts';
 import type { FieldPath } from './search-request.ts';
-import type { FieldSource, SearchField, SearchTarget } from './search-target.ts';
+import { type FieldSource, isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 
 /** Where a source's stored value is found: `r` is the searched row, `p` its parent. */
 export function sourceSql(source: FieldSource): string {
@@ -43,21 +43,12 @@ function sourceReader(source: FieldSource): (stored: ColumnValue) => JsonValue {
       return isJsonObject(extra) && Object.hasOwn(extra, name) ? (extra[name] ?? null) : null;
     });
   }
-  switch (source.type) {
-    case 'object':
-    case 'array':
-    case 'any':
-      return readingTextOnce(readJson);
-    case 'boolean':
-      return (stored) => (stored === null ? null : Number(stored) !== 0);
-    case 'integer':
-    case 'number':
-      return (stored) => (typeof stored === 'bigint' ? plainInteger(stored) : stored);
-    case 'string':
-      return source.kind === 'column' && source.isAbsentWhenEmpty === true
-        ? (stored) => (stored === '' ? null : stored)
-        : (stored) => stored;
+  if (isJsonType(source.type)) return readingTextOnce(readJson);
+  if (source.type === 'boolean') return (stored) => (stored === null ? null : Number(stored) !== 0);
+  if (source.kind === 'column' && source.isAbsentWhenEmpty === true) {
+    return (stored) => (stored === '' ? null : stored);
   }
+  return (stored) => (typeof stored === 'bigint' ? plainInteger(stored) : stored);
 }
 
 /** Several conditions ask for the same row's value one after the other: its text is taken apart once. */
@@ -81,19 +72,9 @@ function plainInteger(value: bigint): number | bigint {
 }
 
 function isOfType(type: FieldType, value: JsonValue): boolean {
-  switch (type) {
-    case 'string':
-    case 'boolean':
-      return typeof value === type;
-    case 'integer':
-      return typeof value === 'bigint' || Number.isInteger(value);
-    case 'number':
-      return typeof value === 'number' || typeof value === 'bigint';
-    case 'object':
-    case 'array':
-    case 'any':
-      return true;
-  }
+  if (isJsonType(type)) return true;
+  if (type === 'integer') return typeof value === 'bigint' || Number.isInteger(value);
+  return typeof value === type || (type === 'number' && typeof value === 'bigint');
 }
 
 function pairsOf(value: JsonObject): readonly JsonValue[] {
@@ -119,31 +100,36 @@ export function valueAt(path: FieldPath): (value: JsonValue) => JsonValue {
   };
 }
 
-/** What of a row makes a result. */
-interface Projection {
-  /** SQL for the values that `record` takes, in that order. */
-  readonly columns: readonly string[];
-  record(stored: readonly ColumnValue[]): JsonObject;
-}
-
-/** `paths`: what results show, in this order; null for all searchable fields. */
-export function projection(target: SearchTarget, paths: readonly FieldPath[] | null): Projection {
-  const names = paths === null ? target.fields.keys() : paths.map(([name = '']) => name);
-  const fields = [...new Set(names)].flatMap((name) => target.fields.get(name) ?? []);
+/** Reads fields of a row together: `columns` is SQL for the values that `read` takes, in that order. */
+export function rowReader(fields: readonly SearchField[]) {
   let width = 0;
   const readers = fields.map((field) => {
     const start = width;
     width += field.sources.length;
-    return { name: field.name, read: fieldReader(field), start, end: width };
+    return { read: fieldReader(field), start, end: width };
   });
-  const shown = paths === null ? null : wholeFirst(paths);
   return {
     columns: fields.flatMap(({ sources }) => sources.map(sourceSql)),
-    record: (stored) => {
-      const whole: Members = Object.create(null) as Members;
-      for (const { name, read, start, end } of readers) whole[name] = read(stored.slice(start, end));
+    /** A value for each field. */
+    read: (stored: readonly ColumnValue[]): readonly JsonValue[] =>
+      readers.map(({ read, start, end }) => read(stored.slice(start, end))),
+  };
+}
+
+/** Makes results of rows. `paths`: what they show, in this order; null for all searchable fields. */
+export function projection(target: SearchTarget, paths: readonly FieldPath[] | null) {
+  const names = paths === null ? target.fields.keys() : paths.map(([name = '']) => name);
+  const fields = [...new Set(names)].flatMap((name) => target.fields.get(name) ?? []);
+  const { columns, read } = rowReader(fields);
+  const shown = paths === null ? null : wholeFirst(paths);
+  return {
+    columns,
+    record(stored: readonly ColumnValue[]): JsonObject {
+      const values = read(stored);
+      const whole = Object.create(null) as Members;
+      for (const [index, { name }] of fields.entries()) whole[name] = values[index] ?? null;
       if (shown === null) return whole;
-      const record: Members = Object.create(null) as Members;
+      const record = Object.create(null) as Members;
       for (const path of shown) copyPath(whole, record, path);
       return record;
     },

@@ -2,7 +2,7 @@ import type { FieldType } from '../core/records.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { FieldPath } from './search-request.ts';
-import type { FieldSource, SearchTarget } from './search-target.ts';
+import { type FieldSource, isJsonType, type SearchTarget } from './search-target.ts';
 
 /** Where a condition, a sort or a result looks. `type` is null where only the record knows: inside of values. */
 export interface FoundField {
@@ -44,7 +44,7 @@ export function fieldAt(target: SearchTarget, path: FieldPath, at: string): Foun
     const suggestion = suggestName(name.slice(0, 64), target.fields.keys());
     throw searchProblem(at, `expected a searchable field, got ${shownName(name)}${suggestion}`);
   }
-  const type = scalarType(field.type);
+  const type = isJsonType(field.type) ? null : field.type;
   if (type !== null && inside.length > 0) {
     throw searchProblem(at, `expected ${name} without anything behind it: it is of type ${type}`);
   }
@@ -68,8 +68,4 @@ function checkLength(path: FieldPath, at: string): void {
   if (path.length > searchLimits.pathParts) {
     throw searchProblem(at, `expected a path of at most ${searchLimits.pathParts} names, got ${path.length}`);
   }
-}
-
-function scalarType(type: FieldType): ScalarType | null {
-  return type === 'object' || type === 'array' || type === 'any' ? null : type;
 }

@@ -33,7 +33,10 @@ export function valueMatcher(condition: FieldCondition): (found: JsonValue) => b
     case 'gte':
     case 'lt':
     case 'lte':
-      return (found) => isOrdered(found, condition.kind, condition.value);
+      return (found) => {
+        const difference = compareScalars(found, condition.value);
+        return difference !== null && holds[condition.kind](difference);
+      };
     case 'in':
       return (found) => condition.values.some((value) => equals(found, value));
     case 'like': {
@@ -69,22 +72,15 @@ function equals(value: JsonValue, other: Scalar): boolean {
   return value === other;
 }
 
-/** False where the two are not of one type, or have no order. */
-function isOrdered(value: JsonValue, ordering: Ordering, other: Scalar): boolean {
-  const difference = compareScalars(value, other);
-  if (difference === null) return false;
-  switch (ordering) {
-    case 'gt':
-      return difference > 0;
-    case 'gte':
-      return difference >= 0;
-    case 'lt':
-      return difference < 0;
-    case 'lte':
-      return difference <= 0;
-  }
-}
+/** Of how two values differ. */
+const holds: Readonly<Record<Ordering, (difference: number) => boolean>> = {
+  gt: (difference) => difference > 0,
+  gte: (difference) => difference >= 0,
+  lt: (difference) => difference < 0,
+  lte: (difference) => difference <= 0,
+};
 
+/** Null where the two are not of one type, or have no order. */
 function compareScalars(left: JsonValue, right: Scalar): number | null {
   if (isNumber(left) && isNumber(right)) return compareNumbers(left, right);
   if (typeof left === 'string' && typeof right === 'string') {

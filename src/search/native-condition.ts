@@ -3,7 +3,7 @@ import { sourceSql } from './field-value.ts';
 import { isTime, rangeAround, type TextRange } from './instants.ts';
 import { globOf, likePattern } from './like-pattern.ts';
 import type { FieldCondition, Ordering, Scalar } from './search-request.ts';
-import type { FieldSource, SearchField } from './search-target.ts';
+import { type FieldSource, isJsonType, type SearchField } from './search-target.ts';
 import { allOf, always, type Bound, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
 
 const comparisons: Readonly<Record<Ordering, string>> = { gt: '>', gte: '>=', lt: '<', lte: '<=' };
@@ -22,18 +22,16 @@ export function nativeCondition(
 ): Piece | null {
   switch (condition.kind) {
     case 'eq':
-      if (isTimeOf(column, condition.value)) return atTimes(column, [condition.value], fallBack);
-      return isBindable(condition.value) ? equal(column, condition.value) : null;
+      return among(column, [condition.value], fallBack);
     case 'neq':
-      if (isTimeOf(column, condition.value)) return null;
-      return isBindable(condition.value) ? negated(equal(column, condition.value)) : null;
+      return isTimeOf(column, condition.value) ? null : not(among(column, [condition.value], fallBack));
     case 'gt':
     case 'gte':
     case 'lt':
     case 'lte':
       return isBindable(condition.value) ? ordered(column, condition.kind, condition.value, fallBack) : null;
     case 'in':
-      return condition.values.every(isBindable) ? among(column, condition.values, fallBack) : null;
+      return among(column, condition.values, fallBack);
     case 'like':
       return condition.pattern.isWellFormed() ? like(column, condition.pattern, fallBack) : null;
     case 'contains':
@@ -49,10 +47,8 @@ export function nativeCondition(
   }
 }
 
-function equal(column: NativeColumn, value: Scalar): Piece {
-  if (value === null) return absent(column);
-  if (!isOfKind(column, value) || (column.isAbsentWhenEmpty && value === '')) return never;
-  return piece(`${column.sql} = ?`, bound(value));
+function not(condition: Piece | null): Piece | null {
+  return condition === null ? null : negated(condition);
 }
 
 function ordered(
@@ -88,6 +84,7 @@ function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () =
 }
 
 function among(column: NativeColumn, values: readonly Scalar[], fallBack: () => string): Piece | null {
+  if (!values.every(isBindable)) return null;
   const times = values.filter((value) => isTimeOf(column, value));
   if (times.length > 0) {
     const others = values.filter((value) => !isTimeOf(column, value));
@@ -106,11 +103,11 @@ function among(column: NativeColumn, values: readonly Scalar[], fallBack: () => 
 }
 
 /** A pattern that is only a prefix is a range, which an index finds; others look in the range of their prefix. */
-function like(column: NativeColumn, text: string, fallBack: () => string): Piece {
+function like(column: NativeColumn, text: string, fallBack: () => string): Piece | null {
   if (column.kind !== 'string') return never;
   const { sql } = column;
   const pattern = likePattern(text);
-  if (pattern.form === 'exact') return equal(column, pattern.prefix);
+  if (pattern.form === 'exact') return among(column, [pattern.prefix], fallBack);
   const end = endOfPrefix(pattern.prefix);
   const range = [
     pattern.prefix === '' ? piece(`${sql} IS NOT NULL`) : piece(`${sql} >= ?`, pattern.prefix),
@@ -186,26 +183,14 @@ export function nativeColumn({ type, shape, sources }: SearchField): NativeColum
 }
 
 function kindOfSource(source: FieldSource): NativeColumn['kind'] | null {
-  if (source.kind === 'extra') return null;
-  switch (source.type) {
-    case 'string':
-    case 'boolean':
-      return source.type;
-    case 'integer':
-    case 'number':
-      return 'number';
-    case 'object':
-    case 'array':
-    case 'any':
-      return null;
-  }
+  if (source.kind === 'extra' || isJsonType(source.type)) return null;
+  return source.type === 'integer' ? 'number' : source.type;
 }
 
 /** Whether every value of the source is one of the field's type, so that none has to be left out. */
 function canBe(type: FieldType, source: FieldSource): boolean {
   if (source.kind === 'extra') return false;
-  const isAny = type === 'object' || type === 'array' || type === 'any';
-  return isAny || type === source.type || (type === 'number' && source.type === 'integer');
+  return isJsonType(type) || type === source.type || (type === 'number' && source.type === 'integer');
 }
 
 function isAbsentWhenEmpty(source: FieldSource): boolean {

@@ -184,17 +184,6 @@ function isNeeded(wanted: Condition, condition: Condition): boolean {
   return condition === wanted;
 }
 
-function scoreOf(condition: Condition): (value: JsonValue) => number {
-  if (condition.kind === 'and' || condition.kind === 'or') {
-    const scores = condition.conditions.map(scoreOf);
-    return (value) => scores.reduce((sum, score) => sum + score(value), 0);
-  }
-  if (condition.kind === 'not') return () => 0;
-  const find = valueAt(condition.path);
-  const score = fieldScore(condition);
-  return (value) => score(find(value));
-}
-
 /** Of an array the best element that meets the condition counts. */
 function fieldScore(condition: FieldCondition): (value: JsonValue) => number {
   if (condition.kind === 'keyword' || condition.kind === 'fuzzy') {
@@ -206,7 +195,12 @@ function fieldScore(condition: FieldCondition): (value: JsonValue) => number {
   }
   if (condition.kind !== 'any') return () => 0;
   const meets = conditionMatcher(condition.condition);
-  const score = scoreOf(condition.condition);
+  const parts = rankedIn(condition.condition).map((part) => ({
+    find: valueAt(part.path),
+    score: fieldScore(part),
+  }));
+  const score = (value: JsonValue): number =>
+    parts.reduce((sum, part) => sum + part.score(part.find(value)), 0);
   return (value) => {
     let best = 0;
     if (!Array.isArray(value)) return best;

@@ -4,6 +4,7 @@ import type { ColumnValue } from '../core/records.ts';
 import { quoted } from '../sql/quoted.ts';
 import { compileFilter } from './compile-filter.ts';
 import { projection } from './field-value.ts';
+import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
 import { beginRowFunctions, type RowFunctions } from './row-functions.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
@@ -51,7 +52,7 @@ export function searchRecords(
   const search: Search = { db, target, request, checkTime };
   const { data, next } = db
     .transaction(() =>
-      isThere(db, target.table) ? readPage(search, options.index, after) : { data: [], next: null },
+      isTableThere(db, target.table) ? readPage(search, options.index, after) : { data: [], next: null },
     )
     .deferred();
   return {
@@ -166,11 +167,4 @@ function fromSql({ table, parent }: SearchTarget): string {
   if (parent === null) return rows;
   const on = parent.on.map((column) => `p.${quoted(column)} = r.${quoted(column)}`);
   return `${rows} LEFT JOIN ${quoted(parent.table)} AS p ON ${on.join(' AND ')}`;
-}
-
-function isThere(db: Connection, table: string): boolean {
-  const found = db
-    .prepare<[string]>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?")
-    .get(table);
-  return found !== undefined;
 }

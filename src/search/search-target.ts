@@ -40,6 +40,11 @@ export type FieldSource =
   | { readonly kind: 'extra'; readonly name: string }
   | { readonly kind: 'parent'; readonly column: string; readonly type: FieldType };
 
+/** Values of these types are stored as JSON text; a column holds those of the others as they are. */
+export function isJsonType(type: FieldType): type is Extract<FieldType, 'object' | 'array' | 'any'> {
+  return type === 'object' || type === 'array' || type === 'any';
+}
+
 /**
  * How an entity is searched. One that explodes is searched by element, and what the element lacks comes from the record
  * it came from. One without searchable fields is searched by all columns that it has. `stored` gives a table as the

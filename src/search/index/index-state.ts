@@ -2,16 +2,16 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { quoted } from '../../sql/quoted.ts';
 
 /**
- * Up to which change number the table's index, built in this format, holds the rows as they are; 0 where there is none.
- * Reads only.
+ * Up to which change number the table's index, built in this format, holds the rows as they are; null where there is
+ * none. Reads only.
  */
-export function readIndexedSeq(db: Connection, table: string, format: string): number {
-  if (!isTableThere(db, stateTable)) return 0;
+export function readIndexedSeq(db: Connection, table: string, format: string): number | null {
+  if (!isTableThere(db, stateTable)) return null;
   const seq = db
     .prepare<[string, string], number>(`SELECT seq FROM ${stateTable} WHERE table_name = ? AND format = ?`)
     .pluck()
     .get(table, format);
-  return seq ?? 0;
+  return seq ?? null;
 }
 
 /** Within a transaction that writes. */
@@ -42,15 +42,6 @@ export function startIndex(db: Connection, table: string, format: string): void 
     `INSERT INTO ${stateTable} (table_name, format, seq) VALUES (?, ?, 0)
      ON CONFLICT (table_name) DO UPDATE SET format = excluded.format, seq = 0`,
   ).run(table, format);
-}
-
-/** Whether an index of this format has been begun. */
-export function isIndexStarted(db: Connection, table: string, format: string): boolean {
-  return (
-    isTableThere(db, stateTable) &&
-    db.prepare(`SELECT 1 FROM ${stateTable} WHERE table_name = ? AND format = ?`).get(table, format) !==
-      undefined
-  );
 }
 
 export function isTableThere(db: Connection, name: string): boolean {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { ColumnValue, FieldType } from '../../core/records.ts';
+import type { ColumnValue } from '../../core/records.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { fieldReader, sourceSql } from '../field-value.ts';
+import { rowReader, sourceSql } from '../field-value.ts';
 import { timeSpelling } from '../instants.ts';
-import type { SearchField, SearchTarget } from '../search-target.ts';
+import { isJsonType, type SearchField, type SearchTarget } from '../search-target.ts';
 import { textsIn, wordsOf } from '../words.ts';
 import { maxIndexedWord } from './spelling.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
@@ -29,7 +29,9 @@ const maxFields = 36 * 36;
 export function indexedFields(target: SearchTarget): ReadonlyMap<string, IndexedField> {
   const indexed = [...target.fields.values()].filter(
     ({ type, sources }) =>
-      canHoldText(type) && sources.length > 0 && sources.every(({ kind }) => kind !== 'parent'),
+      (type === 'string' || isJsonType(type)) &&
+      sources.length > 0 &&
+      sources.every(({ kind }) => kind !== 'parent'),
   );
   return new Map(
     indexed
@@ -49,10 +51,6 @@ export function indexFormat(fields: ReadonlyMap<string, IndexedField>): string {
     .digest('hex');
 }
 
-function canHoldText(type: FieldType): boolean {
-  return type === 'string' || type === 'object' || type === 'array' || type === 'any';
-}
-
 /** What the index says of a row. */
 export interface RowWords {
   /** Each word behind its field's prefix. */
@@ -68,29 +66,22 @@ export function prepareRowWords(
   table: string,
   fields: readonly IndexedField[],
 ): (row: number) => RowWords {
-  const sources = fields.flatMap(({ field }) => field.sources.map(sourceSql));
+  const { columns, read } = rowReader(fields.map(({ field }) => field));
   const stored = db
     .prepare<[number], readonly ColumnValue[]>(
-      `SELECT ${['r._row', ...sources].join(', ')} FROM ${quoted(table)} AS r WHERE r._row = ?`,
+      `SELECT ${['r._row', ...columns].join(', ')} FROM ${quoted(table)} AS r WHERE r._row = ?`,
     )
     .raw()
     .safeIntegers();
-  const readers = fields.map(({ field, prefix }, index) => ({
-    name: field.name,
-    prefix,
-    read: fieldReader(field),
-    start: 1 + fields.slice(0, index).reduce((sum, before) => sum + before.field.sources.length, 0),
-    count: field.sources.length,
-  }));
   return (row) => {
-    const values = stored.get(row) ?? [];
+    const values = read(stored.get(row)?.slice(1) ?? []);
     const entries = new Set<string>();
     const words = new Set<string>();
     const spellings: (readonly [string, string])[] = [];
-    for (const { name, prefix, read, start, count } of readers) {
-      const value = read(values.slice(start, start + count));
+    for (const [index, { field, prefix }] of fields.entries()) {
+      const value = values[index] ?? null;
       const spelling = typeof value === 'string' ? timeSpelling(value) : null;
-      if (spelling !== null) spellings.push([name, spelling]);
+      if (spelling !== null) spellings.push([field.name, spelling]);
       for (const text of textsIn(value)) {
         for (const word of wordsOf(text)) {
           if (word.length > maxIndexedWord) continue;

@@ -15,7 +15,7 @@ import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
  */
 export function openSearchIndex(db: Connection, target: SearchTarget): SearchIndex {
   const fields = indexedFields(target);
-  const indexedSeq = readIndexedSeq(db, target.table, indexFormat(fields));
+  const indexedSeq = readIndexedSeq(db, target.table, indexFormat(fields)) ?? 0;
   const prefixOf = (field: string): string | null =>
     indexedSeq === 0 ? null : (fields.get(field)?.prefix ?? null);
   const isInOrder = new Map<string, boolean>();

@@ -10,7 +10,6 @@ import {
   columnIndexName,
   columnIndexPrefix,
   indexTables,
-  isIndexStarted,
   isTableThere,
   readIndexedSeq,
   spellingTable,
@@ -144,8 +143,9 @@ function indexBatch(
   mayBegin: boolean,
 ): number {
   const format = indexFormat(fields);
-  if (!mayBegin && !isIndexStarted(db, table, format)) return 0;
-  const indexed = resumeAfter(db, table, format);
+  const present = readIndexedSeq(db, table, format);
+  if (!mayBegin && present === null) return 0;
+  const indexed = resumeAfter(db, table, { format, present });
   const list = [...fields.values()];
   const changes = nextChanges(db, table, { after: indexed, bytesSql: textBytesSql(list) });
   const wordsOfRow = prepareRowWords(db, table, list);
@@ -163,14 +163,17 @@ function indexBatch(
  * The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all
  * were dropped).
  */
-function resumeAfter(db: Connection, table: string, format: string): number {
-  const indexed = readIndexedSeq(db, table, format);
+function resumeAfter(
+  db: Connection,
+  table: string,
+  { format, present }: { readonly format: string; readonly present: number | null },
+): number {
   const oldest =
     db
       .prepare<[], number | null>(`SELECT min(_seq) FROM ${quoted(table)}`)
       .pluck()
       .get() ?? 0;
-  if (isIndexStarted(db, table, format) && (indexed === 0 || oldest <= indexed)) return indexed;
+  if (present !== null && (present === 0 || oldest <= present)) return present;
   startIndex(db, table, format);
   return 0;
 }
