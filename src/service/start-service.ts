@@ -1,10 +1,10 @@
+import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { servedDefinition } from '../definitions/served-definition.ts';
 import type { OnFailure } from './answer-errors.ts';
-import { guardRequests } from './guard-requests.ts';
+import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
-import { logRequests, type OnRequest } from './log-requests.ts';
 import { openServer, type TlsFiles } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { makeReference } from './reference/reference-page.ts';
@@ -71,7 +71,29 @@ export interface ServiceOptions {
   readonly tls?: TlsFiles | null;
   readonly onFailure?: OnFailure;
   /** Hears of each request when its answer has been sent or cut off. */
-  readonly onRequest?: OnRequest;
+  readonly onRequest?: (entry: RequestEntry) => void;
+}
+
+/**
+ * What a log may hold of a request: no query, no header, no body, and of the path only where a connector's id was
+ * expected.
+ */
+export interface RequestEntry {
+  /** UUID; the client finds it in the header `X-Request-Id`. */
+  readonly requestId: string;
+  readonly method: string;
+  /** As it is declared: `/api/v1/integrations/connectors/:id/execute`; null where no endpoint matched. */
+  readonly route: string | null;
+  /** Of the route; null for one without. */
+  readonly connectorId: string | null;
+  readonly status: number;
+  readonly durationMs: number;
+  /** IP address. */
+  readonly client: string;
+  /** Null: no token, or an unknown one. */
+  readonly clientId: string | null;
+  /** The start of the token's hash. */
+  readonly token: string | null;
 }
 
 export interface Service extends AsyncDisposable {
@@ -211,4 +233,31 @@ function answeredHosts(options: ServiceOptions): ReadonlySet<string> {
     host.includes(':') ? `[${host}]` : host.toLowerCase(),
     ...(options.allowedHosts ?? []).map((name) => name.toLowerCase()),
   ]);
+}
+
+const maxIdChars = 128;
+
+function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): void {
+  server.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  server.addHook('onResponse', (request, reply, done) => {
+    const { url } = request.routeOptions;
+    const principal = knownPrincipalOf(request);
+    const { id } = (request.params ?? {}) as { readonly id?: unknown };
+    onRequest?.({
+      requestId: request.id,
+      method: request.method,
+      route: url ?? null,
+      connectorId:
+        url?.includes('/connectors/:id') === true && typeof id === 'string' ? id.slice(0, maxIdChars) : null,
+      status: reply.statusCode,
+      durationMs: Math.round(reply.elapsedTime),
+      client: request.socket.remoteAddress ?? '',
+      clientId: principal?.clientId ?? null,
+      token: principal?.tokenName ?? null,
+    });
+    done();
+  });
 }

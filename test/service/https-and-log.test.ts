@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RequestEntry } from '../../src/service/log-requests.ts';
+import type { RequestEntry } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
 import {
   askForToken,

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
+import { orAborted } from '../../http/or-aborted.ts';
 import { takeSlot } from '../../search/process/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
@@ -181,54 +182,31 @@ function openPause(clock: Clock) {
   };
 }
 
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (reason: Error) => void;
-}
-
-/** Those who wait for one and the same thing. */
+/** Callers that wait for one and the same event. */
 function openWaitingRoom() {
-  let inside = new Set<Waiter>();
-  const take = (): ReadonlySet<Waiter> => {
-    const taken = inside;
-    inside = new Set();
+  let next = openEvent();
+  const take = (): ReturnType<typeof openEvent> => {
+    const taken = next;
+    next = openEvent();
     return taken;
   };
   return {
-    /** Resolves when everybody who waits is let go; rejects with the signal's reason, or with what `fail` says. */
-    wait: (signal: AbortSignal): Promise<void> =>
-      new Promise((resolve, reject) => {
-        signal.throwIfAborted();
-        const leave = (): void => signal.removeEventListener('abort', onAbort);
-        const waiter: Waiter = {
-          resolve: () => {
-            leave();
-            resolve();
-          },
-          reject: (reason) => {
-            leave();
-            reject(reason);
-          },
-        };
-        const onAbort = (): void => {
-          inside.delete(waiter);
-          waiter.reject(signal.reason as Error);
-        };
-        signal.addEventListener('abort', onAbort, { once: true });
-        inside.add(waiter);
-      }),
-    /**
-     * Takes everybody out who is in it: they wait on for what this returns to be called. Who comes later is not among
-     * them.
-     */
-    take: (): (() => void) => {
-      const taken = take();
-      return () => {
-        for (const { resolve } of taken) resolve();
-      };
-    },
-    fail: (reason: Error): void => {
-      for (const { reject } of take()) reject(reason);
-    },
+    /** Resolves with the event that `take` gave to its caller; rejects with the signal's reason, or that of `fail`. */
+    wait: (signal: AbortSignal): Promise<void> => orAborted(next.happened, signal),
+    /** Those who wait now wait for what this returns to be called. Later ones wait for the next event. */
+    take: (): (() => void) => take().resolve,
+    fail: (reason: Error): void => take().reject(reason),
   };
+}
+
+function openEvent() {
+  let resolve = (): void => undefined;
+  let reject = (_reason: Error): void => undefined;
+  const happened = new Promise<void>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  // It may fail while no caller waits.
+  happened.catch(() => undefined);
+  return { happened, resolve, reject };
 }

@@ -163,21 +163,16 @@ function notReady(): ApiError {
 
 function toApiError(error: unknown): unknown {
   if (!(error instanceof SyncError)) return error;
-  const { code, message } = error;
+  const { code, message, context } = error;
   if (code === 'SEARCH_INVALID') {
-    const path = error.context['path'];
+    const path = context['path'];
     const field = typeof path === 'string' && path !== '' ? `params.${path}` : 'params';
     return new ApiError(400, message, { field, errorCode: 'search_invalid' });
   }
   if (code === 'SEARCH_TOO_SLOW') {
     return new ApiError(400, message, { field: 'params.query', errorCode: 'search_too_slow' });
   }
-  if (code === 'SEARCH_BUSY') {
-    const headers = { 'retry-after': retryAfterSeconds };
-    return new ApiError(429, message, { errorCode: 'search_busy', headers });
-  }
-  return error;
+  if (code !== 'SEARCH_BUSY') return error;
+  // Searches that wait have ended, or were given up, in about this time.
+  return new ApiError(429, message, { errorCode: 'search_busy', headers: { 'retry-after': '2' } });
 }
-
-/** Searches that wait are through, or given up, in about this time. */
-const retryAfterSeconds = '2';

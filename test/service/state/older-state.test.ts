@@ -37,9 +37,11 @@ it('reads everything in the data of the oldest version that is read, and changes
       big: 9_007_199_254_740_993n,
     });
     const [application] = expected.applications;
-    const authenticate = state.applications.authenticate;
-    expect(await authenticate('client-of-acme', 'secret-of-acme', '127.0.0.1')).toEqual(application);
-    expect(await authenticate('client-of-acme', 'another', '127.0.0.1')).toBeNull();
+    const { applications } = state;
+    expect(await applications.authenticate('client-of-acme', 'secret-of-acme', '127.0.0.1')).toEqual(
+      application,
+    );
+    expect(await applications.authenticate('client-of-acme', 'another', '127.0.0.1')).toBeNull();
 
     const [sales] = expected.workspaces;
     state.workspaces.update(organizationId, sales?.id ?? '', { name: 'renamed' });
