@@ -46,9 +46,9 @@ async function ask(endpoint: Endpoint, token: string | null): Promise<Answer> {
       method: endpoint.method,
       headers: {
         ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-        ...(endpoint.request.body === null ? {} : { 'content-type': 'application/json' }),
+        ...(endpoint.request.body === undefined ? {} : { 'content-type': 'application/json' }),
       },
-      ...(endpoint.request.body === null ? {} : { body: JSON.stringify(endpoint.example.body) }),
+      ...(endpoint.request.body === undefined ? {} : { body: JSON.stringify(endpoint.example.body) }),
     }),
   );
   expectDeclared(endpoint.method, path, answer.status, answer.body);

@@ -137,10 +137,10 @@ describe('the OpenAPI document', () => {
         [request.query, example.query],
         [request.body, example.body],
       ] as const) {
-        if (shape === null || value === undefined) continue;
+        if (shape === undefined || value === undefined) continue;
         expect([operationId, shape.safeParse(value).error?.issues ?? []]).toEqual([operationId, []]);
       }
-      expect([operationId, request.body === null]).toEqual([operationId, example.body === undefined]);
+      expect([operationId, request.body === undefined]).toEqual([operationId, example.body === undefined]);
     }
   });
 });

@@ -72,7 +72,7 @@ function operationOf(endpoint: Endpoint, schemas: Schemas) {
       ...parametersIn('query', request.query, example.query, schemas),
       ...(access === 'public' ? [] : [organizationHeader]),
     ],
-    ...(request.body !== null && {
+    ...(request.body !== undefined && {
       requestBody: {
         required: !request.body.safeParse(undefined).success,
         content: {
@@ -94,11 +94,11 @@ const organizationHeader: Parameter = {
 
 function parametersIn(
   place: 'path' | 'query' | 'header',
-  shape: z.ZodObject | null,
+  shape: z.ZodObject | undefined,
   examples: Readonly<Record<string, string>> = {},
   schemas: Schemas,
 ) {
-  if (shape === null) return [];
+  if (shape === undefined) return [];
   const { properties = {}, required = [] } = schemas.of(shape, 'input');
   return Object.entries(properties as Record<string, JsonSchema>).map(
     ([name, { description, deprecated, ...schema }]) => ({
@@ -136,8 +136,8 @@ function successOf({ success }: Endpoint, schemas: Schemas): Record<string, Resp
 
 function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): Record<string, Response> {
   const needsToken = access !== 'public';
-  const hasBody = request.body !== null;
-  const isParsed = request.query !== null || hasBody;
+  const hasBody = request.body !== undefined;
+  const isParsed = request.query !== undefined || hasBody;
   const reasons: Record<string, readonly (string | false | undefined)[]> = {
     400: [hasBody && 'The body is no JSON.'],
     401: [needsToken && 'There is no token, or it is unknown or has expired.'],

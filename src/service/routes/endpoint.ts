@@ -1,4 +1,4 @@
-import * as z from 'zod';
+import type * as z from 'zod';
 import type { Clock } from '../../core/clock.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { parseRequest } from '../answer-errors.ts';
@@ -14,10 +14,15 @@ import type { ServiceState } from '../state/open-service-state.ts';
 export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
 /**
- * One endpoint, declared once: the server routes and parses by it, the OpenAPI document and the reference page are made
+ * An endpoint is declared once: the server routes and parses by it, the OpenAPI document and the reference page are made
  * of it. Its shapes are the only description of its requests and answers.
  */
-export interface Endpoint {
+interface Declared<
+  Path extends z.ZodObject,
+  Query extends z.ZodObject,
+  Body extends z.ZodType,
+  Result extends z.ZodType,
+> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As OpenAPI writes it: `/connectors/{id}`. */
   readonly path: string;
@@ -28,11 +33,25 @@ export interface Endpoint {
   /** Plain text; an empty line begins a paragraph. */
   readonly description: string;
   readonly access: Access;
-  readonly request: RequestShapes;
-  readonly success: Success;
+  readonly request?: { readonly path?: Path; readonly query?: Query; readonly body?: Body };
+  readonly success: Success<Result>;
   /** Status codes besides those that every endpoint of its kind has, and when they come. */
-  readonly refusals: Readonly<Record<number, string>>;
-  readonly example: Example;
+  readonly refusals?: Readonly<Record<number, string>>;
+  readonly example?: Example;
+  readonly handle: (
+    request: {
+      readonly path: z.output<Path>;
+      readonly query: z.output<Query>;
+      readonly body: z.output<Body>;
+    },
+    call: Call,
+    api: ApiParts,
+  ) => Answer<z.input<Result>> | Promise<Answer<z.input<Result>>>;
+}
+
+export interface Endpoint extends Required<
+  Omit<Declared<z.ZodObject, z.ZodObject, z.ZodType, z.ZodType>, 'handle'>
+> {
   /**
    * Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and what `refusals`
    * tells.
@@ -41,12 +60,6 @@ export interface Endpoint {
 }
 
 export type Tag = 'Authentication' | 'Definitions' | 'Connectors' | 'Execute' | 'Workspaces' | 'Reference';
-
-interface RequestShapes {
-  readonly path: z.ZodObject | null;
-  readonly query: z.ZodObject | null;
-  readonly body: z.ZodType | null;
-}
 
 interface Success<Body extends z.ZodType = z.ZodType> {
   readonly status: 200 | 202;
@@ -88,59 +101,33 @@ export type Answer<Body = unknown> =
   | { readonly kind: 'text'; readonly text: string; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'file'; readonly file: ProviderFile };
 
-interface Declared<
-  Path extends z.ZodType,
-  Query extends z.ZodType,
-  Body extends z.ZodType,
-  Result extends z.ZodType,
-> extends Omit<Endpoint, 'request' | 'success' | 'answer' | 'refusals' | 'example'> {
-  readonly request?: { readonly path?: Path; readonly query?: Query; readonly body?: Body };
-  readonly success: Success<Result>;
-  readonly refusals?: Endpoint['refusals'];
-  readonly example?: Example;
-  readonly handle: (
-    request: {
-      readonly path: z.output<Path>;
-      readonly query: z.output<Query>;
-      readonly body: z.output<Body>;
-    },
-    call: Call,
-    api: ApiParts,
-  ) => Answer<z.input<Result>> | Promise<Answer<z.input<Result>>>;
-}
-
 /** Declares an endpoint: what `handle` takes and gives is typed by the shapes. */
 export function endpoint<
-  Path extends z.ZodType = z.ZodUndefined,
-  Query extends z.ZodType = z.ZodUndefined,
-  Body extends z.ZodType = z.ZodUndefined,
-  Result extends z.ZodType = z.ZodUndefined,
->(declared: Declared<Path, Query, Body, Result>): Endpoint {
-  const { handle, request = {}, refusals = {}, example = {}, ...rest } = declared;
+  Path extends z.ZodObject,
+  Query extends z.ZodObject,
+  Body extends z.ZodType,
+  Result extends z.ZodType,
+>({ handle, ...declared }: Declared<Path, Query, Body, Result>): Endpoint {
+  const { path, query, body } = declared.request ?? {};
   return {
-    ...rest,
-    refusals,
-    example,
-    request: { path: fieldsOf(request.path), query: fieldsOf(request.query), body: request.body ?? null },
-    async answer(raw, call, api) {
-      return await handle(
+    request: {},
+    refusals: {},
+    example: {},
+    ...declared,
+    answer: async (raw, call, api) =>
+      await handle(
         {
-          path: parsed<Path>(request.path, raw.path, 'path'),
-          query: parsed<Query>(request.query, raw.query, 'query'),
-          body: parsed<Body>(request.body, raw.body, 'body'),
+          path: parsed<Path>(path, raw.path, 'path'),
+          query: parsed<Query>(query, raw.query, 'query'),
+          body: parsed<Body>(body, raw.body, 'body'),
         },
         call,
         api,
-      );
-    },
+      ),
   };
 }
 
-function fieldsOf(shape: z.ZodType | undefined): z.ZodObject | null {
-  return shape instanceof z.ZodObject ? shape : null;
-}
-
-/** Where nothing is declared nothing is handed on, as the types have it. */
+/** Where nothing is declared nothing is handed on. */
 function parsed<Shape extends z.ZodType>(
   shape: Shape | undefined,
   value: unknown,
