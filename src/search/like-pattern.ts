@@ -2,16 +2,10 @@
 type Sign = { readonly kind: 'literal'; readonly text: string } | { readonly kind: 'one' | 'run' };
 
 /** A `like` pattern taken apart. */
-interface LikePattern {
-  readonly signs: readonly Sign[];
-  /** What every text that matches begins with. */
-  readonly prefix: string;
-  /** `exact`: the prefix and nothing else; `prefix`: anything may follow it; `other`: more than that. */
-  readonly form: 'exact' | 'prefix' | 'other';
-}
+type LikePattern = ReturnType<typeof likePattern>;
 
 /** `\` takes the next sign as it is; at the end it stands for itself. Runs of `%` are one. */
-export function likePattern(pattern: string): LikePattern {
+export function likePattern(pattern: string) {
   const signs: Sign[] = [];
   const characters = Array.from(pattern);
   for (let index = 0; index < characters.length; index += 1) {
@@ -27,7 +21,13 @@ export function likePattern(pattern: string): LikePattern {
   }
   const end = signs.findIndex(({ kind }) => kind !== 'literal');
   const prefix = (end < 0 ? signs : signs.slice(0, end)).map((sign) => textOf(sign)).join('');
-  return { signs, prefix, form: formOf(signs, end) };
+  return {
+    signs,
+    /** What every text that matches begins with. */
+    prefix,
+    /** `exact`: the prefix and nothing else; `prefix`: anything may follow it; `other`: more than that. */
+    form: formOf(signs, end),
+  };
 }
 
 /** The same pattern for SQLite's GLOB, which knows no other case folding than none and needs no setting for it. */
@@ -62,7 +62,7 @@ export function isLike({ signs }: LikePattern, text: string): boolean {
   return signs.slice(sign).every(({ kind }) => kind === 'run');
 }
 
-function formOf(signs: readonly Sign[], end: number): LikePattern['form'] {
+function formOf(signs: readonly Sign[], end: number): 'exact' | 'prefix' | 'other' {
   if (end < 0) return 'exact';
   return end === signs.length - 1 && signs[end]?.kind === 'run' ? 'prefix' : 'other';
 }

@@ -9,21 +9,19 @@ import type { SearchTarget } from './search-target.ts';
 import type { Bound } from './sql-piece.ts';
 
 /** What a cursor is written and read with: whose it is, and of which query. */
-interface CursorSeal {
-  readonly key: Buffer;
-  /**
-   * Of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to page.
-   */
-  readonly query: string;
-}
+type CursorSeal = ReturnType<typeof cursorSeal>;
 
+/**
+ * `query` is of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to
+ * page.
+ */
 export function cursorSeal(
   key: Buffer,
   scope: string,
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
   { fields }: Pick<SearchTarget, 'fields'>,
   index: Pick<SearchIndex, 'isInOrderAsStored'>,
-): CursorSeal {
+): { readonly key: Buffer; readonly query: string } {
   // A column compares its own values, anything else bytes made of them: no place among the ones is one among the
   // others.
   const sorted = sort.map(({ path: [name = ''] }) => [fields.get(name), index.isInOrderAsStored(name)]);

@@ -72,13 +72,8 @@ interface Search {
   readonly checkTime: () => void;
 }
 
-interface Page {
-  readonly data: readonly JsonObject[];
-  /** The last record's place where more follow. */
-  readonly next: Position | null;
-}
-
-function readPage(search: Search, index: SearchIndex, after: Position | null): Page {
+/** `next`: the last record's place where more follow. */
+function readPage(search: Search, index: SearchIndex, after: Position | null) {
   const { db, target, request, checkTime } = search;
   const functions = beginRowFunctions(db, checkTime);
   const filter =
@@ -134,13 +129,8 @@ function positionOf({ db, target }: Search, { keys }: SearchOrder, row: number):
   return { row, values };
 }
 
-interface Records {
-  readonly data: readonly JsonObject[];
-  /** The last one's row where more follow. */
-  readonly last: number | null;
-}
-
-function readRecords({ db, target, request, checkTime }: Search, rows: readonly number[]): Records {
+/** `last`: the last record's row where more follow. */
+function readRecords({ db, target, request, checkTime }: Search, rows: readonly number[]) {
   const shown = projection(target, request.fields);
   const read = db
     .prepare<[number], readonly ColumnValue[]>(

@@ -1,25 +1,29 @@
+import * as z from 'zod';
 import { SyncError } from '../core/errors.ts';
 
-/** One entry of an error body's `errors`. */
-interface ApiErrorDetail {
-  readonly field: string | null;
-  readonly message: string | null;
-  readonly error_code: string | null;
-  readonly details: string | null;
-}
+/** The body of every answer that is not a success. */
+export const apiError = z
+  .object({
+    message: z.string(),
+    errors: z.array(
+      z.object({
+        field: z.string().nullable().describe('Where in the request: body.name, query.limit, params.count.'),
+        message: z.string().nullable(),
+        error_code: z.string().nullable(),
+        details: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'ApiErrorResponse' });
 
-/** The body of every answer that is not a success (`ApiErrorResponse`). */
-interface ApiErrorBody {
-  readonly message: string;
-  readonly errors: readonly ApiErrorDetail[];
-}
+type ApiErrorBody = Readonly<z.output<typeof apiError>>;
 
 interface ApiErrorOptions {
   readonly field?: string;
   readonly errorCode?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Instead of the one entry that `field` and `errorCode` make. */
-  readonly errors?: readonly ApiErrorDetail[];
+  readonly errors?: ApiErrorBody['errors'];
 }
 
 /**
@@ -40,7 +44,7 @@ export class ApiError extends SyncError {
   }
 }
 
-function errorsOf(message: string, { field, errorCode }: ApiErrorOptions): readonly ApiErrorDetail[] {
+function errorsOf(message: string, { field, errorCode }: ApiErrorOptions): ApiErrorBody['errors'] {
   if (field === undefined && errorCode === undefined) return [];
   return [{ field: field ?? null, message, error_code: errorCode ?? null, details: null }];
 }

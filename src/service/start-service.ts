@@ -20,7 +20,6 @@ import {
 import { openServiceState } from './state/open-service-state.ts';
 import { derivedKey, loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/open-service-state.ts';
-import type { ContextStores } from './store/context-stores.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 
 export interface ServiceOptions {
@@ -96,29 +95,14 @@ export interface RequestEntry {
   readonly token: string | null;
 }
 
-export interface Service extends AsyncDisposable {
-  /** `http://<host>:<port>`, or `https`: what a client takes as its base URL. */
-  readonly url: string;
-  /** The ids of the connectors that the options named. */
-  readonly connectors: readonly string[];
-  /** Of the application that `clientId` names, or of `default`. */
-  readonly organizationId: string;
-  readonly state: ServiceState;
-  readonly stores: ContextStores;
-  /** Every route that the server answers: `GET /docs`. Where GET is, HEAD is too. */
-  readonly routes: readonly string[];
-  /** HTTP requests that reached the server since its start, refused ones included. */
-  requestCount(): number;
-  /** Cuts open connections, ends syncs and searches, and frees the port; may be called again. */
-  close(): Promise<void>;
-}
+export type Service = Awaited<ReturnType<typeof startService>>;
 
 /**
  * Serves the Connector Execution API. Resolves when the port answers. Throws `SyncError` USAGE for a connector whose
  * definition is unknown and for a data folder that another process has, what opening the data throws, and the system's
  * error when the port is taken.
  */
-export async function startService(options: ServiceOptions): Promise<Service> {
+export async function startService(options: ServiceOptions) {
   const clock = options.clock ?? systemClock;
   const limits = {
     ...defaultServerLimits,
@@ -194,13 +178,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     let closed: Promise<void> | null = null;
     const close = (): Promise<void> => (closed ??= closeAll(opened));
     return {
+      /** `http://<host>:<port>`, or `https`: what a client takes as its base URL. */
       url,
+      /** The ids of the connectors that the options named. */
       connectors: options.connectors.map(({ connectorId }) => connectorId),
+      /** Of the application that `clientId` names, or of `default`. */
       organizationId,
       state,
       stores,
+      /** Every route that the server answers: `GET /docs`. Where GET is, HEAD is too. */
       routes,
+      /** HTTP requests that reached the server since its start, refused ones included. */
       requestCount: () => requests,
+      /** Cuts open connections, ends syncs and searches, and frees the port; may be called again. */
       close,
       [Symbol.asyncDispose]: close,
     };

@@ -4,8 +4,7 @@ import { quoted } from '../../sql/quoted.ts';
 import { rowReader, sourceSql } from '../field-value.ts';
 import { timeSpelling } from '../instants.ts';
 import { isJsonType, type SearchField, type SearchTarget } from '../search-target.ts';
-import { textsIn, wordsOf } from '../words.ts';
-import { maxIndexedWord } from './spelling.ts';
+import { maxIndexedWord, textsIn, wordsOf } from '../words.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
 export interface IndexedField {

@@ -2,18 +2,24 @@ import { quoted } from '../../sql/quoted.ts';
 import { timeSpelling } from '../instants.ts';
 import type { SearchTarget } from '../search-target.ts';
 import { piece, type Piece } from '../sql-piece.ts';
-import { isNear, slipsAllowed } from '../words.ts';
+import { areSpellingsListed, isNear, maxIndexedWord, slipsAllowed, tellingTrigrams } from '../words.ts';
 import { indexTables, isTableThere, readIndexedSeq, spellingTable } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
-import { areSpellingsListed, maxIndexedWord, tellingTrigrams } from './spelling.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+
+/**
+ * What narrows `keyword` and `fuzzy`: a superset of the rows that meet them, from FTS5 tables that stand beside the
+ * records' table in the same file and follow its change numbers. Without an index every row is read, and finds the
+ * same. It also knows how times are spelled, which decides whether SQLite may sort a column of texts.
+ */
+export type SearchIndex = ReturnType<typeof openSearchIndex>;
 
 /**
  * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives
  * exactly the rows of which a text of the field's value, at any depth, has one of the words. To be used within the
  * transaction it was opened in. Reads only.
  */
-export function openSearchIndex(db: Connection, target: SearchTarget): SearchIndex {
+export function openSearchIndex(db: Connection, target: SearchTarget) {
   const fields = indexedFields(target);
   const indexedSeq = readIndexedSeq(db, target.table, indexFormat(fields)) ?? 0;
   const prefixOf = (field: string): string | null =>
@@ -21,13 +27,19 @@ export function openSearchIndex(db: Connection, target: SearchTarget): SearchInd
   const isInOrder = new Map<string, boolean>();
   const rows = (match: string): Piece | null => rowsMatching(db, target.table, match);
   return {
+    /** Rows whose `_seq` is at or below this are in the index as they are; 0: there is no index. */
     indexedSeq,
-    rowsWithWord: (field, words) => {
+    /**
+     * Rows with one of the words somewhere in the field. Null: the index cannot tell, or a good part of all rows has
+     * one.
+     */
+    rowsWithWord: (field: string, words: readonly string[]): Piece | null => {
       const prefix = prefixOf(field);
       if (prefix === null || words.some((word) => word.length > maxIndexedWord)) return null;
       return words.length === 0 ? noRows : rows(anyOf(prefix, words));
     },
-    rowsNearWords: (field, words) => {
+    /** Rows that may have all of the words, each with its slips, in the field. Null: too many to be worth it. */
+    rowsNearWords: (field: string, words: readonly string[]): Piece | null => {
       const prefix = prefixOf(field);
       if (prefix === null) return null;
       const groups: string[] = [];
@@ -40,7 +52,11 @@ export function openSearchIndex(db: Connection, target: SearchTarget): SearchInd
       }
       return groups.length === 0 ? null : rows(groups.join(' AND '));
     },
-    isInOrderAsStored: (field) => {
+    /**
+     * Whether the texts of the field's column, newest rows included, stand in the order of their instants. False: that
+     * is not known.
+     */
+    isInOrderAsStored: (field: string): boolean => {
       const known = isInOrder.get(field) ?? isColumnInOrder(db, target, field, indexedSeq);
       isInOrder.set(field, known);
       return known;
@@ -150,25 +166,4 @@ function findNearWords(db: Connection, table: string, word: string): readonly st
     if (compared > maxCompared || near.length > maxNear) return null;
   }
   return near;
-}
-
-/**
- * What narrows `keyword` and `fuzzy`: a superset of the rows that meet them, from FTS5 tables that stand beside the
- * records' table in the same file and follow its change numbers. Without an index every row is looked at, and finds the
- * same. It also knows how times are spelled, which decides whether SQLite may sort a column of texts.
- */
-export interface SearchIndex {
-  /** Rows whose `_seq` is at or below this are in the index as they are; 0: there is no index. */
-  readonly indexedSeq: number;
-  /**
-   * Rows with one of the words somewhere in the field. Null: the index cannot tell, or a good part of all rows has one.
-   */
-  rowsWithWord(field: string, words: readonly string[]): Piece | null;
-  /** Rows that may have all of the words, each with its slips, in the field. Null: too many to be worth it. */
-  rowsNearWords(field: string, words: readonly string[]): Piece | null;
-  /**
-   * Whether the texts of the field's column, newest rows included, stand in the order of their instants. False: that is
-   * not known.
-   */
-  isInOrderAsStored(field: string): boolean;
 }

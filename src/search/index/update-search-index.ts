@@ -24,7 +24,7 @@ import {
   type RowWords,
   textBytesSql,
 } from './indexed-fields.ts';
-import { isSpelled, trigramsOf } from './spelling.ts';
+import { isSpelled, trigramsOf } from '../words.ts';
 
 interface UpdateOptions {
   /** Ends the update after the transaction that it is in. */
@@ -85,16 +85,12 @@ export async function updateSearchIndex(
 const manyRows = 1_000;
 
 /**
- * A statement that makes or drops one index; one transaction each, so that a writer of the sink waits for one alone.
- */
-type IndexStatement = string;
-
-/**
- * What it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every
+ * Statements, one for each index to make or drop and to be run in a transaction of its own, so that a writer of the
+ * sink waits for one alone: what it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every
  * index with the row number, which is how equal values are sorted. Indexes of columns that are not searched any more
  * are dropped.
  */
-function columnIndexStatements(db: Connection, target: SearchTarget): readonly IndexStatement[] {
+function columnIndexStatements(db: Connection, target: SearchTarget): readonly string[] {
   const wanted = new Map(
     indexedColumns(target).map((column) => [columnIndexName(target.table, column), column]),
   );
@@ -204,15 +200,8 @@ function nextChanges(
   return changes;
 }
 
-interface WordWriter {
-  /** Takes out what the index says of the row, if anything. */
-  remove(row: number): void;
-  /** For a row that the index says nothing of. */
-  add(row: number, words: RowWords): void;
-}
-
 /** For one transaction: what it has met of the list of spellings is not looked up again. */
-function prepareWordWriter(db: Connection, table: string): WordWriter {
+function prepareWordWriter(db: Connection, table: string) {
   const { words, spellings, trigrams } = indexTables(table);
   const remove = db.prepare<[number]>(`DELETE FROM ${quoted(words)} WHERE rowid = ?`);
   const add = db.prepare<[number, string]>(`INSERT INTO ${quoted(words)} (rowid, list) VALUES (?, ?)`);
@@ -226,8 +215,10 @@ function prepareWordWriter(db: Connection, table: string): WordWriter {
   const known = new Set<string>();
   const noted = new Set<string>();
   return {
-    remove: (row) => void remove.run(row),
-    add: (row, { entries, words: met, spellings: ofTimes }) => {
+    /** Takes out what the index says of the row, if anything. */
+    remove: (row: number): void => void remove.run(row),
+    /** For a row that the index says nothing of. */
+    add: (row: number, { entries, words: met, spellings: ofTimes }: RowWords): void => {
       for (const [field, spelling] of ofTimes) {
         const key = `${field} ${spelling}`;
         if (!noted.has(key)) note.run(table, field, spelling);

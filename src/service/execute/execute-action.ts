@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { JsonObject } from '../../core/json.ts';
-import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
 import { copiedFields } from '../../engine/prepare/column-value.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { askProvider } from '../provider.ts';
@@ -126,14 +126,8 @@ const noFile: ProviderFile = {
   },
 };
 
-interface FoundAction {
-  readonly entity: Entity;
-  readonly action: Action;
-  readonly actionName: ActionName;
-}
-
 /** Looks up what an execute call names; 400 in the hosted executor's words when the definition does not have it. */
-function findAction(definition: Definition, entityName: string, wantedAction: string): FoundAction {
+function findAction(definition: Definition, entityName: string, wantedAction: string) {
   const entity = [...definition.entities.values()].find(({ name }) => name === entityName);
   if (entity === undefined) {
     throw new ApiError(

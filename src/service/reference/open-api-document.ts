@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
+import { apiError } from '../api-error.ts';
 import type { Access, Endpoint, Tag } from '../routes/endpoint.ts';
-import { apiError } from '../routes/shapes.ts';
 
 /** An OpenAPI 3.1 document, as far as this service makes use of the format. */
 export type OpenApiDocument = ReturnType<typeof openApiDocument>;

@@ -4,7 +4,7 @@ import type { LocalConnector } from '../local-connectors.ts';
 import type { Principal } from '../state/tokens.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import type { StoreStatus } from '../store/context-stores.ts';
+import { entityReadiness, readiness, type StoreStatus } from '../store/context-stores.ts';
 import { searchableEntities } from '../store/store-entities.ts';
 import { connectorDetail, connectorSummary, toDetail, toSummary } from './connector-answers.ts';
 import { templateId } from './definition-endpoints.ts';
@@ -43,14 +43,12 @@ const inspection = z
     context_store_readiness: z.object({
       connector_id: z.string(),
       source_definition_id: z.guid(),
-      readiness: z
-        .enum(['Loading', 'Building Preview', 'Preview', 'Ready'])
-        .describe('Of the whole store. Search works in Preview and Ready.'),
+      readiness: readiness.describe('Of the whole store. Search works in Preview and Ready.'),
       supported_context_store_entities: z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
       configured_cache_entities: z.array(
         z.object({
           entity: z.string(),
-          status: z.enum(['Initializing', 'Building Preview', 'Preview', 'Ready', 'Updating']),
+          status: entityReadiness,
           ready_for_search: z.boolean(),
           supported: z.boolean(),
           entity_count: z.int().nullable(),

@@ -5,23 +5,16 @@ import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
 import { createSealer } from './seal.ts';
 import { atRestCost, inMemoryCost } from './secret-hash.ts';
-import { createTokens, type Principal } from './tokens.ts';
+import { createTokens, type Principal, type TokenOptions } from './tokens.ts';
 import { createWorkspaces } from './workspaces.ts';
 
-export interface ServiceStateOptions {
+export interface ServiceStateOptions extends TokenOptions {
   /** Holds `service.db`; made for its owner alone. Null: everything is in memory and ends with the process. */
   readonly folder: string | null;
   /** A service may be running on the folder, now or later. Default false: this process has it alone. */
   readonly isShared?: boolean;
   /** 32 bytes that credentials are sealed with. Null: none are sealed or opened (for work on applications alone). */
   readonly key: Buffer | null;
-  readonly clock: Clock;
-  readonly tokenTtlSeconds: number;
-  readonly scopedTokenTtlSeconds: number;
-  /** Live tokens of one application; the oldest one goes when another is asked for. */
-  readonly maxTokens: number;
-  /** New tokens of one application. */
-  readonly tokensPerSecond: number;
 }
 
 /**

@@ -5,11 +5,11 @@ import { ApiError, notFound } from '../api-error.ts';
 import { checkRate, createRateLimit } from '../rate-limit.ts';
 import type { StateFile } from './open-state-file.ts';
 
-interface TokenOptions {
+export interface TokenOptions {
   readonly clock: Clock;
   readonly tokenTtlSeconds: number;
   readonly scopedTokenTtlSeconds: number;
-  /** Live tokens of one application. */
+  /** Live tokens of one application; the oldest one is deleted when another is asked for. */
   readonly maxTokens: number;
   /** New tokens of one application. */
   readonly tokensPerSecond: number;

@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { Instant } from '../../core/clock.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -9,7 +10,8 @@ import type { Provider } from '../provider.ts';
  * it ended without everything (what there is can be searched). `Ready`: a sync was complete; later ones that are not
  * leave it so.
  */
-export type Readiness = 'Loading' | 'Building Preview' | 'Preview' | 'Ready';
+export const readiness = z.enum(['Loading', 'Building Preview', 'Preview', 'Ready']);
+export type Readiness = z.output<typeof readiness>;
 
 export interface StoreStatus {
   readonly readiness: Readiness;
@@ -18,10 +20,12 @@ export interface StoreStatus {
   readonly problem: string | null;
 }
 
+/** `Updating`: searchable, and a refresh is under way. */
+export const entityReadiness = z.enum(['Initializing', 'Building Preview', 'Preview', 'Ready', 'Updating']);
+
 export interface EntityStatus {
   readonly entity: string;
-  /** `Updating`: searchable, and a refresh is under way. */
-  readonly status: 'Initializing' | 'Building Preview' | 'Preview' | 'Ready' | 'Updating';
+  readonly status: z.output<typeof entityReadiness>;
   readonly isSearchable: boolean;
   /** Records that a search without a filter would find; null while nothing is searchable. */
   readonly records: number | null;

@@ -25,24 +25,13 @@ interface KeepStoreOptions {
   readonly after: Promise<void> | null;
 }
 
+export type KeptStore = ReturnType<typeof keepStore>;
+
 /**
  * The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process.
+ * Throws `SyncError` USAGE for a connector id that makes no file name.
  */
-export interface KeptStore extends AsyncDisposable {
-  readonly file: string;
-  readonly connector: KeptConnector;
-  /** Takes the connector as it is now, with other credentials for example, and syncs at once. */
-  change(connector: KeptConnector): void;
-  status(): StoreStatus;
-  /** See `ContextStores`. Rejects with `SyncError` INTERRUPTED when the store is disposed of first. */
-  refresh(): Promise<void>;
-  searchable(signal: AbortSignal): Promise<void>;
-  /** The file cannot be read: it is made again from nothing. */
-  damaged(code: ErrorCode): void;
-}
-
-/** Throws `SyncError` USAGE for a connector id that makes no file name. */
-export function keepStore(options: KeepStoreOptions): KeptStore {
+export function keepStore(options: KeepStoreOptions) {
   const { clock, slots, reads, refreshEveryMs } = options;
   let { connector } = options;
   const file = storeFile(options.folder, connector.connectorId);
@@ -107,28 +96,31 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
 
   return {
     file,
-    get connector() {
+    get connector(): KeptConnector {
       return connector;
     },
-    change(changed) {
+    /** Takes the connector as it is now, with other credentials for example, and syncs at once. */
+    change(changed: KeptConnector): void {
       connector = changed;
       pause.wake();
     },
-    status: () => record.status(),
-    async refresh() {
+    status: (): StoreStatus => record.status(),
+    /** See `ContextStores`. Rejects with `SyncError` INTERRUPTED when the store is disposed of first. */
+    async refresh(): Promise<void> {
       if (!hasStore()) return;
       const refreshed = refreshes.wait(closing.signal);
       pause.wake();
       await refreshed;
     },
-    async searchable(signal) {
+    async searchable(signal: AbortSignal): Promise<void> {
       if (!isSearchable(record.status().readiness)) await searches.wait(signal);
     },
-    damaged(code) {
+    /** The file cannot be read: it is made again from nothing. */
+    damaged(code: ErrorCode): void {
       record.damaged(code);
       pause.wake();
     },
-    async [Symbol.asyncDispose]() {
+    async [Symbol.asyncDispose](): Promise<void> {
       closing.abort(disposed());
       pause.wake();
       await working;

@@ -10,7 +10,6 @@ import { openSearch, tablesOf } from '../../search/open-search.ts';
 import { searchTarget } from '../../search/search-target.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { isSqliteError } from '../../sql/sqlite/sqlite-error.ts';
-import type { RunReport } from '../../sinks/run-report.ts';
 import { openSqliteSink } from '../../sinks/sqlite/open-ledger.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
@@ -60,12 +59,7 @@ export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd
   }
 }
 
-interface Synced {
-  readonly report: RunReport;
-  readonly ledger: StoreLedger;
-}
-
-async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOptions): Promise<Synced> {
+async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOptions) {
   const { file } = job;
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);

@@ -8,7 +8,7 @@ import { member, members } from '../../contracts/sink/fixture.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
-import { trigramsOf } from '../../../src/search/index/spelling.ts';
+import { trigramsOf } from '../../../src/search/words.ts';
 import { IndexFile, IndexWorld, membersTarget, never } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 

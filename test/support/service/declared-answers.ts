@@ -3,7 +3,7 @@ import type { JsonValue } from '../../../src/core/json.ts';
 import { openApiDocument } from '../../../src/service/reference/open-api-document.ts';
 import { apiEndpoints } from '../../../src/service/routes/api-endpoints.ts';
 import type { Endpoint } from '../../../src/service/routes/endpoint.ts';
-import { apiError } from '../../../src/service/routes/shapes.ts';
+import { apiError } from '../../../src/service/api-error.ts';
 
 const { paths } = openApiDocument(apiEndpoints, []);
 
