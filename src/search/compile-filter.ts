@@ -37,7 +37,7 @@ function compileField(condition: FieldCondition, { target, index, functions }: C
   if (native !== null) return native;
   const rows = indexedRows(condition, field, index, target);
   const [found] = rows;
-  // Of a text of the row itself the index knows all words; only what was written since has to be looked at.
+  // Of a text of the row itself the index knows all words; only rows written since then are checked.
   if (found !== undefined && condition.kind === 'keyword' && field.type === 'string') {
     return allOf([found, oneOf([piece('r._seq <= ?', index.indexedSeq), piece(look())])]);
   }
@@ -83,7 +83,7 @@ function spelled(text: string, extent: 'whole' | 'part'): readonly string[] {
 
 /**
  * Conditions that every row which meets the condition meets too, and that the index answers. Rows written since it was
- * brought up to date are in all of them: they have to be looked at. One list of rows and no `or`, so that rows come in
+ * brought up to date are in all of them: they have to be checked. One list of rows and no `or`, so that rows come in
  * the order of their numbers.
  */
 function indexedRows(

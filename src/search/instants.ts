@@ -17,7 +17,7 @@ export function isTime(text: string): boolean {
 }
 
 function instantOf(text: string): string | null {
-  // Most texts are no times; this is asked of every value that a search looks at.
+  // Most texts are no times; this is called for every value that a search reads.
   if (text.length < 16 || text[10] !== 'T') return null;
   const [, date = '', minute = '', second = '00', fraction = '', sign, hours = '0', minutes = '0'] =
     timePattern.exec(text) ?? [];

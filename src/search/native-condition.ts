@@ -11,8 +11,8 @@ const minInt64 = -(2n ** 63n);
 const maxInt64 = 2n ** 63n - 1n;
 
 /**
- * The condition on a native column as SQL that indexes serve. `fallBack` gives the SQL that looks at the value itself,
- * for single rows: SQLite compares texts as they stand, so of those around a time each is looked at. Null where SQL
+ * The condition on a native column as SQL that indexes serve. `fallBack` gives the SQL that checks the value itself,
+ * for single rows: SQLite compares texts as they stand, so of those around a time each is checked. Null where SQL
  * alone would not be exact: words, integers beyond 64 bits, halves of surrogate pairs, `neq` of a time.
  */
 export function nativeCondition(

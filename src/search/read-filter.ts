@@ -196,7 +196,7 @@ function readText(value: unknown, at: string): string {
 
 function checkHoldsText(kind: Kind, { path, type }: FoundField, at: string): void {
   if (type !== null && type !== 'string') {
-    throw searchProblem(at, `${kind} looks at texts, but ${path.join('.')} is of type ${type}`);
+    throw searchProblem(at, `${kind} searches texts, but ${path.join('.')} is of type ${type}`);
   }
 }
 

@@ -8,7 +8,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the untrusted `params` of a search: query, limit, cursor, fields; null counts as absent, and what else there is
- * at the top is not looked at. Throws `SyncError` SEARCH_INVALID with the place as context `path`.
+ * at the top is ignored. Throws `SyncError` SEARCH_INVALID with the place as context `path`.
  */
 export function readSearchRequest(params: unknown, target: SearchTarget): SearchRequest {
   const { query, limit, cursor, fields } = readMembers(params, 'params', null);
@@ -118,7 +118,7 @@ function isAbsent(value: unknown): boolean {
 }
 
 /**
- * At most so many bytes as JSON text. Looks no further than that, and never goes deep: the query is not trusted yet.
+ * At most so many bytes as JSON text. Reads no further than that, without recursion: the query is not trusted yet.
  */
 function checkSize(query: unknown): void {
   let bytes = 0;

@@ -67,7 +67,7 @@ function orderKey(
 /**
  * The rows behind a place in the order, as conditions whose rows follow one another: equal in the first key, then
  * behind it. Each is one stretch of an index; where there can be none they are one condition, so that every row is
- * looked at once.
+ * read once.
  */
 export function stretchesBehind(order: SearchOrder, { values, row }: Position): readonly Piece[] {
   const [first] = order.keys;

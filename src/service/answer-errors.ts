@@ -32,7 +32,7 @@ function fromFullDisk(error: unknown): ApiError | null {
 
 /**
  * The framework's own texts may quote the request, so only their meaning is kept. Anything unforeseen is a 500 that
- * says nothing of the inside.
+ * discloses no internals.
  */
 export function fromFramework({ statusCode }: Pick<FastifyError, 'statusCode'>): ApiError {
   if (statusCode === 400) {

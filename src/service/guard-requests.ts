@@ -19,7 +19,7 @@ interface GuardOptions {
 const principals = new WeakMap<FastifyRequest, Principal>();
 
 /**
- * Looks at every request before its body is read, unknown paths included: Host (400 for several, 421), media type
+ * Checks every request before its body is read, unknown paths included: Host (400 for several, 421), media type
  * (415), bearer (401), organization (403), rate (429). A page in a browser that was led here by DNS tricks fails the
  * first, a form the second; without CORS headers it cannot read an answer anyway. Requests without a known token share
  * one rate per address.

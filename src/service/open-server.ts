@@ -85,7 +85,10 @@ function readBodies(server: FastifyInstance): void {
   });
 }
 
-/** Whether brackets are nested deeper in a JSON text; of another text it says nothing. Each sign is looked at once. */
+/**
+ * Whether brackets are nested deeper in a JSON text; of another text the result means nothing. Each character is read
+ * once.
+ */
 function isDeeper(json: string, max: number): boolean {
   let depth = 0;
   let isText = false;

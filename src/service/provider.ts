@@ -12,7 +12,7 @@ import { ApiError } from './api-error.ts';
  * value or a page token that it cannot use, 401 where the third party does not take the credentials, 404 for an unknown
  * parent, 429 with Retry-After where it wants to be asked less, 502 for an answer that makes no sense, 503 while it is
  * down. A sync of the store tries 429 and 5xx again. Its message reaches the client, so it quotes no credential.
- * Anything else that is thrown is a fault: 500, which says nothing of it, and the service's `onFailure` hears of it.
+ * Anything else that is thrown is a fault: 500, without details, and the service's `onFailure` is called with it.
  */
 export interface Provider {
   /** One page. */
@@ -28,15 +28,15 @@ export interface ProviderRequest {
   /** Checked against the definition: declared parameters only, typed, with their defaults and within their limits. */
   readonly params: Params;
   /**
-   * Aborted when the client has gone, when the service closes, and after 300 seconds, which are answered 504. From then
-   * on nobody waits for the answer: end the work.
+   * Aborted when the client disconnects, when the service closes, and after 300 seconds, which are answered 504. From
+   * then on no caller waits for the answer: end the work.
    */
   readonly signal: AbortSignal;
 }
 
 export interface ProviderPage {
   readonly records: readonly JsonObject[];
-  /** The connector's own `connector_metadata`: paging state, links; null where it says nothing. */
+  /** The connector's own `connector_metadata`: paging state, links; null where there is none. */
   readonly metadata: JsonObject | null;
 }
 
@@ -48,9 +48,9 @@ export interface ProviderFile {
   readonly size: number | null;
   /**
    * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like
-   * a call's error; later the connection is cut. `signal` is aborted when the client has gone, when the service closes,
-   * and when no byte has moved for a minute. Before the first bytes are sent, the connection is cut only after 330
-   * seconds.
+   * a call's error; later the connection is cut. `signal` is aborted when the client disconnects, when the service
+   * closes, and when no byte has moved for a minute. Before the first bytes are sent, the connection is cut only after
+   * 330 seconds.
    */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
 }
@@ -80,12 +80,12 @@ export interface ProvidedConnector {
  * way.
  */
 export interface Providers extends AsyncDisposable {
-  /** Asks nobody and holds nothing open: one is made for each call. */
+  /** Makes no call and holds nothing open: one is made for each call. */
   open(connector: ProvidedConnector): Provider;
   /**
    * Asks the third party whether it takes the credentials, and whose they are; says why not in words that hold no
    * secret. Rejects, and is held to the same time, as a call of `Provider`: a third party that cannot be asked has not
-   * said no.
+   * refused the credentials.
    */
   check(connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck>;
 }

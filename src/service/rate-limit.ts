@@ -8,7 +8,7 @@ interface Bucket {
   readonly at: number;
 }
 
-/** Of more than so many the one that was quiet for longest begins anew: memory is bounded whatever comes. */
+/** Of more than so many the one that was quiet for longest is forgotten: memory is bounded whatever comes. */
 const maxKeys = 10_000;
 
 /** A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. */

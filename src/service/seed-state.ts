@@ -25,7 +25,7 @@ const defaultOrganization = 'default';
 
 /**
  * Puts what the service was started with into its state: applications with their secrets, and the connectors with their
- * workspaces. What is there already stays as it is. Gives the organization of the first application.
+ * workspaces. What already exists stays as it is. Returns the organization of the first application.
  *
  * Throws `SyncError` USAGE for a connector whose definition is unknown, for an id that is given twice or belongs to
  * another kind of connector, for a connector of an organization that has no application, and where neither the options

@@ -69,7 +69,7 @@ export interface ServiceOptions {
   /** Serve HTTPS. Default null: HTTP. */
   readonly tls?: TlsFiles | null;
   readonly onFailure?: OnFailure;
-  /** Hears of each request when its answer has been sent or cut off. */
+  /** Called for each request when its answer has been sent or cut off. */
   readonly onRequest?: (entry: RequestEntry) => void;
 }
 

@@ -85,9 +85,9 @@ describe('reading a search', () => {
     ['query.filter.gt.amount', filter({ gt: { amount: null } }), 'got null'],
     ['query.filter.in.title', filter({ in: { title: 'a' } }), 'expected an array of values, got a text'],
     ['query.filter.in.title[1]', filter({ in: { title: ['a', 1] } }), 'expected a text or null'],
-    ['query.filter.like.amount', filter({ like: { amount: '1%' } }), 'like looks at texts'],
+    ['query.filter.like.amount', filter({ like: { amount: '1%' } }), 'like searches texts'],
     ['query.filter.like.title', filter({ like: { title: null } }), 'expected a text, got null'],
-    ['query.filter.contains.is_open', filter({ contains: { is_open: true } }), 'contains looks at texts'],
+    ['query.filter.contains.is_open', filter({ contains: { is_open: true } }), 'contains searches texts'],
     ['query.filter.contains.title', filter({ contains: { title: null } }), 'expected a text, got null'],
     ['query.filter.keyword.title', filter({ keyword: { title: '?!' } }), 'at least one letter or digit'],
     [
@@ -153,7 +153,7 @@ describe('reading a search', () => {
     expect(problemOf(over).message).toContain('at most');
   });
 
-  it('refuses a query that is nested too deep to be looked at, without going there', () => {
+  it('refuses a query that is nested too deeply, without recursion', () => {
     const deep = JSON.parse(`${'{"not":'.repeat(5000)}{}${'}'.repeat(5000)}`) as unknown;
     expect(problemOf(filter(deep)).code).toBe('SEARCH_INVALID');
     const arrays = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`) as unknown;

@@ -111,7 +111,7 @@ describe('every guarded endpoint', () => {
     },
   );
 
-  it('has left everything as it was, whoever was refused', async () => {
+  it('has left everything as it was after each refusal', async () => {
     const client = apiClient(api.service.url, await tokenFor(api.service.url, credentials));
     expect((await client.get(`/api/v1/integrations/connectors/${known.connector}`)).body).toMatchObject({
       name: 'Email marketing (default)',

@@ -73,7 +73,7 @@ describe('a client that goes away', () => {
     await held.begun;
     leaving.abort();
     await expect(answer).rejects.toThrow();
-    expect(await held.aborted).toMatchObject({ message: 'The client has gone away.' });
+    expect(await held.aborted).toMatchObject({ message: 'The client has disconnected.' });
     await api.service.close();
     expect(failures).toEqual([]);
   });

@@ -82,7 +82,7 @@ async function executed(bearer: string, body: JsonObject): Promise<JsonObject> {
 }
 
 describe('a public client', () => {
-  it('goes through its own health check: token, look-up, one campaign with a limit nobody declared', async () => {
+  it('goes through its own health check: token, look-up, one campaign with a limit that is not declared', async () => {
     const bearer = await token();
     expect(await found(bearer, 'default')).toEqual([mailing]);
     const answer = await executed(bearer, {

@@ -18,7 +18,7 @@ export interface IndexedField {
 /** Raised when what is in the tables, or how, changes. */
 const formatVersion = 2;
 
-/** Two signs of `[0-9a-z]`. Later fields are not indexed: every row is looked at for them. */
+/** Two signs of `[0-9a-z]`. Later fields are not indexed: every row is read for them. */
 const maxFields = 36 * 36;
 
 /**
@@ -40,7 +40,7 @@ export function indexedFields(target: SearchTarget): ReadonlyMap<string, Indexed
 }
 
 /**
- * Equal where an index of the one can be read, and gone on with, for the other. A new edition of Unicode folds other
+ * Equal where an index of the one can be read, and continued, for the other. A new edition of Unicode folds other
  * words.
  */
 export function indexFormat(fields: ReadonlyMap<string, IndexedField>): string {

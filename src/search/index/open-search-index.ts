@@ -80,7 +80,7 @@ function isColumnInOrder(
   return spellings !== null && spellings.size <= 1 && !spellings.has('odd');
 }
 
-/** Rows written since the index was brought up to date are looked at; more than so many are not worth it. */
+/** Rows written since the index was brought up to date are read; more than so many are not worth it. */
 const mostNewRows = 10_000;
 
 /** How times of a column are spelled. Null: too much is new to tell. */

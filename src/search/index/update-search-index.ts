@@ -56,7 +56,7 @@ export async function updateSearchIndex(
     const fields = indexedFields(target);
     const nextBatch = db.transaction((mayBegin: boolean) => indexBatch(db, target.table, fields, mayBegin));
     let rows = 0;
-    // Two updates for different fields would restart each other for ever: only the last one started continues.
+    // Two updates for different fields would restart each other forever: only the last one started continues.
     for (let batch = nextBatch.immediate(true); batch > 0; batch = nextBatch.immediate(false)) {
       rows += batch;
       onProgress?.(rows);
@@ -81,14 +81,14 @@ export async function updateSearchIndex(
   }
 }
 
-/** So many changes may have altered which of two indexes leads to fewer rows; a sample of each is looked at again. */
+/** So many changes may have altered which of two indexes leads to fewer rows; a sample of each is analyzed again. */
 const manyRows = 1_000;
 
 /**
  * Statements, one for each index to make or drop and to be run in a transaction of its own, so that a writer of the
- * sink waits for one alone: what it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every
- * index with the row number, which is how equal values are sorted. Indexes of columns that are not searched any more
- * are dropped.
+ * sink waits for one alone: what it takes until each column that is searched by its value has an index: texts and
+ * numbers. SQLite ends every index with the row number, which is how equal values are sorted. Indexes of columns that
+ * are no longer searched are dropped.
  */
 function columnIndexStatements(db: Connection, target: SearchTarget): readonly string[] {
   const wanted = new Map(
@@ -217,7 +217,7 @@ function prepareWordWriter(db: Connection, table: string) {
   return {
     /** Takes out what the index says of the row, if anything. */
     remove: (row: number): void => void remove.run(row),
-    /** For a row that the index says nothing of. */
+    /** For a row that is not in the index. */
     add: (row: number, { entries, words: met, spellings: ofTimes }: RowWords): void => {
       for (const [field, spelling] of ofTimes) {
         const key = `${field} ${spelling}`;

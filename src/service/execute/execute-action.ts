@@ -12,8 +12,8 @@ import { checkParams, pythonList } from './check-params.ts';
 import { fieldsOf, type ResultShape, shapeResult } from './shape-result.ts';
 
 /**
- * More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is
- * refused.
+ * More than any record has fields; without it a body full of invalid paths gets an error for each, one by one, before
+ * it is refused.
  */
 const fieldPaths = z.array(z.string()).max(100_000).nullish();
 
@@ -44,7 +44,7 @@ interface ExecuteCall {
   readonly provider: Provider;
   readonly stores: Pick<ContextStores, 'search'>;
   readonly body: ExecuteBody;
-  /** Aborted when the client has gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
@@ -116,7 +116,10 @@ function shapeAll(records: readonly JsonObject[], shape: ResultShape): readonly 
   return records.map((record) => shapeResult(record, shape));
 }
 
-/** The hosted service answers an unknown file's id with success and no bytes: clients are told to look at the size. */
+/**
+ * The hosted service answers an unknown file's id with success and no bytes: its documentation tells clients to check
+ * the size.
+ */
 const noFile: ProviderFile = {
   name: 'download',
   contentType: 'application/octet-stream',

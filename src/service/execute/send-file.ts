@@ -23,7 +23,7 @@ export async function sendFile(
 ): Promise<FastifyReply> {
   const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
   const cut = cutSignal(reply, signal);
-  // Don't start a read for a client that has gone: its failure would go unnoticed.
+  // Do not start a read for a client that has disconnected: its failure would be unnoticed.
   cut.throwIfAborted();
   const bytes = wholeFile(file, size, cut);
   // A provider that ignores its signal does not block other requests.
@@ -40,7 +40,7 @@ export async function sendFile(
     .send(Readable.from(bytes, { objectMode: false }));
 }
 
-/** Aborted when the client has gone. A provider that ignores it does not hold the connection. */
+/** Aborted when the client disconnects. A provider that ignores it does not hold the connection. */
 function cutSignal(reply: FastifyReply, outer: AbortSignal): AbortSignal {
   const controller = new AbortController();
   const onAbort = (): void => {

@@ -197,7 +197,7 @@ function collectSchemas() {
 }
 
 /**
- * Leaves out what says nothing to a reader: patterns beside a format, bounds of safe integers, that names are texts,
+ * Leaves out what is of no use to a reader: patterns beside a format, bounds of safe integers, that names are texts,
  * that arrays are read.
  */
 function simplify(schema: JsonSchema): void {

@@ -66,7 +66,7 @@ export function operationSections({ components }: OpenApiDocument, baseUrl: stri
 export const requiredMark = markup`<span class="required">required</span>`;
 
 const callers: Readonly<Record<Access, string>> = {
-  public: 'Anybody may call it: it needs no token.',
+  public: 'No token is needed.',
   application: 'For application tokens. A scoped token is refused.',
   scoped: 'For scoped tokens. An application token is refused.',
   workspace: 'For application tokens, and for scoped tokens within their workspace.',

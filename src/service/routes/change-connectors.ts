@@ -141,7 +141,7 @@ export const deleteConnector = endpoint({
   request: { path: connectorPath },
   success: {
     status: 202,
-    description: 'The connector is gone.',
+    description: 'The connector was deleted.',
     body: z.object({ job_id: z.guid() }).meta({ id: 'ConnectorDeletion' }),
   },
   refusals: { 404: 'There is no such connector.' },

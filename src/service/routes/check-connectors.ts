@@ -32,7 +32,7 @@ export const checkNewConnector = endpoint({
   tag: 'Connectors',
   summary: 'Validate a new connector',
   description:
-    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that says no ' +
+    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that refuses ' +
     'is an answer, not an error: 200 with `status: failed`.',
   access: 'workspace',
   request: { body: newConnector },

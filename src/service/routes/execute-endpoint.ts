@@ -25,7 +25,7 @@ const envelope = z
     connector_metadata: jsonObject
       .nullable()
       .describe(
-        "The connector's paging state; its keys depend on the connector type. Null where it says nothing.",
+        "The connector's paging state; its keys depend on the connector type. Null where there is none.",
       ),
     execution_metadata: z.object({
       connector_instance_id: z.string().describe('`source_id:` and the connector id.'),
@@ -44,7 +44,7 @@ export const execute = endpoint({
     '`list` and `get` ask the third party. `context_store_search` (or `search`) asks the indexed store, with `params`: query {filter, ' +
     'sort}, limit, cursor, fields. `download` answers with the bytes of a file.\n\n' +
     'Which entities, actions and parameters there are depends on the connector type. A parameter that the type does not know is ignored, ' +
-    'but for `cursor`: a connector that pages otherwise would begin again for ever.',
+    'but for `cursor`: a connector that pages otherwise would start from the beginning forever.',
   access: 'workspace',
   request: { path: connectorPath, body: executeBody.meta({ id: 'ExecuteRequest' }) },
   success: {

@@ -29,7 +29,7 @@ export function registerEndpoints(
         const answer = await endpoint
           .answer(raw, callOf(request, call), parts.api)
           .catch((error: unknown) => {
-            // A failure after the client has gone is not reported: everything may be closed by then.
+            // A failure after the client has disconnected is not reported: everything may be closed by then.
             throw call.aborted ? call.reason : error;
           });
         return await send(reply.code(endpoint.success.status), answer, call);
@@ -123,7 +123,7 @@ export function trackCalls() {
       // 'close' comes after every answer, sent or cut off; only the second is worth a signal.
       reply.raw.once('close', () => {
         controllers.delete(controller);
-        if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'The client has gone away.'));
+        if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'The client has disconnected.'));
       });
       return controller.signal;
     },

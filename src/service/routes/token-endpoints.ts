@@ -62,7 +62,7 @@ const createScopedToken = endpoint({
   tag: 'Authentication',
   summary: 'Get a token for one workspace',
   description:
-    'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes unless the service was told ' +
+    'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes unless the service is configured ' +
     'otherwise. The workspace is made where there is none of this name.',
   access: 'application',
   request: {
@@ -106,7 +106,7 @@ const showScopedToken = endpoint({
   handle(_request, { principal }, { state }) {
     const workspace = state.workspaces.byId(principal.organizationId, principal.workspaceId ?? '');
     // A scoped token does not outlive its workspace; one that is deleted at this very moment is too late.
-    if (workspace === null) throw unauthorized('The workspace of the access token is gone.');
+    if (workspace === null) throw unauthorized('The workspace of the access token was deleted.');
     return {
       kind: 'json',
       body: {

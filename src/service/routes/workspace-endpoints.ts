@@ -13,7 +13,7 @@ const workspace = z
     organization_id: z.guid(),
     status: z.enum(['active', 'inactive']),
     cache_enabled: z.boolean().nullable(),
-    tombstone: z.boolean().describe('Always false: what is deleted is gone.'),
+    tombstone: z.boolean().describe('Always false: deleted workspaces are removed.'),
     visibility: z.enum(['shared', 'private']),
     color: z.string().nullable(),
     created_at: time,
@@ -212,7 +212,7 @@ const deleteWorkspace = endpoint({
   request: { path: workspacePath },
   success: {
     status: 200,
-    description: 'The workspace is gone.',
+    description: 'The workspace was deleted.',
     body: z.object({ id: z.guid(), deleted_at: time }).meta({ id: 'WorkspaceDeletion' }),
   },
   refusals: {

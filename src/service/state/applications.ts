@@ -78,8 +78,8 @@ export function createApplications(
       return withoutSecret(row);
     },
     /**
-     * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from. Rejects
-     * with `ApiError` 429 where too many wait to be checked.
+     * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from.
+     * Rejects with `ApiError` 429 where too many wait to be checked.
      */
     async authenticate(clientId: string, clientSecret: string, address: string): Promise<Application | null> {
       const row = ask<ApplicationRow>(byId, { clientId }).first;
@@ -157,7 +157,7 @@ interface TurnLimits {
 }
 
 /**
- * Lets only so much of a costly work go on at once. Senders take turns, so that one who asks much waits behind itself
+ * Limits how much of a costly work runs at once. Senders take turns, so that one who asks much waits behind itself
  * alone; of one sender the order of asking counts. Throws `ApiError` 429 at once when too much waits: a crowd that
  * guesses costs this process a bounded part of its time and memory.
  */

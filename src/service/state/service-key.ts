@@ -25,7 +25,7 @@ const maxFileBytes = 256;
  * The 32 bytes that everything secret of the service hangs on: from `text` (base64 or hex) where it is given, else from
  * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder made up
  * for this process. Throws `SyncError` USAGE for a text that is no key, for a file that is none, is no regular file, or
- * that others may read, and where the file is gone that credentials were sealed with.
+ * that others may read, and where the file that credentials were sealed with is missing.
  */
 export function loadServiceKey(folder: string | null, text: string | undefined): Buffer {
   if (text !== undefined && text !== '') return parseKey(text, 'CONNECTOR_SYNC_SERVICE_KEY');
@@ -41,7 +41,7 @@ export function loadServiceKey(folder: string | null, text: string | undefined):
   }
 }
 
-/** A key for one purpose alone: what becomes known of it says nothing of the service's key or of another purpose's. */
+/** A key for one purpose alone: knowing it reveals neither the service's key nor that of another purpose. */
 export function derivedKey(key: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `connector-sync ${purpose}`, keyBytes));
 }

@@ -41,16 +41,16 @@ export interface KeptConnector {
 
 /**
  * The indexed stores of all connectors: one SQLite sink each, filled and refreshed by syncs that run in processes of
- * their own, searched in others. This process only hands pages, queries and answers on, so it goes on answering
+ * their own, searched in others. This process only transfers pages, queries and answers, so it continues to answer
  * meanwhile.
  */
 export interface ContextStores extends AsyncDisposable {
   /**
-   * Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due.
+   * Begins to keep the connector's store: its first sync, or, where a store already exists, a refresh when it is due.
    * What is there is known before the next event: no request finds it missing.
    */
   keep(connector: KeptConnector): void;
-  /** Ends what is under way for the connector and removes its store. Resolves when its files are gone. */
+  /** Ends what is under way for the connector and removes its store. Resolves when its files are removed. */
   drop(connectorId: string): Promise<void>;
   status(connectorId: string): StoreStatus;
   /** Resolves when a sync that began after this call has ended, whatever it came to. */

@@ -29,7 +29,7 @@ export interface ContextStoresOptions {
 const maxSyncs = 2;
 /** Files read at a time when a service begins: thousands of open ones are more than a process may have. */
 const maxReads = 4;
-/** Searches that may wait for a process; the next one is told to come back later. */
+/** Searches that may wait for a process; the next one is refused with 429. */
 const maxWaiting = 64;
 
 /** Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. */
@@ -65,7 +65,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
         kept.change(connector);
         return;
       }
-      // A store that could not be removed is gone on with.
+      // If removal failed, the old store is reused.
       const after = leaving.get(connectorId)?.catch(() => undefined) ?? null;
       stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, reads, after }));
     },

@@ -120,7 +120,7 @@ export function failedWith(code: ErrorCode): string {
   return `The last sync failed (${code}): ${advice}.`;
 }
 
-export function madeAnew(code: ErrorCode): string {
+export function rebuilding(code: ErrorCode): string {
   return `The store could not be used (${code}) and is made again from nothing.`;
 }
 

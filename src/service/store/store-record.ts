@@ -7,7 +7,7 @@ import {
   emptyLedger,
   failedWith,
   isUnusable,
-  madeAnew,
+  rebuilding,
   readStoreLedger,
   type StoreLedger,
 } from './store-ledger.ts';
@@ -23,7 +23,7 @@ export function storeRecord(file: string, definition: () => Definition) {
   const damaged = (code: SyncError['code']): void => {
     isUseless = true;
     ledger = emptyLedger;
-    problem = madeAnew(code);
+    problem = rebuilding(code);
   };
   /** Reads the file, which no sync is at work on. Never rejects: what it finds is in the status. */
   const read = async (): Promise<void> => {
@@ -44,7 +44,7 @@ export function storeRecord(file: string, definition: () => Definition) {
     /** The file is of no use and must go before the next sync. */
     mustRebuild: (): boolean => isUseless,
     read,
-    /** A sync begins; a file that must go is gone. */
+    /** A sync begins; a file that had to be removed is removed. */
     begun(): void {
       isSyncing = true;
       isUseless = false;

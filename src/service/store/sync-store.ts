@@ -31,7 +31,7 @@ interface SyncStoreOptions {
   readonly signal: AbortSignal;
 }
 
-/** How often what is stored is told while a sync goes on, once there is something. */
+/** How often what is stored is reported during a sync, once there is something. */
 const tellEveryMs = 2_000;
 
 /**
@@ -66,7 +66,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   // Derived data: what a power loss takes is read again.
   await using sink = await openSqliteSink({ file, durability: 'normal', clock });
   let toldAtMs = -Infinity;
-  /** One after the other, so that the newest is told last. */
+  /** One after the other, so that the newest is reported last. */
   let telling = Promise.resolve();
   const tell = async (): Promise<void> => onLedger(await readStoreLedger(file, definition));
   const onEvent: OnRunEvent = (event) => {
@@ -138,7 +138,7 @@ interface StoreSourceOptions {
   readonly onEvent: OnRunEvent;
 }
 
-/** The third party keeps its own pace, for this process as for everybody else who asks the service. */
+/** The third party keeps its own pace, for this process as for every other caller of the service. */
 const requestsPerSecond = 10_000;
 
 /**

@@ -163,7 +163,7 @@ describe('a file that is sent', () => {
 });
 
 describe('a client that does not keep up', () => {
-  it('stops the provider, and gets everything when it goes on', async () => {
+  it('stops the provider, and gets everything when it resumes', async () => {
     const total = 1_000;
     let pulled = 0;
     file = fileOf(

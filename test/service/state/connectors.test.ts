@@ -74,7 +74,7 @@ describe('connectors', () => {
     expect(state.connectors.byId(acme, id)?.name).toBe('Newsletter');
   });
 
-  it('change in what is said and keep the rest', () => {
+  it('change in what is given and keep the rest', () => {
     const connector = create({ replicationConfig: { a: 1 } });
     clock.pass(1000);
     expect(state.connectors.update(acme, connector.id, { name: 'New' })).toEqual({

@@ -76,7 +76,7 @@ describe('stored credentials', () => {
     expect(second.connectors.credentials(organizationId, id)).toEqual({ api_key: 'new' });
   });
 
-  it('need no key where only applications are looked at', () => {
+  it('need no key where only applications are read', () => {
     const first = openTestState({ folder });
     const { organizationId, id } = addConnector(first, { api_key: secret });
     first[Symbol.dispose]();

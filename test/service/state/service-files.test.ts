@@ -154,7 +154,7 @@ describe('the key', () => {
     expect(loadServiceKey(temporary, undefined)).not.toEqual(key);
   });
 
-  it('may be given in hex or base64, and then no file is looked at or made', () => {
+  it('may be given in hex or base64, and then no file is read or made', () => {
     const key = Buffer.from(hex, 'hex');
     for (const text of [hex, hex.toUpperCase(), key.toString('base64'), key.toString('base64url')]) {
       expect(loadServiceKey(folder, text)).toEqual(key);
@@ -167,7 +167,7 @@ describe('the key', () => {
     expect(loadServiceKey(null, hex)).toEqual(Buffer.from(hex, 'hex'));
   });
 
-  it('is not replaced where credentials were sealed with the one that is gone', () => {
+  it('is not replaced where credentials were sealed with the one that is missing', () => {
     const key = loadServiceKey(folder, undefined);
     {
       using state = openTestState({ folder, key });

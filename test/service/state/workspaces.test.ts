@@ -78,7 +78,7 @@ describe('workspaces', () => {
     expect(state.workspaces.stats(other)).toEqual({ active: 0, inactive: 0 });
   });
 
-  it('change what is said of them and nothing else', () => {
+  it('change in what is given and nothing else', () => {
     const workspace = state.workspaces.ensure(acme, 'w');
     clock.pass(1000);
     const renamed = { ...workspace, name: 'v', updatedAt: '2026-01-01T00:00:01.000Z' };

@@ -221,7 +221,7 @@ describe('a store', () => {
     expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
   });
 
-  it('is made again where a search finds that it is gone', async () => {
+  it('is made again where a search finds that it is missing', async () => {
     await using world = storeWorld();
     world.keep('one', notes, notesProvider());
     await world.stores.searchable('one', never);
