@@ -1,8 +1,13 @@
 import { hasAtMostCharacters } from '../core/characters.ts';
-import { elementField, findField, type FoundField, type ScalarType } from './find-field.ts';
+import {
+  elementField,
+  findField,
+  type FoundField,
+  type ScalarType,
+  type SearchTarget,
+} from './search-target.ts';
 import { kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { Condition, FieldCondition, Scalar } from './search-request.ts';
-import type { SearchTarget } from './search-target.ts';
 import { wordsOf } from './words.ts';
 
 type Operator = FieldCondition['kind'];

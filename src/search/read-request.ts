@@ -1,8 +1,7 @@
-import { fieldAt, findField } from './find-field.ts';
+import { fieldAt, findField, type SearchTarget } from './search-target.ts';
 import { readFilter } from './read-filter.ts';
 import { kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { FieldPath, SearchRequest, SortKey } from './search-request.ts';
-import type { SearchTarget } from './search-target.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 

@@ -7,7 +7,7 @@ import { maxNameLength } from '../state/plain-name.ts';
 import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
-import { endpoint } from './endpoint.ts';
+import { connectorPath, endpoint } from './endpoint.ts';
 import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -18,7 +18,6 @@ import {
   givenFields,
   newConnector,
 } from './new-connector.ts';
-import { connectorPath } from './shapes.ts';
 
 export const createConnector = endpoint({
   method: 'POST',

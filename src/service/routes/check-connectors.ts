@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { otherAccount } from './change-connectors.ts';
-import { endpoint } from './endpoint.ts';
+import { connectorPath, endpoint } from './endpoint.ts';
 import { workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -11,7 +11,6 @@ import {
   definitionFor,
   newConnector,
 } from './new-connector.ts';
-import { connectorPath } from './shapes.ts';
 
 const outcome = z
   .object({

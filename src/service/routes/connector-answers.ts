@@ -3,7 +3,7 @@ import type { LocalConnector } from '../local-connectors.ts';
 import { credentialsSchema, iconUrl, templateId } from './definition-endpoints.ts';
 import { connectorConfig, requestedEntities } from './new-connector.ts';
 import { searchableEntities } from '../store/store-entities.ts';
-import { jsonObject, time } from './shapes.ts';
+import { jsonObject, time } from './endpoint.ts';
 
 const template = z.object({
   id: z.guid(),

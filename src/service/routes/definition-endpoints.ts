@@ -2,8 +2,7 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { notFound } from '../api-error.ts';
-import { endpoint, type Endpoint } from './endpoint.ts';
-import { jsonObject } from './shapes.ts';
+import { type Endpoint, endpoint, jsonObject } from './endpoint.ts';
 
 const summary = z
   .object({

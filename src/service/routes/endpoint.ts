@@ -1,4 +1,5 @@
-import type * as z from 'zod';
+import * as z from 'zod';
+import { hasAtMostCharacters } from '../../core/characters.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { parseRequest } from '../answer-errors.ts';
@@ -6,6 +7,7 @@ import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
 import type { Principal } from '../state/tokens.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
+import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.ts';
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
@@ -157,3 +159,24 @@ export interface Reference {
   /** The page has one style sheet and nothing that runs; whatever else came into it would stay dead. */
   readonly contentSecurityPolicy: string;
 }
+
+/** ISO 8601, UTC. */
+export const time = z.iso.datetime();
+
+export const jsonObject = z.record(z.string(), z.unknown());
+
+/** A name that people gave: shown and compared as it is. */
+export function givenName(): z.ZodString {
+  return textUpTo(maxNameLength).min(1).refine(isPlainName, `Expected ${plainNameRule}.`);
+}
+
+/** zod's own `max` counts UTF-16 units, in which an emoji is two. */
+export function textUpTo(most: number): z.ZodString {
+  return z
+    .string()
+    .refine((text) => hasAtMostCharacters(text, most), `Expected at most ${most} characters.`)
+    .meta({ maxLength: most });
+}
+
+/** Any text: what is no connector's id is simply not found. */
+export const connectorPath = z.object({ id: z.string().describe("The connector's id.") });

@@ -2,8 +2,7 @@ import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { executeAction, executeBody } from '../execute/execute-action.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { endpoint } from './endpoint.ts';
-import { connectorPath, jsonObject } from './shapes.ts';
+import { connectorPath, endpoint, jsonObject } from './endpoint.ts';
 
 const search = z
   .object({

@@ -4,7 +4,7 @@ import { credentialProblems } from '../../definitions/credential-problems.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
 import { templateId } from './definition-endpoints.ts';
-import { givenName } from './shapes.ts';
+import { givenName } from './endpoint.ts';
 
 const maxConfigDepth = 32;
 const maxConfigBytes = 64 * 1024;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
-import type { LocalConnector } from '../local-connectors.ts';
+import { type LocalConnector, workspaceById, workspaceByName } from '../local-connectors.ts';
 import type { Principal } from '../state/tokens.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
 import type { Workspace } from '../state/workspaces.ts';
@@ -8,9 +8,7 @@ import { entityReadiness, readiness, type StoreStatus } from '../store/context-s
 import { searchableEntities } from '../store/store-entities.ts';
 import { connectorDetail, connectorSummary, toDetail, toSummary } from './connector-answers.ts';
 import { templateId } from './definition-endpoints.ts';
-import { endpoint } from './endpoint.ts';
-import { workspaceById, workspaceByName } from '../local-connectors.ts';
-import { connectorPath, time } from './shapes.ts';
+import { connectorPath, endpoint, time } from './endpoint.ts';
 
 export const showConnector = endpoint({
   method: 'GET',

@@ -3,9 +3,8 @@ import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
 import type { Application } from '../state/applications.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
-import { endpoint, type Endpoint } from './endpoint.ts';
+import { type Endpoint, endpoint, givenName, textUpTo } from './endpoint.ts';
 import { ensureWorkspace } from '../local-connectors.ts';
-import { givenName, textUpTo } from './shapes.ts';
 
 const noStore = { 'cache-control': 'no-store' };
 

@@ -1,10 +1,9 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { endpoint, type Endpoint } from './endpoint.ts';
+import { type Endpoint, endpoint, givenName, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
 import { givenFields } from './new-connector.ts';
-import { givenName, time } from './shapes.ts';
 
 const workspace = z
   .object({

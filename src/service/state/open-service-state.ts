@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import { createApplications } from './applications.ts';
 import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
-import { createSealer } from './seal.ts';
+import { createSealer } from './service-key.ts';
 import { atRestCost, inMemoryCost } from './secret-hash.ts';
 import { createTokens, type Principal, type TokenOptions } from './tokens.ts';
 import { createWorkspaces } from './workspaces.ts';
