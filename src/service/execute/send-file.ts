@@ -12,8 +12,8 @@ const defaultStalledMs = 60_000;
  * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory.
  * Resolves when the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes,
  * it rejects as long as nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later,
- * it ends the connection: what comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves,
- * when `signal` is, and, once bytes were sent, when none has moved for `stalledMs`.
+ * it ends the connection: what comes short never ends cleanly. `signal` must be aborted when the client disconnects; once
+ * bytes were sent, the connection is cut when none has moved for `stalledMs`.
  */
 export async function sendFile(
   reply: FastifyReply,
@@ -22,12 +22,15 @@ export async function sendFile(
   stalledMs: number = defaultStalledMs,
 ): Promise<FastifyReply> {
   const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
-  const cut = cutSignal(reply, signal);
   // Do not start a read for a client that has disconnected: its failure would be unnoticed.
-  cut.throwIfAborted();
-  const bytes = wholeFile(file, size, cut);
-  // A provider that ignores its signal does not block other requests.
-  await orAborted(bytes.next(), cut);
+  signal.throwIfAborted();
+  // A provider that ignores its signal does not hold the connection.
+  const cut = (): void => {
+    if (reply.raw.headersSent) reply.raw.destroy();
+  };
+  signal.addEventListener('abort', cut, { once: true });
+  const bytes = wholeFile(file, size, signal);
+  await orAborted(bytes.next(), signal);
   reply.raw.setTimeout(stalledMs);
   return reply
     .headers({
@@ -38,26 +41,6 @@ export async function sendFile(
       ...(size === null ? {} : { 'content-length': String(size) }),
     })
     .send(Readable.from(bytes, { objectMode: false }));
-}
-
-/** Aborted when the client disconnects. A provider that ignores it does not hold the connection. */
-function cutSignal(reply: FastifyReply, outer: AbortSignal): AbortSignal {
-  const controller = new AbortController();
-  const onAbort = (): void => {
-    controller.abort(outer.reason);
-    if (reply.raw.headersSent) reply.raw.destroy();
-  };
-  const onClose = (): void => {
-    outer.removeEventListener('abort', onAbort);
-    if (!reply.raw.writableFinished) {
-      controller.abort(new ApiError(499, 'The client left before the file was through.'));
-    }
-  };
-  outer.addEventListener('abort', onAbort, { once: true });
-  reply.raw.once('close', onClose);
-  if (outer.aborted) onAbort();
-  if (reply.raw.destroyed) onClose();
-  return controller.signal;
 }
 
 /**

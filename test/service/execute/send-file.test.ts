@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { trackCalls } from '../../../src/service/routes/register-endpoints.ts';
 import { answerErrors } from '../../../src/service/answer-errors.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import { sendFile } from '../../../src/service/execute/send-file.ts';
@@ -26,7 +27,8 @@ beforeEach(async () => {
   clientPorts = new Set();
   server.get('/file', (request, reply) => {
     clientPorts.add(request.socket.remotePort);
-    return sendFile(reply, file, outer.signal, stalledMs);
+    const signal = AbortSignal.any([outer.signal, trackCalls().open(reply)]);
+    return sendFile(reply, file, signal, stalledMs);
   });
   await server.listen({ port: 0, host: '127.0.0.1' });
   port = (server.server.address() as AddressInfo).port;
