@@ -12,8 +12,8 @@ import type { Bound } from './sql-piece.ts';
 type CursorSeal = ReturnType<typeof cursorSeal>;
 
 /**
- * `query` is of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to
- * page.
+ * `query` is of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page
+ * to page.
  */
 export function cursorSeal(
   key: Buffer,

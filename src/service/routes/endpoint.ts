@@ -16,8 +16,8 @@ import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.t
 export type Access = 'public' | 'application' | 'scoped' | 'workspace';
 
 /**
- * An endpoint is declared once: the server routes and parses by it, the OpenAPI document and the reference page are made
- * of it. Its shapes are the only description of its requests and answers.
+ * An endpoint is declared once: the server routes and parses by it, the OpenAPI document and the reference page are
+ * made of it. Its shapes are the only description of its requests and answers.
  */
 interface Declared<
   Path extends z.ZodObject,
