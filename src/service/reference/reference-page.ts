@@ -1,9 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { Definition } from '../../definitions/definition.ts';
 import type { Endpoint, Reference } from '../routes/endpoint.ts';
-import { markup, type Markup, table } from './markup.ts';
 import { type ConnectorType, openApiDocument, type OpenApiDocument } from './open-api-document.ts';
-import { everywhereTable, type Listed, operationSections, requiredMark } from './operation-section.ts';
+import {
+  everywhereTable,
+  type Listed,
+  operationSections,
+  requiredMark,
+  markup,
+  type Markup,
+  table,
+} from './operation-section.ts';
 
 /** The document as one page of HTML, complete in itself. */
 export function referencePage(document: OpenApiDocument, baseUrl: string): string {
