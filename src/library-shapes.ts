@@ -4,7 +4,7 @@ import type { ErrorCode } from './core/errors.ts';
 export interface OpenOptions {
   /** Path of a config file; or what one would hold, as an object, with relative paths from the working directory. */
   readonly config: string | object;
-  /** What `${VARIABLE}` in the config stands for; `process.env` where it is left out. No `.env` file is read. */
+  /** What `${VARIABLE}` in the config stands for; `process.env` by default. No `.env` file is read. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -15,7 +15,7 @@ export interface App {
 }
 
 export interface SyncOptions {
-  /** Names from the config; all of them where it is left out. */
+  /** Names from the config; all of them by default. */
   readonly connectors?: readonly string[];
   /** Read everything from the start, which also finds what was deleted. */
   readonly full?: boolean;
@@ -73,7 +73,7 @@ export interface SyncResult {
 }
 
 export interface ChangesOptions {
-  /** The `nextSeq` of the last time; 0 for everything, which is what is asked for where it is left out. */
+  /** The `nextSeq` of the last time; 0, the default, for everything. */
   readonly since?: number;
   /** Aborting it ends the iteration with the signal's reason. */
   readonly signal?: AbortSignal;

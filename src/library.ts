@@ -6,7 +6,7 @@ import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
 import { usage } from './core/usage-error.ts';
 import { openChanges, type EntityChanges } from './export/open-changes.ts';
-import { jsonlFormat } from './export/jsonl-format.ts';
+import { jsonlFormat } from './export/record-format.ts';
 import { chosenConnectors } from './settings/chosen-connectors.ts';
 import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';

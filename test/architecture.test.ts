@@ -31,7 +31,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'sql',
     'sinks/decisions/stored-table.ts',
     'sinks/ledger/tables.ts',
-    'sinks/sqlite',
+    'sinks/sqlite/readers.ts',
+    'sinks/sqlite/sink-error.ts',
   ],
   engine: [
     'core',

@@ -2,15 +2,16 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { toSinkError } from '../sinks/sqlite/sink-error.ts';
 import { knownTables } from '../sinks/ledger/tables.ts';
-import { openReadonlyDatabase } from '../sinks/sqlite/open-database.ts';
-import { sqliteFormat } from '../sinks/sqlite/schema.ts';
+import { openSearchedSink } from '../sinks/sqlite/readers.ts';
+import { toSinkError } from '../sinks/sqlite/sink-error.ts';
 import type { Tx } from '../sql/database.ts';
+import { explained } from '../sql/explained.ts';
 import { inOneState } from '../sql/sqlite/read-sqlite.ts';
 import { statementsOn } from '../sql/sqlite/sqlite-tx.ts';
 import { openSearchIndex } from './index/open-search-index.ts';
 import { readSearchRequest } from './read-request.ts';
+import { searchFunctions } from './row-functions.ts';
 import { searchRecords } from './search-records.ts';
 import type { SearchAnswer } from './search-request.ts';
 import { searchTarget } from './search-target.ts';
@@ -46,33 +47,29 @@ interface SearchOptions {
 
 /** Throws `SyncError` SINK_FAILED when there is no sink, SINK_INCOMPATIBLE when the file is something else. */
 export function openSearch(file: string): Search {
-  const db = openReadonlyDatabase({ file, format: sqliteFormat });
-  try {
-    // A statement that writes is refused even where one could be made; a file that shrinks kills no process.
-    for (const pragma of ['query_only = ON', 'mmap_size = 0']) db.pragma(pragma);
-  } catch (error) {
-    db.close();
-    throw toSinkError(error, file);
-  }
+  const functions = searchFunctions();
+  const db = openSearchedSink(file, functions.sql);
   const reader = { db, statements: statementsOn(db) };
   /**
    * The columns, the index and the records must be of one state: a column that is added takes its values out of
    * `_extra`, and what the index knows of a row is true of that state alone.
    */
-  const read = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> => {
-    try {
-      return await inOneState(reader, work);
-    } catch (error) {
-      throw toSinkError(error, file);
-    }
-  };
+  const read = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await explained(
+      (error) => toSinkError(error, file),
+      async () => await inOneState(reader, work),
+    );
   return {
     search: async ({ connector, entity }, params, options) =>
       await read(async (tx) => {
         const stored = await storedTables(tx, connector, tablesOf(entity));
         const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null);
         const request = readSearchRequest(params, target);
-        return searchRecords(db, target, request, { ...options, index: openSearchIndex(db, target) });
+        return searchRecords(db, target, request, {
+          ...options,
+          functions,
+          index: openSearchIndex(db, target),
+        });
       }),
     stored: async (connector, entities) =>
       await read(async (tx) => await storedTables(tx, connector, entities)),

@@ -2,7 +2,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { fieldReader, sourceSql } from './field-value.ts';
 import type { SearchField } from './search-target.ts';
-import type { Connection } from '../sql/sqlite/open-sqlite.ts';
+import type { SqlFunctions } from '../sql/sqlite/open-sqlite.ts';
 
 /** What SQL cannot say exactly, for one search at a time on a connection. */
 export interface RowFunctions {
@@ -22,43 +22,42 @@ interface Current {
 /** Rows between two looks at the clock, by row number. */
 const heartbeatRows = 1_024;
 
-interface Defined {
-  search: Current;
+/** The functions of SQL that searches on one connection call, one search at a time. */
+export interface SearchFunctions {
+  /** The connection is opened with these. */
+  readonly sql: SqlFunctions;
+  /** Begins a search; the functions of the one before end. `checkTime` throws when the time is up. */
+  readonly begin: (checkTime: () => void) => RowFunctions;
 }
 
-const definedOn = new WeakMap<Connection, Defined>();
-
-/**
- * Begins a search on the connection; the functions of the one before are gone. `checkTime` throws when the time is up.
- */
-export function beginRowFunctions(db: Connection, checkTime: () => void): RowFunctions {
-  const calls: Current['calls'] = [];
-  const defined = definedOn.get(db) ?? define(db);
-  defined.search = { calls, checkTime };
-  const readers = new Map<string, (stored: readonly ColumnValue[]) => JsonValue>();
-  return {
-    call: (field, compute) => {
-      const read = readers.get(field.name) ?? fieldReader(field);
-      readers.set(field.name, read);
-      calls.push((stored) => compute(read(stored)));
-      return `_search_value(${[calls.length - 1, ...field.sources.map(sourceSql)].join(', ')})`;
-    },
-    heartbeat: `(r._row % ${heartbeatRows} <> 0 OR _search_time())`,
+/** Two functions for however many searches. */
+export function searchFunctions(): SearchFunctions {
+  let current: Current = { calls: [], checkTime: () => undefined };
+  const how = { directOnly: true, safeIntegers: true, varargs: true };
+  const value = (number: unknown, ...stored: unknown[]): Computed => {
+    current.checkTime();
+    // `as`: the statement gives it columns of a row.
+    return current.calls[Number(number)]?.(stored as ColumnValue[]) ?? null;
   };
-}
-
-/** Functions stay with a connection, so that there are two of them however many searches it sees. */
-function define(db: Connection): Defined {
-  const defined: Defined = { search: { calls: [], checkTime: () => undefined } };
-  const options = { directOnly: true, safeIntegers: true, varargs: true };
-  db.function('_search_value', options, (number: bigint, ...stored: readonly ColumnValue[]) => {
-    defined.search.checkTime();
-    return defined.search.calls[Number(number)]?.(stored) ?? null;
-  });
-  db.function('_search_time', options, () => {
-    defined.search.checkTime();
+  const time = (): number => {
+    current.checkTime();
     return 1;
-  });
-  definedOn.set(db, defined);
-  return defined;
+  };
+  return {
+    sql: { _search_value: { how, compute: value }, _search_time: { how, compute: time } },
+    begin: (checkTime) => {
+      const calls: Current['calls'] = [];
+      current = { calls, checkTime };
+      const readers = new Map<string, (stored: readonly ColumnValue[]) => JsonValue>();
+      return {
+        call: (field, compute) => {
+          const read = readers.get(field.name) ?? fieldReader(field);
+          readers.set(field.name, read);
+          calls.push((stored) => compute(read(stored)));
+          return `_search_value(${[calls.length - 1, ...field.sources.map(sourceSql)].join(', ')})`;
+        },
+        heartbeat: `(r._row % ${heartbeatRows} <> 0 OR _search_time())`,
+      };
+    },
+  };
 }

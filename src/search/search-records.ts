@@ -6,7 +6,7 @@ import { compileFilter } from './compile-filter.ts';
 import { projection } from './field-value.ts';
 import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
-import { beginRowFunctions, type RowFunctions } from './row-functions.ts';
+import type { RowFunctions, SearchFunctions } from './row-functions.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
 import { everyRow, type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
 import { searchProblem, tooSlow } from './search-problem.ts';
@@ -18,6 +18,8 @@ import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 interface SearchRecordsOptions {
   /** As it is in the state of the database that is searched. */
   readonly index: SearchIndex;
+  /** Of the connection. */
+  readonly functions: SearchFunctions;
   /** Authenticates cursors. */
   readonly cursorKey: Buffer;
   /** What a cursor belongs to: connector and entity. */
@@ -50,9 +52,12 @@ export function searchRecords(
   const seal = cursorSeal(cursorKey, scope, request, target, options.index);
   const after = request.cursor === null ? null : readCursor(request.cursor, seal);
   const search: Search = { db, target, request, checkTime };
+  const functions = options.functions.begin(checkTime);
   const { data, next } = db
     .transaction(() =>
-      isTableThere(db, target.table) ? readPage(search, options.index, after) : { data: [], next: null },
+      isTableThere(db, target.table)
+        ? readPage(search, functions, options.index, after)
+        : { data: [], next: null },
     )
     .deferred();
   return {
@@ -73,9 +78,8 @@ interface Search {
 }
 
 /** `next`: the last record's place where more follow. */
-function readPage(search: Search, index: SearchIndex, after: Position | null) {
-  const { db, target, request, checkTime } = search;
-  const functions = beginRowFunctions(db, checkTime);
+function readPage(search: Search, functions: RowFunctions, index: SearchIndex, after: Position | null) {
+  const { target, request } = search;
   const filter =
     request.filter === null ? always : compileFilter(request.filter, { target, index, functions });
   const order = searchOrder(request, target, functions, index);

@@ -1,7 +1,6 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { Column, ColumnValue } from '../core/records.ts';
-import type { FactName, Facts } from './copies/facts.ts';
 import type { Holder, Pause } from './lease.ts';
 
 /**
@@ -128,9 +127,27 @@ export interface CopiedRecord {
   readonly values: readonly ColumnValue[];
 }
 
-export type FactBatch = {
-  readonly [Name in FactName]: { readonly of: Name; readonly rows: readonly Facts[Name][] };
-}[FactName];
+/** `_sync_<name>`: a table of what the ledger knows of a connector (`copies/facts.ts`). */
+export type FactName =
+  | 'runs'
+  | 'counts'
+  | 'partitions'
+  | 'seen'
+  | 'also'
+  | 'missing'
+  | 'drift'
+  | 'windows'
+  | 'hours'
+  | 'quarantine'
+  | 'downloads';
+export type FactValue = string | number | Buffer | null;
+/** Without the connector, by the names of the columns. */
+export type FactRow = Readonly<Record<string, FactValue>>;
+
+export interface FactBatch {
+  readonly of: FactName;
+  readonly rows: readonly FactRow[];
+}
 
 /** How far a copy is, as its target notes it. */
 export interface CopyProgress {

@@ -7,9 +7,15 @@ export const wantedLength = 4_000_000;
 
 /** How many rows to read next, after a batch that was not empty. */
 export function nextRows(batch: readonly Cells[]): number {
-  let length = 1;
-  for (const row of batch) length += lengthOf(row);
-  return Math.max(1, Math.min(mostRows, Math.floor((batch.length * wantedLength) / length)));
+  return rowsOf(
+    batch.length,
+    batch.reduce((length, row) => length + lengthOf(row), 0),
+  );
+}
+
+/** As many as are about `wantedLength` long, where `count` rows were `length` long. */
+export function rowsOf(count: number, length: number): number {
+  return Math.max(1, Math.min(mostRows, Math.floor((count * wantedLength) / (length + 1))));
 }
 
 export function lengthOf(row: Cells): number {

@@ -3,9 +3,9 @@ import type { Dialect } from './statement.ts';
 /** One value of a statement. */
 export type Scalar = string | number | bigint | boolean | null | Buffer;
 /** A row of a set: values by the names that the statement gives them, in camel case. */
-export type SetRow = object;
+type SetRow = object;
 /** A scalar for `:name`, a list for `IN {name type}`, rows for `{name: column type, ...}`. */
-export type Value = Scalar | readonly Scalar[] | readonly SetRow[];
+type Value = Scalar | readonly Scalar[] | readonly SetRow[];
 export type Values = Readonly<Record<string, Value>>;
 
 /**
@@ -56,8 +56,8 @@ export interface ReadableDatabase extends AsyncDisposable {
 }
 
 /**
- * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers go
- * on, but the database keeps what they replace until the snapshot is disposed.
+ * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers
+ * continue, but the database keeps what they replace until the snapshot is disposed.
  */
 export interface Snapshot extends AsyncDisposable {
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
@@ -84,14 +84,11 @@ export interface Database extends ReadableDatabase {
 }
 
 /** One statement; gives how many rows it wrote. */
-export type Write<Given extends Values> = (tx: Tx, values: Given) => Promise<number>;
+type Write<Given extends Values> = (tx: Tx, values: Given) => Promise<number>;
 /** One statement; gives the rows that it wrote or read. */
-export type Ask<Given extends Values, Row extends object> = (
-  tx: Tx,
-  values: Given,
-) => Promise<readonly Row[]>;
+type Ask<Given extends Values, Row extends object> = (tx: Tx, values: Given) => Promise<readonly Row[]>;
 /** One statement, which travels with the next one that is waited for, or with the COMMIT. */
-export type Put<Given extends Values> = (tx: Tx, values: Given) => void;
+type Put<Given extends Values> = (tx: Tx, values: Given) => void;
 
 export function write<Given extends Values>(sql: string): Write<Given> {
   return async (tx, values) => await tx.run(sql, values);

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import type { Database, Values } from '../../src/sql/database.ts';
 import { compileStatement } from '../../src/sql/statement.ts';
-import { sqliteDialect } from '../../src/sql/sqlite/sqlite-dialect.ts';
+import { sqliteDialect } from '../../src/sql/sqlite/sqlite-tx.ts';
 import { it } from '../support/it.ts';
 import { databaseKinds } from '../support/sql/databases.ts';
 

@@ -2,8 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { instant, systemClock } from '../../core/clock.ts';
 import { toSinkError } from '../../sinks/sqlite/sink-error.ts';
-import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/sqlite/open-database.ts';
-import { sqliteFormat } from '../../sinks/sqlite/schema.ts';
+import { openIndexedSink } from '../../sinks/sqlite/readers.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
 import {
@@ -46,11 +45,7 @@ export async function updateSearchIndex(
   { signal, onProgress }: UpdateOptions,
 ): Promise<{ readonly rows: number }> {
   signal.throwIfAborted();
-  // Says what is missing; opening to write would make an empty sink.
-  if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
-  const now = instant(systemClock.now());
-  // Nothing is lost by a power loss that the next update would not find again.
-  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+  const db = openIndexedSink(file, instant(systemClock.now()));
   try {
     if (!isTableThere(db, target.table)) return { rows: 0 };
     const fields = indexedFields(target);

@@ -2,14 +2,12 @@ import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode, SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { toSinkError } from '../../sinks/sqlite/sink-error.ts';
 import { readConnectors } from '../../sinks/ledger/history/read-connectors.ts';
 import { readFreshness, readRuns } from '../../sinks/ledger/history/read-runs.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { isSinkThere, openReadonlyDatabase } from '../../sinks/sqlite/open-database.ts';
-import { sqliteFormat } from '../../sinks/sqlite/schema.ts';
+import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
+import { readSqliteSink } from '../../sinks/sqlite/readers.ts';
 import type { Tx } from '../../sql/database.ts';
-import { readSqlite } from '../../sql/sqlite/read-sqlite.ts';
 import { searchableEntities } from './store-entities.ts';
 import { storeConnector } from './store-file.ts';
 
@@ -45,11 +43,7 @@ const runsLookedAt = 20;
  */
 export async function readStoreLedger(file: string, definition: Definition): Promise<StoreLedger> {
   if (!isSinkThere(file)) return emptyLedger;
-  await using db = readSqlite({
-    file,
-    openReader: () => openReadonlyDatabase({ file, format: sqliteFormat }),
-    explain: (error) => toSinkError(error, file),
-  });
+  await using db = readSqliteSink(file);
   return await db.read(async (tx) => await readIn(tx, definition));
 }
 

@@ -1,186 +1,72 @@
+import type { FactName, FactRow, FactValue } from '../copies.ts';
+import { ledgerSql } from '../ledger/schema.ts';
+
 /**
- * What a ledger knows of a connector, row by row, as a copy hands it over: `_sync_<name>` by name and meaning
- * (`src/sinks/ledger/schema.ts` says what each column is). `run`: the number of a run, `partition`: the id of a
- * partition, as the source has them; 0 stands for none.
+ * What a ledger knows of a connector, row by row, as a copy hands it over: rows of `_sync_<name>`, without the
+ * connector, in this order, so that runs come before rows that name them by number.
  */
-const columns = {
-  runs: {
-    number: 'run',
-    run: 'text',
-    origin: 'run',
-    scope: 'text',
-    continues: 'text?',
-    can_continue: 'integer',
-    state: 'text',
-    started_at: 'text',
-    finished_at: 'text?',
-    report: 'text?',
-    cancel_requested: 'text?',
-    kind: 'text',
-    chain: 'text',
-    is_full: 'integer',
-    resume_at: 'text?',
-  },
-  counts: {
-    run: 'text',
-    entity: 'text',
-    fetched: 'integer',
-    filtered: 'integer',
-    quarantined: 'integer',
-    inserted: 'integer',
-    updated: 'integer',
-    duplicate: 'integer',
-    unchanged: 'integer',
-    depth_limited: 'integer',
-  },
-  partitions: {
-    id: 'partition',
-    entity: 'text',
-    params: 'text',
-    backfill: 'text',
-    base: 'partition?',
-    inject: 'text',
-    rank: 'integer',
-    tree: 'partition?',
-    tree_depth: 'integer?',
-    parent_entity: 'text?',
-    parent_key: 'text?',
-    origin: 'run',
-    found_at: 'text',
-    due_since: 'text?',
-    ready: 'integer',
-    listed: 'integer',
-    mode: 'text?',
-    position: 'text?',
-    midway: 'integer',
-    watermark: 'text?',
-    marker: 'text?',
-    found_marker: 'text?',
-    sealed_at: 'text?',
-    sealed_run: 'text?',
-    sealed_scope: 'text?',
-    proof: 'text?',
-    absence: 'text?',
-    full_at: 'text?',
-    full_origin: 'run?',
-    sweep_origin: 'run?',
-    swept_to: 'integer',
-    gone: 'integer',
-    set_aside_run: 'text?',
-    failure: 'text?',
-    failed_at: 'text?',
-    last_page_size: 'integer?',
-    last_page_records: 'integer?',
-    failure_code: 'text?',
-  },
-  // Bits of 4,096 rows from row `chunk * 4,096` on: first those that were met, then those that were met in their home.
-  seen: { entity: 'text', origin: 'run', chunk: 'integer', bits: 'bytes' },
-  also: { entity: 'text', row: 'integer', partition: 'partition', origin: 'run' },
-  missing: {
-    entity: 'text',
-    row: 'integer',
-    partition: 'partition',
-    origin: 'run',
-    missed: 'integer',
-    since: 'text',
-    needs: 'text',
-    is_allowed: 'integer',
-    asked_run: 'text?',
-    asked_at: 'text?',
-    is_vouched_for: 'integer',
-    gone_run: 'text?',
-  },
-  drift: {
-    entity: 'text',
-    field: 'text',
-    kind: 'text',
-    type: 'text',
-    first_seen_at: 'text',
-    first_run: 'text',
-    is_refused: 'integer',
-  },
-  windows: { backfill: 'text', window: 'text', run: 'text', finished_at: 'text' },
-  hours: { entity: 'text', hour: 'text', added: 'integer', deleted: 'integer' },
-  // `id` is the order in which they came; a target gives numbers of its own.
-  quarantine: {
-    id: 'order',
-    entity: 'text',
-    content_hash: 'text',
-    reason: 'text',
-    detail: 'text',
-    record: 'text',
-    first_seen_at: 'text',
-    last_seen_at: 'text',
-    last_run: 'text',
-  },
-  downloads: {
-    id: 'order',
-    entity: 'text',
-    key: 'text',
-    params: 'text',
-    version: 'text',
-    name: 'text?',
-    content_type: 'text?',
-    size: 'integer?',
-    gone: 'text?',
-    is_wanted: 'integer',
-    file: 'text?',
-    bytes: 'integer?',
-    sha256: 'text?',
-    stored_type: 'text?',
-    stored_version: 'text?',
-    stored_at: 'text?',
-    stored_run: 'text?',
-    replaced: 'text?',
-    failure: 'text?',
-    failed_at: 'text?',
-    failed_run: 'text?',
-  },
-} as const;
+export const factNames: readonly FactName[] = [
+  'runs',
+  'counts',
+  'partitions',
+  'seen',
+  'also',
+  'missing',
+  'drift',
+  'windows',
+  'hours',
+  'quarantine',
+  'downloads',
+];
 
-export type FactName = keyof typeof columns;
+/**
+ * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none. `order`: a
+ * target gives numbers of its own, in this order.
+ */
 type Meaning = 'text' | 'integer' | 'run' | 'partition' | 'order' | 'bytes';
-type ValueOf<What> = What extends `${infer Plain}?`
-  ? ValueOf<Plain> | null
-  : What extends 'text'
-    ? string
-    : What extends 'bytes'
-      ? Buffer
-      : number;
-
-export type Facts = {
-  readonly [Name in FactName]: {
-    readonly [Column in keyof (typeof columns)[Name]]: ValueOf<(typeof columns)[Name][Column]>;
-  };
-};
-
-export type FactValue = string | number | Buffer | null;
-export type FactRow = Readonly<Record<string, FactValue>>;
-
-/** In the order in which they are handed over: runs in front of what names them by number. */
-export const factNames = Object.keys(columns) as readonly FactName[];
 
 export interface FactColumn {
   readonly name: string;
   readonly meaning: Meaning;
 }
 
-const columnLists = Object.fromEntries(
-  Object.entries(columns).map(([fact, list]) => [
-    fact,
-    Object.entries(list).map(([name, meaning]: [string, string]): FactColumn => ({
-      name,
-      meaning: meaning.replace('?', '') as Meaning,
-    })),
-  ]),
-) as unknown as Readonly<Record<FactName, readonly FactColumn[]>>;
+/** Columns of numbers that mean something else than how many. */
+const numbers: Readonly<Record<string, Meaning>> = {
+  'runs.number': 'run',
+  'quarantine.id': 'order',
+  'downloads.id': 'order',
+  'partitions.id': 'partition',
+  origin: 'run',
+  full_origin: 'run',
+  sweep_origin: 'run',
+  base: 'partition',
+  tree: 'partition',
+  partition: 'partition',
+};
 
+const plain: Readonly<Record<string, Meaning>> = { TEXT: 'text', BYTEA: 'bytes' };
+
+const columnLists = new Map(
+  factNames.map((fact) => {
+    const definition =
+      new RegExp(`^CREATE TABLE _[a-z]+_${fact} \\(([^;]*);`, 'm').exec(ledgerSql)?.[1] ?? '';
+    const columns = [...definition.matchAll(/^ {2}"?([a-z]\w*)"? (TEXT|BIGINT|INTEGER|BYTEA)\b/gm)];
+    const all = columns.map(([, name = '', type = '']): FactColumn => {
+      const meaning = plain[type] ?? numbers[`${fact}.${name}`] ?? numbers[name] ?? 'integer';
+      return { name, meaning };
+    });
+    // Hashes are those of other columns.
+    return [fact, all.filter(({ name }) => name !== 'connector' && !/^(params|parent|key)_hash$/.test(name))];
+  }),
+);
+
+/** As `ledger/schema.ts` has them. */
 export function factColumns(fact: FactName): readonly FactColumn[] {
-  return columnLists[fact];
+  return columnLists.get(fact) ?? [];
 }
 
 /** What is to be added to numbers of the source so that they are free in the target. */
-export interface Shift {
+interface Shift {
   readonly runs: number;
   readonly partitions: number;
 }

@@ -1,8 +1,7 @@
-const firstRows = 100;
-const mostRows = 1_000;
+import { firstRows, rowsOf, wantedLength } from '../../sql/batch-size.ts';
 
 /** Characters or bytes of a page; its last row may exceed it. Records may be large. */
-export const pageLength = 4_000_000;
+export const pageLength = wantedLength;
 
 /**
  * Reads rows page by page, each behind the last row of the one before. `read` gives at most `limit` rows, and fewer
@@ -17,27 +16,9 @@ export async function* inPages<Row extends object>(
     if (rows.length === 0) return;
     yield rows;
     last = rows.at(-1) ?? null;
-    // A server looks at as many rows as it is asked for: not at a thousand large ones for each page of two.
-    limit = Math.max(1, Math.min(mostRows, Math.floor((rows.length * pageLength) / lengthOf(rows))));
+    // A server reads as many rows as it is asked for: not a thousand large ones for each page of two.
+    limit = rowsOf(rows.length, lengthOfValue(rows.map((row) => Object.values(row))));
   }
-}
-
-/** Takes rows until they are as long as a page, and leaves the others unread. */
-export function onePage<Row extends object>(rows: Iterable<Row>): readonly Row[] {
-  const taken: Row[] = [];
-  let length = 0;
-  for (const row of rows) {
-    taken.push(row);
-    length += lengthOf([row]);
-    if (length >= pageLength) break;
-  }
-  return taken;
-}
-
-function lengthOf(rows: readonly object[]): number {
-  let length = 1;
-  for (const row of rows) length += lengthOfValue(Object.values(row));
-  return length;
 }
 
 function lengthOfValue(values: readonly unknown[]): number {

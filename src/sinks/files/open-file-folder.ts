@@ -6,6 +6,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
 import { noSpaceText, saysFull } from '../../files/full-disk.ts';
+import { explained } from '../../sql/explained.ts';
 import { createPrivateDirectory, hasCode } from '../../files/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
@@ -34,27 +35,25 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
   };
 
   const explain = (entity: EntityName, error: unknown): unknown => toFileError(error, folderOf(entity));
-  const said = async <Result>(
+  const inFolder = async <Result>(
     entity: EntityName,
     work: (folder: string) => Promise<Result>,
-  ): Promise<Result> => {
-    try {
-      return await work(realFolder(entity));
-    } catch (error) {
-      throw explain(entity, error);
-    }
-  };
+  ): Promise<Result> =>
+    await explained(
+      (error) => explain(entity, error),
+      async () => await work(realFolder(entity)),
+    );
 
   return {
     prepare: (entity) =>
-      said(entity, async (folder) => {
+      inFolder(entity, async (folder) => {
         await removeLeftovers(folder, clock.now());
         return await namesOfOneRecord(folder);
       }),
     store: async ({ entity, keyText, name, bytes }) => {
       const file = safeFileName(keyText, name);
       const written = await writeWholeFile({
-        folder: await said(entity, async (folder) => folder),
+        folder: await inFolder(entity, async (folder) => folder),
         name: file,
         temporary: temporaryName(keyDigits(keyText)),
         bytes,
@@ -63,7 +62,7 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
       return { file, ...written };
     },
     remove: (entity, file, current) =>
-      said(entity, async (folder) => {
+      inFolder(entity, async (folder) => {
         if (current !== null && isOneFile(join(folder, file), join(folder, current))) return;
         await unlink(join(folder, file)).catch((error: unknown) => {
           if (!hasCode(error, 'ENOENT')) throw error;

@@ -27,7 +27,7 @@ export function digitsOf(file: string): string | null {
   return /^([0-9a-f]{16})-/.exec(file)?.[1] ?? null;
 }
 
-/** `file` where nothing harmless is left. */
+/** `file` where nothing harmless remains. */
 export function safeBase(name: string): string {
   const visible = name.slice(0, maxChars).toWellFormed().replace(unprintable, '').normalize('NFC');
   const last = visible.split(/[/\\]/).findLast((part) => withoutEdges(part) !== '') ?? '';

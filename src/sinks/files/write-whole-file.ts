@@ -2,13 +2,14 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, rename, unlink, type FileHandle, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { explained } from '../../sql/explained.ts';
 import { syncDirectory, hasCode } from '../../files/private-file.ts';
 
 interface WholeFile {
   readonly folder: string;
   /** In the folder; what is there is replaced, unless it is a folder. */
   readonly name: string;
-  /** In the folder too: the bytes lie under this name until all of them are there. Nobody else's. */
+  /** In the folder too: the bytes lie under this name until all of them are there. No other writer uses it. */
   readonly temporary: string;
   readonly bytes: AsyncIterable<Uint8Array>;
   /**
@@ -24,8 +25,6 @@ export interface WrittenBytes {
   readonly sha256: string;
 }
 
-type Explained = <Result>(work: () => Promise<Result>) => Promise<Result>;
-
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
 /**
@@ -35,17 +34,11 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
 export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
   const { folder } = file;
   const partial = join(folder, file.temporary);
-  const explained: Explained = async (work) => {
-    try {
-      return await work();
-    } catch (error) {
-      throw file.explain(error);
-    }
-  };
-  const handle = await explained(() => open(partial, createNew, 0o600));
+  const { explain } = file;
+  const handle = await explained(explain, async () => await open(partial, createNew, 0o600));
   try {
-    const written = await writeAll(handle, file.bytes, explained);
-    await explained(async () => {
+    const written = await writeAll(handle, file);
+    await explained(explain, async () => {
       await handle.sync();
       await handle.close();
       await rename(partial, join(folder, file.name));
@@ -62,14 +55,13 @@ export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
 
 async function writeAll(
   handle: FileHandle,
-  bytes: AsyncIterable<Uint8Array>,
-  explained: Explained,
+  { bytes, explain }: Pick<WholeFile, 'bytes' | 'explain'>,
 ): Promise<WrittenBytes> {
   const hash = createHash('sha256');
   let length = 0;
   for await (const chunk of bytes) {
     hash.update(chunk);
-    await explained(async () => {
+    await explained(explain, async () => {
       for (let at = 0; at < chunk.byteLength;) at += (await handle.write(chunk, at)).bytesWritten;
     });
     length += chunk.byteLength;
@@ -78,7 +70,7 @@ async function writeAll(
 }
 
 const pattern = /^\.[0-9a-f]{16}\.(\d{1,10})\.[0-9a-f]{8}\.part$/;
-/** A process with that number may be another one by now, or one of another container; nobody is silent for so long. */
+/** A process with that number may be a later one, or one of another container. No writer is silent for so long. */
 const abandonedMs = 60 * 60 * 1_000;
 
 /** What a file is called while its bytes come in: who writes it is in the name. */
@@ -86,7 +78,7 @@ export function temporaryName(digits: string): string {
   return `.${digits}.${process.pid}.${randomBytes(4).toString('hex')}.part`;
 }
 
-/** Removes temporary files of a folder that no process writes any more. This one must not be writing any there. */
+/** Removes temporary files of a folder that no process is writing. This one must not be writing any there. */
 export async function removeLeftovers(folder: string, nowMs: number): Promise<number> {
   let removed = 0;
   for await (const { name } of await opendir(folder)) {
@@ -105,7 +97,7 @@ function isOtherAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // It is there, and somebody else's.
+    // It is there, and belongs to another user.
     return hasCode(error, 'EPERM');
   }
 }

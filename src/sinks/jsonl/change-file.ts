@@ -12,7 +12,7 @@ interface ChangeFileOptions extends FileOwner {
 }
 
 /** A file is closed after the commit that brings it to this size. */
-export const maxFileBytes = 64 * 1024 * 1024;
+const maxFileBytes = 64 * 1024 * 1024;
 
 interface GrowingFile extends FileNumber {
   readonly descriptor: number;

@@ -68,7 +68,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     release,
     of: (connector: ConnectorName, entity: EntityName): ChangeFile => {
       const holder = held.get(connector);
-      if (holder === undefined) throw new TypeError(`${connector} is written while nobody holds it`);
+      if (holder === undefined) throw new TypeError(`${connector} is written while no process holds it`);
       const known = holder.ofEntity.get(entity);
       if (known !== undefined) return known;
       const { epoch } = holder;
@@ -143,7 +143,7 @@ function tidyDirectory(files: FileList, directory: string, connector: ConnectorN
       tidyEntity(join(directory, connector, entity), (name) => listed.get(`${entity}/${name}`));
     }
   } catch {
-    // Untidy files change nothing: readers are told to take closed names only, and the ledger says what counts.
+    // Untidy files change nothing: readers take closed names only, and the ledger says what counts.
   }
 }
 

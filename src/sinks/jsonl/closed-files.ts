@@ -1,5 +1,6 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
+import { explained } from '../../sql/explained.ts';
 import { openReadonlyDatabase } from '../sqlite/open-database.ts';
 import { jsonlFormat } from './schema.ts';
 import { toSinkError } from '../sqlite/sink-error.ts';
@@ -10,6 +11,7 @@ import { findOtherContent, findWrongLength } from './find-damage.ts';
 export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
   const db = openReadonlyDatabase({ file: ledger, format: jsonlFormat });
 
+  const explain = (error: unknown): unknown => toSinkError(error, ledger);
   const list = (connector: ConnectorName): readonly ListedFile[] => listClosedFiles(db, connector);
 
   /** Without the files that another process has removed or cut (a reset) since they were listed. */
@@ -56,20 +58,13 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     return checked(connector, files, found);
   };
 
-  const explained = async <Result>(
-    work: () => Result | Promise<Result>,
-    signal?: AbortSignal,
-  ): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      throw signal?.aborted === true ? error : toSinkError(error, ledger);
-    }
-  };
-
   return {
-    lengths: (connector) => explained(() => lengths(connector)),
-    contents: (connector, options) => explained(() => contents(connector, options), options.signal),
+    lengths: async (connector) => await explained(explain, async () => lengths(connector)),
+    contents: async (connector, options) =>
+      await explained(
+        (error) => (options.signal.aborted ? error : explain(error)),
+        async () => await contents(connector, options),
+      ),
     [Symbol.asyncDispose]: async () => void db.close(),
   };
 }

@@ -38,7 +38,7 @@ export function growingName(file: FileNumber): string {
   return `${closedName(file)}.open`;
 }
 
-/** Null for a name that this sink never gives, so that other people's files are left alone. */
+/** Null for a name that this sink never gives, so that files of other programs are left alone. */
 export function readFileName(name: string): (FileNumber & { readonly isGrowing: boolean }) | null {
   const match = pattern.exec(name);
   return match === null
@@ -73,7 +73,7 @@ export interface ListedFile extends FileNumber {
 }
 
 type GrownTo = Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash' | 'isPartial'>;
-type FileKey = [string, string, number, number];
+type CutTo = Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>;
 
 const columns = `entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash,
   is_partial AS isPartial`;
@@ -101,24 +101,24 @@ export type FileList = ReturnType<typeof prepareFileList>;
 
 /** The list for the connection that writes, inside its transactions. */
 export function prepareFileList(db: Connection) {
-  const byKey = 'WHERE connector = ? AND entity = ? AND epoch = ? AND number = ?';
+  const byKey = 'WHERE connector = @connector AND entity = @entity AND epoch = @epoch AND number = @number';
   const all = db.prepare<[string], ListedFile>(
     `SELECT ${columns} FROM _sync_files WHERE connector = ? AND is_closed < 2 ORDER BY first_seq`,
   );
-  const grow = db.prepare<[...FileKey, number, number, number, string | null, number]>(
+  const grow = db.prepare<[FileOwner & FileNumber & GrownTo]>(
     `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+     VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
      ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
        length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
        last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
   );
-  const cut = db.prepare<[number, number, string | null, ...FileKey]>(
-    `UPDATE _sync_files SET length = ?, last_seq = ?, hash = ? ${byKey}`,
+  const cut = db.prepare<[FileOwner & FileNumber & CutTo]>(
+    `UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`,
   );
-  const close = db.prepare<FileKey>(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
-  const drop = db.prepare<FileKey>(`DELETE FROM _sync_files ${byKey}`);
-  const doom = db.prepare<[string, string]>(
-    'UPDATE _sync_files SET is_closed = 2 WHERE connector = ? AND entity = ?',
+  const close = db.prepare<[FileOwner & FileNumber]>(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
+  const drop = db.prepare<[FileOwner & FileNumber]>(`DELETE FROM _sync_files ${byKey}`);
+  const doom = db.prepare<[FileOwner]>(
+    'UPDATE _sync_files SET is_closed = 2 WHERE connector = @connector AND entity = @entity',
   );
   const doomed = db.prepare<[string], FileNumber & { readonly entity: EntityName }>(
     'SELECT entity, epoch, number FROM _sync_files WHERE connector = ? AND is_closed = 2',
@@ -128,27 +128,24 @@ export function prepareFileList(db: Connection) {
       'SELECT max(number) FROM _sync_files WHERE connector = ? AND entity = ? AND epoch = ?',
     )
     .pluck();
-  const key = ({ connector, entity }: FileOwner, { epoch, number }: FileNumber): FileKey => [
+  const key = ({ connector, entity }: FileOwner, { epoch, number }: FileNumber): FileOwner & FileNumber => ({
     connector,
     entity,
     epoch,
     number,
-  ];
+  });
   return {
     all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
     lastNumber: ({ connector, entity }: FileOwner, epoch: number): number =>
       lastNumber.get(connector, entity, epoch) ?? 0,
-    grow: (
-      owner: FileOwner,
-      file: FileNumber,
-      { length, firstSeq, lastSeq, hash, isPartial }: GrownTo,
-    ): void => void grow.run(...key(owner, file), length, firstSeq, lastSeq, hash, isPartial),
-    cut: (owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void =>
-      void cut.run(kept.length, kept.lastSeq, kept.hash, ...key(owner, file)),
-    close: (owner: FileOwner, file: FileNumber): void => void close.run(...key(owner, file)),
-    drop: (owner: FileOwner, file: FileNumber): void => void drop.run(...key(owner, file)),
-    /** The entity's records are dropped: its files are no part of the sink any more, and are to be removed. */
-    doom: ({ connector, entity }: FileOwner): void => void doom.run(connector, entity),
+    grow: (owner: FileOwner, file: FileNumber, grown: GrownTo): void =>
+      void grow.run({ ...grown, ...key(owner, file) }),
+    cut: (owner: FileOwner, file: FileNumber, { length, lastSeq, hash }: CutTo): void =>
+      void cut.run({ length, lastSeq, hash, ...key(owner, file) }),
+    close: (owner: FileOwner, file: FileNumber): void => void close.run(key(owner, file)),
+    drop: (owner: FileOwner, file: FileNumber): void => void drop.run(key(owner, file)),
+    /** The entity's records are dropped: its files are no part of the sink from now on, and are to be removed. */
+    doom: (owner: FileOwner): void => void doom.run(owner),
     doomed: (connector: ConnectorName): readonly (FileNumber & { readonly entity: EntityName })[] =>
       doomed.all(connector),
   };

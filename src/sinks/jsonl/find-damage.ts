@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import * as z from 'zod';
 import type { DamagedFile } from '../closed-files.ts';
 import { type ListedFile, closedName, growingName } from './file-list.ts';
 
@@ -9,7 +10,7 @@ const chunkBytes = 1024 * 1024;
 
 /**
  * A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it
- * between the looks.
+ * between the attempts.
  */
 export function findFile(
   directory: string,
@@ -51,4 +52,47 @@ export async function findOtherContent(
   return hash.digest('hex') === file.hash
     ? null
     : { entity: file.entity, path, length: file.length, found: file.length };
+}
+
+export interface KeptLines extends Pick<ListedFile, 'length' | 'lastSeq' | 'hash'> {
+  readonly isToKeepAside: boolean;
+}
+
+const nothing: KeptLines = { length: 0, lastSeq: 0, hash: null, isToKeepAside: false };
+
+/**
+ * Null when the committed bytes are there. Else the whole lines in front of what is missing: blocks that did not reach
+ * the disk are behind the end or full of zeros, which no line holds. Where neither explains the difference no line can
+ * be relied on.
+ */
+export function readKept(path: string, file: ListedFile): KeptLines | null {
+  const bytes = existsSync(path) ? readFileSync(path).subarray(0, file.length) : Buffer.alloc(0);
+  const hole = bytes.indexOf(0);
+  const isWhole = bytes.length === file.length && hole < 0;
+  if (isWhole && (file.hash === null || file.hash === hashOf(bytes))) return null;
+  if (isWhole) return { ...nothing, isToKeepAside: true };
+  const good = hole < 0 ? bytes : bytes.subarray(0, hole);
+  const length = good.lastIndexOf(10) + 1;
+  if (length === 0) return nothing;
+  const lastStart = length < 2 ? 0 : good.lastIndexOf(10, length - 2) + 1;
+  const lastSeq = readSeq(good.toString('utf8', lastStart, length));
+  const isOurs = lastSeq !== null && lastSeq >= file.firstSeq && lastSeq <= file.lastSeq;
+  return isOurs
+    ? { length, lastSeq, hash: hashOf(good.subarray(0, length)), isToKeepAside: false }
+    : { ...nothing, isToKeepAside: true };
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+const sequenced = z.object({ _seq: z.number().int() });
+
+function readSeq(line: string): number | null {
+  try {
+    return sequenced.parse(JSON.parse(line))._seq;
+  } catch {
+    // Not one of our lines (zeros after a power loss, say): nothing in the file can be trusted.
+    return null;
+  }
 }

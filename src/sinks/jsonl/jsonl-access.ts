@@ -19,10 +19,11 @@ export function jsonlAccess(directory: string): SinkAccess {
     if (version === 0 || version === jsonlFormat.version) return;
     await using _opened = await open({ durability: 'full', clock: systemClock });
   };
-  const access = ledgerFileAccess({
+  return ledgerFileAccess({
     file,
     place: directory,
     loadFormat: async () => (await import('./schema.ts')).jsonlFormat,
+    beforeReading: bringUpToDate,
     open,
     openClosedFiles: async () => {
       if (!isSinkThere(file)) return null;
@@ -30,19 +31,4 @@ export function jsonlAccess(directory: string): SinkAccess {
       return openJsonlClosedFiles(directory, file);
     },
   });
-  return {
-    ...access,
-    openHistory: async () => {
-      await bringUpToDate();
-      return await access.openHistory();
-    },
-    openRecords: async () => {
-      await bringUpToDate();
-      return await access.openRecords();
-    },
-    openKeys: async () => {
-      await bringUpToDate();
-      return await access.openKeys();
-    },
-  };
 }

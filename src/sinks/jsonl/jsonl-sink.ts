@@ -1,8 +1,8 @@
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
-import type { Beside } from '../sqlite/beside.ts';
 import { openLedgerFile } from '../sqlite/open-ledger.ts';
+import type { Beside } from '../sqlite/take.ts';
 import { sqliteTables } from '../sqlite/records/record-tables.ts';
 import { openChangeFiles, type ChangeFiles } from './change-files.ts';
 import { linedTables } from './lined-tables.ts';

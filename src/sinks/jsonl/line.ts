@@ -7,7 +7,7 @@ type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
 type WrittenBy = Pick<Stamp, 'now' | 'run'>;
 
 /** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
-export interface LineWriters {
+interface LineWriters {
   /**
    * Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and
    * `_run_id`.

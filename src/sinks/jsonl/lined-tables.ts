@@ -18,7 +18,7 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
   return {
     ...tables,
     open: (place) => linedTable(tables.open(place), place, changes),
-    // Lines are never written anew: a field has a column of its own from now on, and stays in `_extra` of older ones.
+    // Lines are never rewritten: a field has a column of its own from now on, and stays in `_extra` of older ones.
     // So nothing has to fit.
     fitting: async (_tx, _place, columns) => columns,
     fill: async (tx, place, _columns, stamp) => {

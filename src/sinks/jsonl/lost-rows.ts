@@ -8,7 +8,7 @@ import type { LostRows } from '../sink.ts';
 
 /*
  * Rows of which an earlier version, which kept the keys alone in its ledger, had lost the lines: they have no fields,
- * and are written again when a walk meets them. None is lost any more.
+ * and are written again when a walk meets them. This version loses none.
  */
 
 /** To the letter the condition of an index, or that would not serve. */

@@ -7,8 +7,7 @@ import type { Tx } from '../../sql/database.ts';
 import { damageAdvice, damageText } from '../closed-files.ts';
 import type { ChangeFiles } from './change-files.ts';
 import { entityDirectory, type ListedFile } from './file-list.ts';
-import { findFile, findOtherContent, findWrongLength } from './find-damage.ts';
-import { readKept, type KeptLines } from './read-kept.ts';
+import { findFile, findOtherContent, findWrongLength, readKept, type KeptLines } from './find-damage.ts';
 import { appendStoredLines } from './stored-lines.ts';
 
 /**
@@ -24,7 +23,7 @@ export async function recoverFiles(tx: Tx, changes: ChangeFiles, connector: Conn
   }
 }
 
-/** Of closed files only the length is looked at: that costs microseconds each. */
+/** Of closed files only the length is checked: that costs microseconds each. */
 function checkClosed({ files, directory }: ChangeFiles, connector: ConnectorName): void {
   const damaged = files.all(connector).flatMap((file) => {
     if (file.isClosed !== 1) return [];

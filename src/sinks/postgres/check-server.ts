@@ -128,7 +128,7 @@ async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): 
     ? ok('encryption', 'none, on this machine')
     : warning(
         'encryption',
-        'none: records can be read and changed on their way; use sslmode=verify-full, or a network that only these machines are in',
+        'none: records can be read and changed in transit; use sslmode=verify-full, or a network that only these machines are in',
       );
 }
 
@@ -193,7 +193,7 @@ async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
     'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at',
   );
   const after = now();
-  // It was read in between: no nearer than that can be said.
+  // It was read in between: nothing more exact is known.
   const theirs = Number(found?.at);
   const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
   const seconds = (Math.abs(difference) / 1000).toFixed(1);

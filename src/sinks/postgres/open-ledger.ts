@@ -1,9 +1,12 @@
-import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
-import type { OpenHow, SinkPlace } from '../sink-access.ts';
+import { servedLedger } from '../ledger/served-ledger.ts';
+import type { OpenedToRead } from '../ledger-readers.ts';
+import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
+import { newestSeq } from './lease/lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
 import { findSink, makeSink } from './open-schema.ts';
+import { postgresTables } from './records/record-tables.ts';
 import { toSinkError } from './sink-error.ts';
 import { openServer, type Server } from '../../sql/postgres/server.ts';
 
@@ -34,13 +37,29 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
 }
 
 /** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
-export async function openLedgerToRead(place: PostgresPlace): Promise<OpenedSchema> {
+export async function openToRead(place: PostgresPlace): Promise<OpenedToRead> {
   const { schema } = place;
   const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
     const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
     if (found === null) throw new NoSinkYetError(server.place);
-    return { server, schema, clock: systemClock, sinkId: found.sinkId };
+    return { db: server, sinkId: found.sinkId, records: postgresTables(schema), newestSeq };
+  });
+}
+
+/** Opens the sink's ledger for days, and makes the sink where there is none. */
+export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Promise<ServedLedger> {
+  const { server, sinkId } = await openLedger({ ...place, connections: 2 }, how);
+  return await servedLedger({
+    sinkId,
+    look: async () => {
+      const found = await server.read(async (tx) => await findSink(tx, place.schema, server.place));
+      if (found?.sinkId === sinkId) return null;
+      return `${found === null ? 'nothing' : 'another sink'} is at ${server.place}`;
+    },
+    read: (work) => server.read(work),
+    mark: async () => null,
+    [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   });
 }
 

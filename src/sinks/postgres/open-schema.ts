@@ -2,22 +2,60 @@ import { randomUUID } from 'node:crypto';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
+import { ledgerSql } from '../ledger/schema.ts';
 import { checkVersion } from '../stored-version.ts';
-import { lostNumbers } from './lease/lease-rows.ts';
+import { overtakeAll } from './lease/lease-rows.ts';
+
+/** Raised with every change of the tables below, which needs a migration. */
+export const schemaVersion = 2;
+
+/**
+ * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
+ * (`lease/lease-rows.ts`), and stays when the connector is forgotten; `_sync_leases` says who holds a connector, by the
+ * server's clock.
+ */
+const driverSql = `
+CREATE TABLE _sync_meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  sink_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  system_identifier TEXT,
+  timeline INTEGER
+);
+
+CREATE TABLE _sync_counters (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  last_commit UUID
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_leases (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  until TIMESTAMPTZ NOT NULL,
+  backend_pid INTEGER
+) WITH (fillfactor = 50);
+`;
+
+const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
 
 /**
  * What leads from each version that is still read to the next, as statements in which names stand without their schema;
  * the last one leads to `schemaVersion`. All that a schema needs run in one transaction. Never changed once released,
- * only added to. Processes of the older version may go on writing until they end, so no migration asks of them what
+ * only added to. Processes of the older version may continue to write until they end, so no migration asks of them what
  * they do not know. Empty: only `schemaVersion` is read.
  */
 const migrations: readonly string[] = [];
 
 /** What a schema says of the sink in it. */
-export interface FoundSink {
+interface FoundSink {
   readonly sinkId: string;
   readonly version: number;
 }
@@ -116,9 +154,9 @@ async function migrate(tx: WriteTx, at: string, version: number): Promise<void> 
 
 /**
  * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest
- * commits: numbers of changes go on far above all that those may have had, and every holder is overtaken, because what
- * it believes to be stored may be gone; the next run goes on from what is there. What was restored into another system
- * is another sink.
+ * commits: numbers of changes continue far above all that those may have had, and every holder is overtaken, because
+ * what it believes to be stored may be missing; the next run resumes from what is stored. What was restored into
+ * another system is another sink.
  */
 async function moveOn(
   tx: WriteTx,
@@ -127,9 +165,7 @@ async function moveOn(
   server: ServerIdentity,
 ): Promise<Pick<FoundSink, 'sinkId'>> {
   const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
-  await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers, epoch = epoch + 1`, {
-    lostNumbers,
-  });
+  await overtakeAll(tx, at);
   await tx.run(
     `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
     { sinkId, systemIdentifier: server.systemIdentifier, timeline: server.timeline },

@@ -1,3 +1,4 @@
+import { ledgerReaders } from '../ledger-readers.ts';
 import type { SinkAccess } from '../sink-access.ts';
 import { placeOf } from '../../sql/postgres/place.ts';
 import type { PostgresPlace } from './open-ledger.ts';
@@ -6,6 +7,7 @@ import type { PostgresPlace } from './open-ledger.ts';
 export function postgresAccess(at: PostgresPlace): SinkAccess {
   const place = placeOf(at.connection, at.schema);
   return {
+    ...ledgerReaders(async () => (await import('./open-ledger.ts')).openToRead(at)),
     place,
     ledgerPlace: place,
     isThere: async () => {
@@ -16,20 +18,8 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       const { openPostgresSink } = await import('./postgres-sink.ts');
       return await openPostgresSink(at, how);
     },
-    openHistory: async () => {
-      const { openPostgresHistory } = await import('./readers.ts');
-      return await openPostgresHistory(at);
-    },
-    openRecords: async () => {
-      const { openPostgresRecords } = await import('./readers.ts');
-      return await openPostgresRecords(at);
-    },
-    openKeys: async () => {
-      const { openPostgresKeys } = await import('./readers.ts');
-      return await openPostgresKeys(at);
-    },
     openServed: async (how) => {
-      const { openServedPostgres } = await import('./readers.ts');
+      const { openServedPostgres } = await import('./open-ledger.ts');
       return await openServedPostgres(at, how);
     },
     openClosedFiles: async () => null,

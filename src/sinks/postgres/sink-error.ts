@@ -21,46 +21,36 @@ export function toSinkError(error: unknown, place: string): unknown {
   }
   const code = codeOf(error);
   const failing = failingOf(error);
-  const said = error instanceof Error ? error.message : String(error);
-  const context = { place, cause: code === '' ? 'connection' : code };
+  const reason = error instanceof Error ? error.message : String(error);
+  const failed = (
+    text: string,
+    recovery: SyncError['recovery'],
+    ofCode: SyncError['code'] = 'SINK_FAILED',
+  ): SyncError => {
+    const context = { place, cause: code === '' ? 'connection' : code };
+    return new SyncError(`PostgreSQL at ${place} ${text}`, { code: ofCode, recovery, context, cause: error });
+  };
   if (!isServerError(error) && failing === 'other') {
-    const problem = connectProblem(code, said);
-    if (problem === null) return error;
-    return new SyncError(`PostgreSQL at ${place} ${problem}`, {
-      code: 'SINK_FAILED',
-      recovery: 'stop',
-      context,
-      cause: error,
-    });
+    const problem = connectProblem(code, reason);
+    return problem === null ? error : failed(problem, 'stop');
   }
   dropValues(error);
   if (code === '53100' || code === '53200') {
-    return new SyncError(
-      `PostgreSQL at ${place} has no ${code === '53100' ? 'disk space' : 'memory'} left; nothing of the last commit was stored. ` +
-        'Free some and sync again.',
-      { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
+    const lacking = code === '53100' ? 'disk space' : 'memory';
+    return failed(
+      `has no ${lacking} left; nothing of the last commit was stored. Free some and sync again.`,
+      'retry',
+      'SINK_FULL',
     );
   }
-  if (failing === 'connection') {
-    return new SyncError(`PostgreSQL at ${place} ${awayText(error)}. ${awayAdvice(code)}`, {
-      code: 'SINK_FAILED',
-      recovery: 'retry',
-      context,
-      cause: error,
-    });
-  }
+  if (failing === 'connection') return failed(`${awayText(error)}. ${awayAdvice(code)}`, 'retry');
   if (failing === 'conflict' || code === '57014') {
-    return new SyncError(
-      `PostgreSQL at ${place} could not finish in time because of other transactions or load (${said}). Sync again.`,
-      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
+    return failed(
+      `could not finish in time because of other transactions or load (${reason}). Sync again.`,
+      'retry',
     );
   }
-  return new SyncError(`PostgreSQL at ${place} refused (${code}: ${said}). ${advice(code, said)}`, {
-    code: 'SINK_FAILED',
-    recovery: 'stop',
-    context,
-    cause: error,
-  });
+  return failed(`refused (${code}: ${reason}). ${advice(code, reason)}`, 'stop');
 }
 
 function awayAdvice(code: string): string {
@@ -76,8 +66,8 @@ function awayAdvice(code: string): string {
   }
 }
 
-function advice(code: string, said: string): string {
-  if (code === '28000' && /no (SSL )?encryption|SSL off/i.test(said)) {
+function advice(code: string, reason: string): string {
+  if (code === '28000' && /no (SSL )?encryption|SSL off/i.test(reason)) {
     return 'If the server takes encrypted connections only, use sslmode=verify-full in the address; else let this machine in (pg_hba.conf).';
   }
   if (code.startsWith('28')) return "Check the user and the password of the sink's url.";
@@ -88,7 +78,7 @@ function advice(code: string, said: string): string {
   if (code === '2BP01') {
     return 'Views of your own are made of it: drop them, and make them again afterwards.';
   }
-  if (code === '54000' && /row is too big/.test(said)) {
+  if (code === '54000' && /row is too big/.test(reason)) {
     return 'A record has more filled fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
   }
   return 'Check the server and its log.';

@@ -1,7 +1,10 @@
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { textHash } from '../../sql/text-hash.ts';
+import { tableName } from '../decisions/stored-table.ts';
 
-/** Columns of version 8 that version 7 had none of, as its tables tell them. The table is named `old`. */
+/** Columns of version 8 that version 7 had none of, as its tables have them. The table is named `old`. */
 const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   _sync_tables: {
     name: "replace(old.connector, '-', '_') || '__' || old.entity",
@@ -40,8 +43,8 @@ export function readVersion7(db: Connection): void {
 }
 
 /**
- * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are made
- * anew, as `ledgerSql` has them. `lastRow` tells the newest row number of an entity's table.
+ * Brings a file of version 7 to version 8, in the transaction of the caller. Tables whose columns have changed are
+ * replaced by those of `ledgerSql`. `lastRow` gives the newest row number of an entity's table.
  */
 export function fromVersion7(
   db: Connection,
@@ -69,6 +72,28 @@ export function fromVersion7(
   }
   noteLastRows(db, lastRow);
   db.pragma('legacy_alter_table = OFF');
+}
+
+/** The same of a SQLite sink, with its catalog. */
+export function sqliteFromVersion7(db: Connection, ledgerSql: string, catalogSql: string): void {
+  // They name tables that are replaced.
+  for (const view of ['_catalog_tables', '_catalog_columns', '_catalog_joins']) {
+    db.exec(`DROP VIEW IF EXISTS ${view}`);
+  }
+  fromVersion7(db, ledgerSql, (connector, entity) => newestRow(db, connector, entity));
+  // Of tables that only JSONL sinks fill.
+  db.exec(`DROP TABLE IF EXISTS _sync_files; ${catalogSql}`);
+}
+
+/** Rows are never deleted: their newest one has the highest number that was given. */
+function newestRow(db: Connection, connector: string, entity: string): number | undefined {
+  const table = tableName(connector as ConnectorName, entity as EntityName);
+  const isThere = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table);
+  if (isThere === undefined) return undefined;
+  return db
+    .prepare<[], number>(`SELECT coalesce(max(_row), 0) FROM ${quoted(table)}`)
+    .pluck()
+    .get();
 }
 
 function addTextHash(db: Connection): void {
@@ -107,7 +132,7 @@ function copyRows(db: Connection, table: string): void {
   const columns = [...kept, ...Object.keys(added)].map((name) => `"${name}"`).join(', ');
   const values = [...kept.map((name) => `old."${name}"`), ...Object.values(added)].join(', ');
   db.exec(`INSERT INTO ${table} (${columns}) SELECT ${values} FROM ${table}_7 AS old`);
-  // The highest number that was ever given, where the rows that had it are gone.
+  // The highest number that was ever given, where the rows that had it no longer exist.
   db.prepare(
     `UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) WHERE name = ?`,
   ).run(`${table}_7`, table);

@@ -1,17 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { SyncError } from '../../core/errors.ts';
 import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import { movedError } from './file-place.ts';
+import { insertMeta, storedId, storedKind } from './meta.ts';
 import { createPrivateFile, isPrivateFileThere } from '../../files/private-file.ts';
-import { openSqlite, type Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { openSqlite, type Connection, type SqlFunctions } from '../../sql/sqlite/open-sqlite.ts';
 import { checkVersion } from '../stored-version.ts';
-import { toSinkError } from './sink-error.ts';
+import { movedError, toSinkError } from './sink-error.ts';
 import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
 
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
-export const applicationId = 0x43_53_59_31;
+const applicationId = 0x43_53_59_31;
 
 /** The tables of a ledger, as one version of the program makes them. */
 export interface LedgerFormat {
@@ -27,7 +26,7 @@ export interface LedgerFormat {
   readOlder?(db: Connection): void;
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly file: string;
   readonly format: LedgerFormat;
   readonly durability: 'full' | 'normal';
@@ -35,14 +34,15 @@ export interface DatabaseOptions {
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
   /** Of SQLite's page cache, at most. */
-  readonly cacheKiB?: number;
+  readonly cacheKiB?: number | undefined;
+  readonly functions?: SqlFunctions | undefined;
   /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
 }
 
 const pageBytes = 16_384;
 const walBytes = 64 * 1024 * 1024;
-const busyMs = 5_000;
+const defaultBusyMs = 5_000;
 /** Twice as much made no first load faster and kept the program above 250 MiB. */
 export const mostCacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
@@ -54,9 +54,8 @@ const oldestSqlite = [3, 51, 3] as const;
  */
 export function openDatabase(options: DatabaseOptions): Connection {
   const { file, sinkId } = options;
-  const timeout = options.busyMs ?? busyMs;
   if (sinkId !== undefined && !isSinkThere(file)) throw movedError(file, true);
-  return connect(file, { timeout, makes: sinkId === undefined }, (db) => {
+  return connect(options, { makes: sinkId === undefined }, (db) => {
     const version = inspect(db, options);
     if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
     if (version === 0) db.pragma(`page_size = ${pageBytes}`);
@@ -81,9 +80,11 @@ export function isSinkThere(file: string): boolean {
  * Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when
  * there is none.
  */
-export function openReadonlyDatabase(options: Omit<DatabaseOptions, 'durability' | 'now'>): Connection {
+export function openReadonlyDatabase(
+  options: Omit<DatabaseOptions, 'durability' | 'now' | 'busyMs' | 'sinkId'>,
+): Connection {
   if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
-  return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
+  return connect(options, { readonly: true, makes: false }, (db) => {
     const version = inspect(db, options);
     if (version === 0) throw new NoSinkYetError(options.file);
     db.pragma('trusted_schema = OFF');
@@ -95,26 +96,25 @@ export function openReadonlyDatabase(options: Omit<DatabaseOptions, 'durability'
 /** The version of the ledger in a file that is there, 0 where the file is empty. Throws as `openReadonlyDatabase`. */
 export function storedVersion(options: Pick<DatabaseOptions, 'file' | 'format'>): number {
   let version = 0;
-  connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
+  connect(options, { readonly: true, makes: false }, (db) => {
     version = inspect(db, options);
   }).close();
   return version;
 }
 
 function connect(
-  file: string,
-  access: { readonly readonly?: true; readonly timeout: number; readonly makes: boolean },
+  { file, busyMs = defaultBusyMs, functions }: Pick<DatabaseOptions, 'file' | 'busyMs' | 'functions'>,
+  { makes, ...access }: { readonly readonly?: true; readonly makes: boolean },
   prepare: (db: Connection) => void,
 ): Connection {
   let db: Connection | null = null;
   try {
-    const { makes, ...opening } = access;
     if (makes) createPrivateFile(file);
-    if (opening.readonly !== true) {
+    if (access.readonly !== true) {
       // SQLite would only say that it cannot open the log beside it.
       accessSync(file, constants.W_OK);
     }
-    db = openSqlite(file, { ...opening, fileMustExist: true });
+    db = openSqlite(file, { ...access, timeout: busyMs, functions, fileMustExist: true });
     checkSqliteVersion(db);
     prepare(db);
     return db;
@@ -125,10 +125,6 @@ function connect(
     }
     throw toSinkError(error, file);
   }
-}
-
-export function storedId(db: Connection): string {
-  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
 }
 
 function checkSqliteVersion(db: Connection): void {
@@ -151,7 +147,7 @@ function checkSqliteVersion(db: Connection): void {
  * was.
  */
 function inspect(db: Connection, options: Pick<DatabaseOptions, 'file' | 'format'>): number {
-  // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
+  // In one state: another process may be making the file, and half of that would look like another program's.
   return db.transaction(() => inspectNow(db, options)).deferred();
 }
 
@@ -165,7 +161,7 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
   }
   const unread = checkVersion(version, { oldest: format.oldest, newest: format.version });
   if (unread !== null) throw incompatible(file, unread.found, unread.advice);
-  const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
+  const stored = storedKind(db) ?? 'nothing';
   if (stored !== format.kind) {
     throw incompatible(
       file,
@@ -178,7 +174,7 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
 
 function setPragmas(db: Connection, options: DatabaseOptions): void {
   const { durability, cacheKiB = mostCacheKiB } = options;
-  switchToWal(db, options.busyMs ?? busyMs);
+  switchToWal(db, options.busyMs ?? defaultBusyMs);
   db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
   db.pragma('trusted_schema = OFF');
   db.pragma('cell_size_check = ON');
@@ -220,10 +216,7 @@ function bringUpToDate(db: Connection, options: DatabaseOptions): void {
 
 function makeLedger(db: Connection, { format, now }: DatabaseOptions): void {
   db.exec(format.sql);
-  const insert = db.prepare(
-    'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)',
-  );
-  insert.run(randomUUID(), format.kind, now);
+  insertMeta(db, format.kind, now);
   db.pragma(`application_id = ${applicationId}`);
 }
 

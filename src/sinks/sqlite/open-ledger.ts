@@ -2,23 +2,15 @@ import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
-import { isBusy, storageFailure } from '../../sql/sqlite/sqlite-error.ts';
-import { blockingMs, whenUnlocked } from '../../sql/sqlite/when-unlocked.ts';
-import { rememberPlace } from './file-place.ts';
-import { defaultLockTimeoutMs, toSinkError } from './sink-error.ts';
+import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
+import { explained } from '../../sql/explained.ts';
+import { defaultLockTimeoutMs, rememberPlace, toSinkError } from './sink-error.ts';
 import { numbered, type RecordTables } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow } from '../sink-access.ts';
-import {
-  mostCacheKiB,
-  openDatabase,
-  openReadonlyDatabase,
-  storedId,
-  type LedgerFormat,
-} from './open-database.ts';
-import { newestSeq, raiseSeq } from './change-counter.ts';
-import type { Beside } from './beside.ts';
-import { openLocks } from './take.ts';
+import { mostCacheKiB, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
+import { newestSeq, raiseSeq, storedId } from './meta.ts';
+import { openLocks, type Beside } from './take.ts';
 import type { Tx } from '../../sql/database.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { Sink } from '../sink.ts';
@@ -38,12 +30,10 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
   const lockTimeoutMs = options.lockTimeoutMs ?? defaultLockTimeoutMs;
   const wait = { clock, lockTimeoutMs, signal };
   const explain = (error: unknown): unknown => toSinkError(error, file);
-  let writer: Connection;
-  try {
-    writer = await whenUnlocked(wait, () => openForWriting(options));
-  } catch (error) {
-    throw explain(error);
-  }
+  const writer = await explained(
+    explain,
+    async () => await whenUnlocked(wait, () => openForWriting(options)),
+  );
   const checkPlace = rememberPlace(file);
   const opened = openSqliteDatabase({
     ...wait,
@@ -125,7 +115,7 @@ async function highestNumber(tx: Tx, of: keyof typeof numbered): Promise<number>
   return found?.seq ?? 0;
 }
 
-/** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so nobody takes one in between. */
+/** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so no other process takes one in between. */
 export async function reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number> {
   const last = await highestNumber(tx, of);
   if (count === 0) return last;

@@ -1,65 +1,50 @@
-import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
-import { toSinkError } from './sink-error.ts';
-import { ledgerReader } from '../ledger/history/history.ts';
-import { keyReader, openRecordReader, type SinkSnapshot } from '../ledger/read-records.ts';
-import type { KeyReader, RecordReader } from '../record-reader.ts';
-import type { OpenHistory } from '../sink-access.ts';
-import { newestSeq } from './change-counter.ts';
-import { openReadonlyDatabase, storedId, type LedgerFormat } from './open-database.ts';
-import { sqliteTables } from './records/record-tables.ts';
+import { statSync } from 'node:fs';
+import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
+import type { Connection, SqlFunctions } from '../../sql/sqlite/open-sqlite.ts';
+import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
+import { servedLedger } from '../ledger/served-ledger.ts';
+import type { OpenedToRead } from '../ledger-readers.ts';
+import type { ServedLedger } from '../sink-access.ts';
+import { newestSeq, storedId } from './meta.ts';
+import { isSinkThere, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
+import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
+import { fileAt, movedError, toSinkError } from './sink-error.ts';
 
-/* What reads a sink alone. Each throws `SyncError` SINK_FAILED where there is none. */
+/* What only reads a sink. Each throws `SyncError` SINK_FAILED where there is none. */
 
-export interface ReadFile {
+interface ReadFile {
   readonly file: string;
   readonly format: LedgerFormat;
   /** Of memory for what was read. */
   readonly cacheKiB?: number;
 }
 
-export function openFileHistory({ file, format, cacheKiB }: ReadFile): OpenHistory {
-  const openReader = (): Connection => openReadonlyDatabase({ file, format });
-  const first = openReader();
-  const sinkId = storedId(first);
-  first.close();
-  const db = readFile({ file, openReader, cacheKiB });
-  return {
-    ...ledgerReader(sqliteTables, (work) => db.read(work)),
-    sinkId,
-    [Symbol.asyncDispose]: async () => await db[Symbol.asyncDispose](),
-  };
+export function openToRead(of: ReadFile): OpenedToRead {
+  const sinkId = sinkIdIn(of);
+  return { db: readFile(of), sinkId, records: sqliteTables, newestSeq };
 }
 
-export async function openFileRecords(of: ReadFile): Promise<RecordReader> {
-  return await openRecordReader({
-    ...(await openSnapshot(of)),
-    newestSeq,
-  });
+function sinkIdIn({ file, format }: ReadFile): string {
+  const db = openReadonlyDatabase({ file, format });
+  try {
+    return storedId(db);
+  } finally {
+    db.close();
+  }
 }
 
-export async function openFileKeys(of: ReadFile): Promise<KeyReader> {
-  return keyReader(await openSnapshot(of));
-}
-
-/** A file that is there, and is only read. */
-export function readFile({
-  file,
-  openReader,
-  cacheKiB,
-}: {
-  readonly file: string;
-  readonly openReader: () => Connection;
-  readonly cacheKiB?: number | undefined;
-}): ReadableSqlite {
+function readFile(
+  { file, format, cacheKiB }: ReadFile,
+  openReader: () => Connection = () => openReadonlyDatabase({ file, format }),
+): ReadableSqlite {
   return readSqlite({ file, openReader, cacheKiB, explain: (error) => toSinkError(error, file) });
 }
 
-async function openSnapshot({ file, format }: ReadFile): Promise<Pick<SinkSnapshot, 'snapshot' | 'records'>> {
-  await using db = readFile({ file, openReader: () => openReadonlyDatabase({ file, format }) });
-  return { snapshot: await db.openSnapshot(), records: sqliteTables };
+/** A SQLite sink that exists. */
+export function readSqliteSink(file: string): ReadableSqlite {
+  return readFile({ file, format: sqliteFormat });
 }
 
 /**
@@ -72,5 +57,124 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
     return db.prepare<[], Record<string, ColumnValue>>(sql).all();
   } finally {
     db.close();
+  }
+}
+
+/** A SQLite sink for searches, which call these functions. Throws SINK_INCOMPATIBLE when the file is something else. */
+export function openSearchedSink(file: string, functions: SqlFunctions): Connection {
+  const db = openReadonlyDatabase({ file, format: sqliteFormat, functions });
+  try {
+    // A statement that writes is refused even where one could be made; a file that shrinks kills no process.
+    for (const pragma of ['query_only = ON', 'mmap_size = 0']) db.pragma(pragma);
+    return db;
+  } catch (error) {
+    db.close();
+    throw toSinkError(error, file);
+  }
+}
+
+/** A SQLite sink to which an index is added. A power loss may undo what was written last. */
+export function openIndexedSink(file: string, now: Instant): Connection {
+  // Throws where there is no sink: opening to write would make an empty one.
+  if (!isSinkThere(file)) openReadonlyDatabase({ file, format: sqliteFormat }).close();
+  return openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+}
+
+interface ServedFile extends ReadFile {
+  readonly sinkId: string;
+  readonly place: string;
+}
+
+/**
+ * A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same
+ * sink (a backup), is there again.
+ */
+export async function openServedFile({ sinkId, place, ...of }: ServedFile): Promise<ServedLedger> {
+  const { file } = of;
+  /** Null while the sink is lost. */
+  let db: ReadableSqlite | null = null;
+  let opened: string | null = null;
+  let log: string | null = null;
+  let why = '';
+  /** The foreign file as it was when it was read, so that it is opened again only after a change. */
+  let seen: string | null = null;
+
+  const openThis = (found: string): void => {
+    if (sinkIdIn(of) !== sinkId) {
+      why = `another sink is at ${place}`;
+      return;
+    }
+    db = readFile(of, () => {
+      if (idOf(file) !== found) throw movedError(file, idOf(file) === null);
+      return openReadonlyDatabase({ file, format: of.format });
+    });
+    opened = found;
+    log = idOf(`${file}-wal`);
+  };
+  const openAgain = (found: string): void => {
+    seen = looks(file);
+    // SQLite would read the log of the sink into the other file.
+    if (opened !== null && found !== opened && log !== null && idOf(`${file}-wal`) === log) {
+      why = `another file is at ${place}, and ${file}-wal is still that of the sink`;
+      return;
+    }
+    try {
+      openThis(found);
+    } catch (error) {
+      why = `what is at ${place} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  };
+  /**
+   * The old file is closed before another one is opened: SQLite would take the files beside them for one and the same.
+   */
+  const lose = async (losing: () => Promise<void>): Promise<void> => {
+    if (db === null) return;
+    await losing();
+    await db[Symbol.asyncDispose]();
+    db = null;
+    seen = null;
+  };
+  const first = idOf(file);
+  if (first === null) throw movedError(file, true);
+  openThis(first);
+  return await servedLedger({
+    sinkId,
+    look: async (losing) => {
+      const found = idOf(file);
+      if (db !== null && found === opened) return null;
+      await lose(losing);
+      if (found === null) {
+        seen = null;
+        why = `nothing is at ${place}`;
+      } else if (seen === null || seen !== looks(file)) {
+        openAgain(found);
+      }
+      return db === null ? why : null;
+    },
+    read: async (work) => {
+      if (db === null) throw movedError(file, true);
+      return await db.read(work);
+    },
+    mark: async () => (db === null ? null : await db.mark()),
+    [Symbol.asyncDispose]: async () => await db?.[Symbol.asyncDispose](),
+  });
+}
+
+/** A folder that may no longer be entered has lost the file too. */
+function idOf(file: string): string | null {
+  try {
+    return fileAt(file);
+  } catch {
+    return null;
+  }
+}
+
+/** Changes when the file is another one, or is written: a copy may be opened before all of it is there. */
+function looks(file: string): string | null {
+  try {
+    const { ino, size, mtimeMs } = statSync(file);
+    return `${ino} ${size} ${mtimeMs}`;
+  } catch {
+    return null;
   }
 }

@@ -1,6 +1,6 @@
+import { statSync } from 'node:fs';
 import { SyncError } from '../../core/errors.ts';
-import { isBusy, storageFailure, type StorageFailure } from '../../sql/sqlite/sqlite-error.ts';
-import * as sql from '../../sql/sqlite/when-unlocked.ts';
+import { isBusy, LockedError, storageFailure, type StorageFailure } from '../../sql/sqlite/sqlite-error.ts';
 import { noSpaceText } from '../../files/full-disk.ts';
 
 /**
@@ -8,7 +8,7 @@ import { noSpaceText } from '../../files/full-disk.ts';
  * person must mend the rest. Other errors come back as they are.
  */
 export function toSinkError(error: unknown, file: string): unknown {
-  if (error instanceof sql.LockedError) return lockedError(file, error.waitedMs, error.cause);
+  if (error instanceof LockedError) return lockedError(file, error.waitedMs, error.cause);
   const failure = storageFailure(error);
   if (failure === null) return error;
   const { code } = failure;
@@ -44,24 +44,7 @@ function failureText({ code, reason }: StorageFailure): string {
   return `could not be read or written (${reason}). Check the file, its folder and the disk.`;
 }
 
-/** How a sink waits while another program holds the write lock of its file. */
-export interface LockWait extends sql.LockWait {
-  readonly file: string;
-}
-
 export const defaultLockTimeoutMs = 60_000;
-
-/**
- * Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after
- * `lockTimeoutMs`, the signal's reason when aborted.
- */
-export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
-  try {
-    return await sql.whenUnlocked(wait, attempt);
-  } catch (error) {
-    throw error instanceof sql.LockedError ? toSinkError(error, wait.file) : error;
-  }
-}
 
 /** Tells from the lock of one connector, which names its holder: this one any program can take. */
 function lockedError(file: string, waitedMs: number, cause: unknown): SyncError {
@@ -71,5 +54,34 @@ function lockedError(file: string, waitedMs: number, cause: unknown): SyncError 
       'It may be a database browser or a sqlite3 shell with an open transaction, a backup, or another sync. ' +
       "Close it or end its transaction and sync again; the sink's lockTimeout says how long to wait.",
     { code: 'SINK_FAILED', recovery: 'retry', context: { file, cause: 'SQLITE_BUSY' }, cause },
+  );
+}
+
+/**
+ * Which file is at a path, as device and inode; null where there is none. Throws the system's error where that cannot
+ * be known.
+ */
+export function fileAt(path: string): string | null {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
+}
+
+/**
+ * Remembers which file is at `path`. The check throws SINK_MOVED once another one, or none, is there: SQLite would
+ * continue to write into an unlinked file.
+ */
+export function rememberPlace(path: string): () => void {
+  const opened = fileAt(path);
+  return () => {
+    const found = fileAt(path);
+    if (found !== opened || found === null) throw movedError(path, found === null);
+  };
+}
+
+export function movedError(path: string, isMissing: boolean): SyncError {
+  return new SyncError(
+    `The sink's file should be at ${path}; ${isMissing ? 'it no longer exists' : 'another file is in its place'}. ` +
+      'Nothing is written. Put the file back, then sync again.',
+    { code: 'SINK_MOVED', recovery: 'retry', context: { file: path, isMissing } },
   );
 }

@@ -1,14 +1,25 @@
 import { instant, type Clock } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
+import { explained } from '../../sql/explained.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
-import type { SqliteDatabase } from '../../sql/sqlite/open-sqlite-database.ts';
+import { openTurns } from '../../sql/turns.ts';
+import type { SqliteDatabase, SqliteHow } from '../../sql/sqlite/open-sqlite-database.ts';
 import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-errors.ts';
 import { toSinkError } from './sink-error.ts';
-import type { LedgerDriver, Taken } from '../ledger/driver.ts';
-import type { Beside } from './beside.ts';
+import type { ChangeLines, LedgerDriver, RecordTables, Taken } from '../ledger/driver.ts';
 import { holderOf, storedEpoch } from '../ledger/connectors.ts';
-import { takeSeqsOf } from './change-counter.ts';
+import { takeSeqsOf } from './meta.ts';
+
+/** What a sink keeps in files beside its database, in step with its transactions. */
+export interface Beside {
+  readonly how: Required<Pick<SqliteHow, 'beforeCommit' | 'committed' | 'rolledBack'>>;
+  readonly records: RecordTables;
+  readonly lines: ChangeLines;
+  /** In the transaction that takes the connector. */
+  taken(connector: ConnectorName, epoch: number): void;
+  released(connector: ConnectorName): void;
+}
 
 interface LocksOptions {
   readonly db: SqliteDatabase;
@@ -18,7 +29,7 @@ interface LocksOptions {
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-export interface Locks {
+interface Locks {
   readonly take: LedgerDriver['take'];
   readonly releaseAll: () => Promise<void>;
 }
@@ -27,18 +38,16 @@ export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
   const releases = new Set<() => Promise<void>>();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
-    let lock: Lock | null;
-    try {
-      lock = takeLock(`${file}.${connector}.lock`);
-    } catch (error) {
-      throw toSinkError(error, file);
-    }
+    const lock = await explained(
+      (error) => toSinkError(error, file),
+      async () => takeLock(`${file}.${connector}.lock`),
+    );
     if (lock !== null) return lock;
     throw new ConnectorBusyError(connector, await db.read(async (tx) => await holderOf(tx, connector)));
   };
 
   const takenBy = (lock: Lock, connector: ConnectorName, epoch: number): Taken => {
-    const inTurn = turns();
+    const inTurn = openTurns().take;
     let isReleased = false;
     const checkHeld = async (tx: Tx): Promise<void> => {
       if ((await storedEpoch(tx, connector)) > epoch) throw overtakenError({ connector, epoch });
@@ -98,15 +107,5 @@ export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
       }
     },
     releaseAll: async () => void (await Promise.all([...releases].map(async (release) => await release()))),
-  };
-}
-
-/** Each `work` begins when the one before it is through, however that ended. */
-function turns(): Taken['inTurn'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return async (work) => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => undefined);
-    return await turn;
   };
 }

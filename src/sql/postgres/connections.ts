@@ -59,7 +59,7 @@ export function openConnections({
       max: connections,
       idleTimeoutMillis: 30_000,
     });
-    // A connection that breaks while nobody uses it is replaced when the next one is asked for.
+    // A connection that breaks while it is idle is replaced when the next one is asked for.
     pool.on('error', onLoss);
     pools.set(host, pool);
     return pool;
@@ -144,7 +144,7 @@ export function openConnections({
 }
 
 /**
- * Has the server notice within half a minute that the host of a client is gone: by its own settings it would take
+ * Has the server notice within half a minute that the host of a client is lost: by its own settings it would take
  * hours.
  */
 export const keepalives: Settings = {
@@ -176,7 +176,7 @@ function noPrimary(): Error {
 
 const connectTimeoutMs = 10_000;
 
-/** For `pg`, which would take what is left out from the environment. */
+/** For `pg`, which takes what is omitted from the environment. */
 function clientConfig(connection: PostgresConnection, { host, port }: PostgresHost): pg.ClientConfig {
   const { database, user, password } = connection;
   return {

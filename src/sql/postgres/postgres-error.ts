@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import { tlsProblem } from './tls.ts';
 
 /** What a failed statement or connection means for the transaction that it was in. */
-export type Failing = 'conflict' | 'connection' | 'other';
+type Failing = 'conflict' | 'connection' | 'other';
 
 const conflicts: ReadonlySet<string> = new Set(['40001', '40P01', '55P03']);
 /** The server shuts down, was killed, is starting, or has become a standby (25006: read-only). */
@@ -43,16 +43,16 @@ export function driverError(error: unknown): unknown {
 /** Why a server cannot be used now, of an error whose `failingOf` is `connection`; to stand behind its name. */
 export function awayText(error: unknown): string {
   const from = driverError(error);
-  const said = from instanceof Error ? from.message : String(from);
+  const reason = from instanceof Error ? from.message : String(from);
   switch (codeOf(from)) {
     case '25006':
-      return `is read-only (${said})`;
+      return `is read-only (${reason})`;
     case '53300':
-      return `has no connection free (${said})`;
+      return `has no connection free (${reason})`;
     case '57P03':
-      return `is starting or stopping (${said})`;
+      return `is starting or stopping (${reason})`;
     default:
-      return `cannot be reached (${said})`;
+      return `cannot be reached (${reason})`;
   }
 }
 
@@ -68,14 +68,14 @@ export function codeOf(error: unknown): string {
 }
 
 /** What keeps a connection from being made, where the driver says it in words of its own; null for any other error. */
-export function connectProblem(code: string, said: string): string | null {
-  if (said.startsWith('SASL: ') && said.includes('password must be')) {
+export function connectProblem(code: string, reason: string): string | null {
+  if (reason.startsWith('SASL: ') && reason.includes('password must be')) {
     return 'asks for a password, and there is none. Set password, best as ${file:path} or ${VARIABLE}.';
   }
-  if (/^Received unexpected \w+ message from backend/.test(said)) {
+  if (/^Received unexpected \w+ message from backend/.test(reason)) {
     return 'does not answer as PostgreSQL does. Check host and port: another program may listen there.';
   }
-  return tlsProblem(code, said);
+  return tlsProblem(code, reason);
 }
 
 /** What the server adds to its message quotes the values that it is about. */

@@ -6,8 +6,8 @@ import { placeOf } from './place.ts';
 import { failingOf, lostConnection } from './postgres-error.ts';
 import { durableSettingsIn, normalSettingsIn, readSettingsIn } from './transaction-settings.ts';
 import type { Database, TransactHow } from '../database.ts';
-import { postgresDialect } from './postgres-dialect.ts';
-import { txOn, type PostgresTx } from './session.ts';
+import { explained } from '../explained.ts';
+import { postgresDialect, txOn, type PostgresTx } from './session.ts';
 import { openPostgresSnapshot } from './snapshot.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
@@ -16,7 +16,8 @@ export interface Server extends Database {
   /**
    * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and
    * for a minute (`Outage`) where the connection was lost before it was committed; `restart` is called in front of
-   * that. Whether a transaction whose commit was not answered has been stored is asked as `work` said with `proveBy`.
+   * that. Whether a transaction whose commit was not answered has been stored is asked as `work` has declared with
+   * `proveBy`.
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   read<Result>(work: (tx: PostgresTx) => Promise<Result>): Promise<Result>;
@@ -42,7 +43,7 @@ export interface WriteTx extends PostgresTx {
   proveBy(wasStored: (tx: PostgresTx) => Promise<boolean>): void;
 }
 
-export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
+interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
   readonly schema: string;
   /** What an error of the server, or on the way to it, means to the caller; others come back as they are. */
   readonly explain: (error: unknown, place: string) => unknown;
@@ -95,7 +96,7 @@ export function openServer(options: ServerOptions): Server {
     { isLong = false, isDurable = options.durability === 'full' }: TransactHow = {},
   ): Promise<Outcome<Result>> =>
     await withClient(async (client, heard): Promise<Outcome<Result>> => {
-      // Noticed only now: whoever answers must be looked at before it is written to.
+      // Noticed only now: the server that answers must be checked before it is written to.
       if (!isLooking && looks.length > 0 && (isLost || looking !== null)) {
         throw lostConnection('the connection was lost');
       }
@@ -137,11 +138,10 @@ export function openServer(options: ServerOptions): Server {
    */
   const wasStored = async (evidence: Evidence | null, error: unknown): Promise<boolean> => {
     if (evidence === null) throw explain(error);
-    try {
-      return (await whileUnanswered(async () => await attempt(evidence, true))).result;
-    } catch (unanswered) {
-      throw explain(unanswered);
-    }
+    const { result } = await explained(explain, async () =>
+      whileUnanswered(async () => await attempt(evidence, true)),
+    );
+    return result;
   };
 
   const transact = async <Result>(
@@ -187,9 +187,9 @@ export function openServer(options: ServerOptions): Server {
     }
   };
 
-  const read: Server['read'] = async (work) => {
-    try {
-      return await withClient(async (client, heard) => {
+  const read: Server['read'] = async (work) =>
+    await explained(explain, async () =>
+      withClient(async (client, heard) => {
         const session = txOn(client, heard, delay);
         session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
         session.put(readSettings);
@@ -199,11 +199,8 @@ export function openServer(options: ServerOptions): Server {
           session.close();
           await client.query('ROLLBACK').catch(() => undefined);
         }
-      });
-    } catch (error) {
-      throw explain(error);
-    }
-  };
+      }),
+    );
 
   return {
     dialect: postgresDialect,
@@ -211,13 +208,7 @@ export function openServer(options: ServerOptions): Server {
     transact: (work, how) => transact(work, how),
     afterLoss: (look) => void looks.push(look),
     read,
-    whileAway: async (work) => {
-      try {
-        return await whileUnanswered(work);
-      } catch (error) {
-        throw explain(error);
-      }
-    },
+    whileAway: async (work) => await explained(explain, async () => whileUnanswered(work)),
     connect,
     openSnapshot: async (until) =>
       await openPostgresSnapshot({ connect, schema, explain, signal: until, delay }),

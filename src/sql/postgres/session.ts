@@ -1,18 +1,14 @@
 import type pg from 'pg';
 import type { Scalar, Tx, Values } from '../database.ts';
-import { camelCase, isFlag, statementsOf, type Parameter } from '../statement.ts';
+import { camelCase, isFlag, statementsOf, type Dialect, type Parameter } from '../statement.ts';
 import { encodeArray } from './encode-binary.ts';
 import { noChunks, packetOf, type Answer, type Bound, type Statement } from './packet.ts';
-import { postgresDialect } from './postgres-dialect.ts';
 import { writeText } from './text.ts';
 
 /** What code that is written for PostgreSQL alone may ask besides. */
 export interface PostgresTx extends Tx {
   /** Rows in the order of their columns. */
   arrays(sql: string, values?: Values): Promise<readonly (readonly unknown[])[]>;
-  rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
-  first<Row extends object>(sql: string, values?: Values): Promise<Row | undefined>;
-  run(sql: string, values?: Values): Promise<number>;
   /** `chunks`: what a `COPY ... FROM STDIN` reads; they are made when they are sent. */
   put(sql: string, values?: Values, chunks?: Iterable<Buffer>): void;
 }
@@ -139,6 +135,22 @@ export function txOn(
 function closedError(): Error {
   return new TypeError('A statement was given after its transaction had ended');
 }
+
+/** Lists and the columns of sets are arrays. */
+export const postgresDialect: Dialect = {
+  name: 'postgres',
+  parameter: (position) => `$${position}`,
+  inList: (position, type, isNot) => `${isNot ? '<> ALL' : '= ANY'}($${position}::${type}[])`,
+  set: (alias, columns, first, isCounted) => {
+    const arrays = columns.map(({ type }, index) => `$${first + index}::${type}[]`);
+    const names = [...columns.map(({ name }) => name), ...(isCounted ? ['n'] : [])];
+    return `unnest(${arrays.join(', ')})${isCounted ? ' WITH ORDINALITY' : ''} AS ${alias}(${names.join(', ')})`;
+  },
+  isSetOneParameter: false,
+  index: () => '',
+  json: (column, key) => `(${column}::json ->> '${key}')`,
+  ownIds: 'OVERRIDING SYSTEM VALUE',
+};
 
 const compile = statementsOf(postgresDialect);
 

@@ -17,7 +17,7 @@ const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
 /**
- * The state that the server has now, over a connection of its own. Writers go on; the server cleans up nothing newer
+ * The state that the server has now, over a connection of its own. Writers continue; the server cleans up nothing newer
  * until it is disposed.
  */
 export async function openPostgresSnapshot({
@@ -29,7 +29,7 @@ export async function openPostgresSnapshot({
 }: SnapshotOptions): Promise<Snapshot> {
   signal?.throwIfAborted();
   const client = await connect();
-  // A connection that breaks is told of by the question that it breaks.
+  // A connection that breaks is reported by the question that fails.
   client.on('error', () => undefined);
   let ended: Promise<void> | null = null;
   const end = async (): Promise<void> => {

@@ -9,9 +9,9 @@ export class CertificateError extends Error {
   readonly file: string;
 
   constructor(file: string, cause: unknown) {
-    const said = cause instanceof Error ? cause.message : String(cause);
+    const reason = cause instanceof Error ? cause.message : String(cause);
     super(
-      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${said}). Correct the path, or the file.`,
+      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${reason}). Correct the path, or the file.`,
       { cause },
     );
     this.file = file;
@@ -61,17 +61,17 @@ export function tlsProblem(code: string, message: string): string | null {
   if (code === '' && withoutTls.test(message)) {
     return 'offers no TLS, and sslmode demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
   }
-  const said = `${code}: ${message.slice(0, mostLetters)}`;
+  const reason = `${code}: ${message.slice(0, mostLetters)}`;
   if (distrusted.test(code)) {
-    return `has a certificate of an authority that is not trusted (${said}). Name the file of that authority with sslrootcert in the address.`;
+    return `has a certificate of an authority that is not trusted (${reason}). Name the file of that authority with sslrootcert in the address.`;
   }
   if (outOfTime.test(code)) {
-    return `has a certificate that is not valid today (${said}). Renew it, or correct the clock of this machine.`;
+    return `has a certificate that is not valid today (${reason}). Renew it, or correct the clock of this machine.`;
   }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return `has a certificate of another host (${said}). Use a name of the certificate in the address, or sslmode=verify-ca with the file of your own authority.`;
+    return `has a certificate of another host (${reason}). Use a name of the certificate in the address, or sslmode=verify-ca with the file of your own authority.`;
   }
   return handshake.test(code)
-    ? `could not agree on TLS (${said}). Check the server's TLS settings and what is between.`
+    ? `could not agree on TLS (${reason}). Check the server's TLS settings and what is between.`
     : null;
 }

@@ -8,7 +8,7 @@ import { settingSql, type Settings } from './session.ts';
  */
 
 /**
- * What statements mean, and what values look like on their way, depends on these: with another `extra_float_digits`
+ * What statements mean, and what values look like in transit, depends on these: with another `extra_float_digits`
  * numbers come back rounded, without `array_nulls` a NULL is a text, without `standard_conforming_strings` a backslash
  * ends no literal.
  */
@@ -31,8 +31,8 @@ export const valueSettings: Settings = {
   jit: 'off',
 };
 /**
- * The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half
- * the speed), and workers side by side go through a whole index of which the first rows are asked for.
+ * These tell the planner what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost
+ * half the speed), and workers side by side go through a whole index of which the first rows are asked for.
  */
 const writeSettings = {
   ...valueSettings,

@@ -23,7 +23,7 @@ const cancelled = '57014';
 
 /**
  * Runs `work`, whose statements go through whole tables, without their timeout. Once the signal is aborted the server
- * is told to cancel what runs, and the signal's reason is thrown. Where it is aborted already, `work` keeps the
+ * cancels what runs, and the signal's reason is thrown. Where it is aborted already, `work` keeps the
  * timeout: what ends an interrupted task is stored all the same.
  */
 export async function withoutTimeout<Result>(
@@ -43,7 +43,7 @@ export async function withoutTimeout<Result>(
     cancelling = cancelUntil(over.signal, connect, rows[0]?.pid ?? 0);
   };
   signal?.addEventListener('abort', onAbort, { once: true });
-  // Nothing is heard of a statement while it runs. That its connection is gone shows by the keepalives.
+  // Nothing is heard of a statement while it runs. Keepalives show that its connection is lost.
   const waiting = setInterval(heard, heardMs).unref();
   try {
     const result = await work();

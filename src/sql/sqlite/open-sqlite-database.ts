@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Database, TransactHow } from '../database.ts';
-import { beginTx } from './begin-tx.ts';
+import { openTurns } from '../turns.ts';
+import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { readSqlite, type ReadableSqlite, type ReadSqliteOptions } from './read-sqlite.ts';
 import { statementsOn, type SqliteTx } from './sqlite-tx.ts';
-import { openTurns } from './turns.ts';
-import { whenUnlocked } from './when-unlocked.ts';
+import { whenUnlocked } from './sqlite-error.ts';
 
 export interface SqliteOptions extends ReadSqliteOptions {
   /** The connection that writes. This database closes it. */
@@ -56,16 +56,13 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
     work: (tx: SqliteTx) => Promise<Result>,
     { beforeCommit }: SqliteHow,
   ): Promise<Result> => {
-    const { tx, end, failed } = beginTx(statements, delay, turns.sinceNow());
     try {
       options.check?.();
-      const result = await Promise.race([work(tx), failed]);
-      await end();
+      const result = await inTx(statements, work, delay, turns.sinceNow());
       beforeCommit?.();
       writer.exec('COMMIT');
       return result;
     } catch (error) {
-      await end().catch(() => undefined);
       // After a full disk or a failed write SQLite has rolled back by itself.
       if (writer.inTransaction) writer.exec('ROLLBACK');
       throw error;

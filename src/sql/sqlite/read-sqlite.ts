@@ -1,10 +1,9 @@
 import type { ReadableDatabase } from '../database.ts';
-import { beginTx } from './begin-tx.ts';
+import { explained } from '../explained.ts';
+import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
-import { mostReaders, openReaders, type Reader } from './readers.ts';
 import { openSqliteSnapshot } from './snapshot.ts';
-import { sqliteDialect } from './sqlite-dialect.ts';
-import type { SqliteTx } from './sqlite-tx.ts';
+import { sqliteDialect, statementsOn, type SqliteTx, type Statements } from './sqlite-tx.ts';
 
 export interface ReadSqliteOptions {
   readonly file: string;
@@ -16,8 +15,7 @@ export interface ReadSqliteOptions {
   /** What an error of SQLite means to the caller; others come back as they are. */
   readonly explain: (error: unknown) => unknown;
   /**
-   * Of the memory for what was read, at most, for all readers together; what `openReader` has set where nothing is
-   * said.
+   * Of the memory for what was read, at most, for all readers together; by default what `openReader` has set.
    */
   readonly cacheKiB?: number | undefined;
   /** For tests: resolves in front of each statement. */
@@ -29,7 +27,7 @@ export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
   /**
    * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
-   * read, it tells later whether that read is still true. Its connection stays open until this database is disposed:
+   * read, it shows later whether that read is still current. Its connection stays open until this database is disposed:
    * numbers of two connections have nothing to do with each other.
    */
   mark(): Promise<number>;
@@ -48,25 +46,21 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
   let watcher: Connection | null = null;
   let isClosed = false;
 
-  const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      throw explain(error);
-    }
-  };
   return {
     dialect: sqliteDialect,
     place: file,
     read: async (work) =>
-      await explained(async () => await readers.use(async (reader) => await inOneState(reader, work, delay))),
+      await explained(
+        explain,
+        async () => await readers.use(async (reader) => await inOneState(reader, work, delay)),
+      ),
     openSnapshot: async (signal) =>
-      await explained(async () => {
+      await explained(explain, async () => {
         signal?.throwIfAborted();
         return openSqliteSnapshot({ db: openReader(), explain, delay, signal });
       }),
     mark: async () =>
-      await explained(async () => {
+      await explained(explain, async () => {
         if (isClosed) throw closedError();
         watcher ??= openReader();
         return Number(watcher.pragma('data_version', { simple: true }));
@@ -80,20 +74,95 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
   };
 }
 
-/** Runs `work` in one state of the file, on a connection that nobody else uses meanwhile. */
+/** Runs `work` in one state of the file, on a connection that nothing else uses meanwhile. */
 export async function inOneState<Result>(
   { db, statements }: Reader,
   work: (tx: SqliteTx) => Promise<Result>,
   delay?: () => Promise<void>,
 ): Promise<Result> {
   db.exec('BEGIN');
-  const { tx, end, failed } = beginTx(statements, delay);
   try {
-    const result = await Promise.race([work(tx), failed]);
-    await end();
-    return result;
+    return await inTx(statements, work, delay);
   } finally {
-    await end().catch(() => undefined);
     db.exec('ROLLBACK');
   }
+}
+
+/** Readers that nothing was asked of for so long are closed. */
+const idleMs = 5_000;
+/** Open at once, at most; further reads wait. */
+const mostReaders = 4;
+
+interface Reader {
+  readonly db: Connection;
+  readonly statements: Statements;
+}
+
+/** Connections that read, opened when they are first needed. Each read has one to itself. */
+interface Readers {
+  use<Result>(work: (reader: Reader) => Promise<Result>): Promise<Result>;
+  /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
+  close(): Promise<void>;
+}
+
+function openReaders(openReader: () => Connection, closedError: () => Error): Readers {
+  const idle: Reader[] = [];
+  const waiting: (() => void)[] = [];
+  let inUse = 0;
+  let isClosed = false;
+  let timer: NodeJS.Timeout | null = null;
+  let drained: () => void = () => undefined;
+
+  const closeIdle = (): void => {
+    for (const { db } of idle.splice(0)) db.close();
+  };
+  /** The caller has a place among the readers from here on. */
+  const enter = async (): Promise<void> => {
+    if (isClosed) throw closedError();
+    if (inUse < mostReaders) {
+      inUse += 1;
+      return;
+    }
+    // The place is handed over: it is never free in between.
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next !== undefined) {
+      next();
+      return;
+    }
+    inUse -= 1;
+    if (isClosed && inUse === 0) drained();
+  };
+  const giveBack = (reader: Reader): void => {
+    idle.push(reader);
+    if (timer !== null) clearTimeout(timer);
+    timer = setTimeout(closeIdle, idleMs).unref();
+  };
+  return {
+    use: async (work) => {
+      await enter();
+      try {
+        const reader = idle.pop() ?? readerOn(openReader());
+        try {
+          return await work(reader);
+        } finally {
+          giveBack(reader);
+        }
+      } finally {
+        leave();
+      }
+    },
+    close: async () => {
+      isClosed = true;
+      if (inUse > 0) await new Promise<void>((resolve) => (drained = resolve));
+      if (timer !== null) clearTimeout(timer);
+      closeIdle();
+    },
+  };
+}
+
+function readerOn(db: Connection): Reader {
+  return { db, statements: statementsOn(db) };
 }

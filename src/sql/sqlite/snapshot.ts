@@ -1,6 +1,7 @@
 import { firstRows, lengthOf, wantedLength } from '../batch-size.ts';
 import type { Cells, Snapshot } from '../database.ts';
-import { beginTx } from './begin-tx.ts';
+import { explained } from '../explained.ts';
+import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { statementsOn } from './sqlite-tx.ts';
 
@@ -12,19 +13,16 @@ interface SnapshotOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** The state that the file has now. Writers go on, but cannot fold their log into the file until it is disposed. */
+/** The state that the file has now. Writers continue, but cannot fold their log into the file until it is disposed. */
 export function openSqliteSnapshot({ db, explain, delay, signal }: SnapshotOptions): Snapshot {
   const statements = statementsOn(db);
   /** Statements that are being stepped through: SQLite closes no connection below them. */
   const open = new Set<Iterator<Cells>>();
-  const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
+  const ask = async <Result>(work: () => Promise<Result>): Promise<Result> =>
+    await explained(explain, async () => {
       signal?.throwIfAborted();
       return await work();
-    } catch (error) {
-      throw explain(error);
-    }
-  };
+    });
   try {
     db.exec('BEGIN');
     // The state is that of the first reading.
@@ -34,21 +32,13 @@ export function openSqliteSnapshot({ db, explain, delay, signal }: SnapshotOptio
     throw error;
   }
   return {
-    read: async (work) =>
-      await explained(async () => {
-        const { tx, end, failed } = beginTx(statements, delay);
-        try {
-          return await Promise.race([work(tx), failed]);
-        } finally {
-          await end();
-        }
-      }),
+    read: async (work) => await ask(async () => await inTx(statements, work, delay)),
     batches: async function* (sql, values = {}) {
-      const rows = await explained(async () => statements.iterate(sql, values));
+      const rows = await ask(async () => statements.iterate(sql, values));
       open.add(rows);
       try {
         for (;;) {
-          const batch = await explained(async () => {
+          const batch = await ask(async () => {
             await delay?.();
             return nextBatch(rows);
           });

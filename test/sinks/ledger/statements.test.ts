@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Tx } from '../../../src/sql/database.ts';
 import { compileStatement } from '../../../src/sql/statement.ts';
 import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
-import { sqliteDialect } from '../../../src/sql/sqlite/sqlite-dialect.ts';
+import { sqliteDialect } from '../../../src/sql/sqlite/sqlite-tx.ts';
 import { sqliteLedgerSql } from '../../../src/sinks/sqlite/schema.ts';
 import * as notes from '../../../src/sinks/ledger/deletes/note-missing.ts';
 import * as places from '../../../src/sinks/ledger/deletes/places.ts';

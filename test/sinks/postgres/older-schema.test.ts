@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { accessSink } from '../../../src/sinks/registry.ts';
-import { schemaVersion } from '../../../src/sinks/postgres/schema.ts';
+import { schemaVersion } from '../../../src/sinks/postgres/open-schema.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 

@@ -4,7 +4,7 @@ import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { Database } from '../../../src/sql/database.ts';
 import type { SqliteDatabase } from '../../../src/sql/sqlite/open-sqlite-database.ts';
-import { blockingMs, LockedError } from '../../../src/sql/sqlite/when-unlocked.ts';
+import { blockingMs, LockedError } from '../../../src/sql/sqlite/sqlite-error.ts';
 import { mountDisk } from '../../contracts/file-sink/full-disk.ts';
 import { it } from '../../support/it.ts';
 import { openTestSqlite, writerOf } from '../../support/sql/databases.ts';

@@ -12,6 +12,7 @@ import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import { openSearchIndex, type SearchIndex } from '../../../src/search/index/open-search-index.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import { readSearchRequest } from '../../../src/search/read-request.ts';
+import { searchFunctions } from '../../../src/search/row-functions.ts';
 import { searchRecords } from '../../../src/search/search-records.ts';
 import type { SearchAnswer } from '../../../src/search/search-request.ts';
 import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
@@ -52,7 +53,14 @@ export interface SearchWorld extends Disposable {
 export function openSearchWorld(entity: Entity, without: readonly string[] = []): SearchWorld {
   const folder = mkdtempSync(join(tmpdir(), 'search-'));
   const file = join(folder, 'store.db');
-  const db = openDatabase({ file, format: sqliteFormat, durability: 'normal', now });
+  const functions = searchFunctions();
+  const db = openDatabase({
+    file,
+    format: sqliteFormat,
+    durability: 'normal',
+    now,
+    functions: functions.sql,
+  });
   let seq = 0;
   const nextSeq = (): number => (seq += 1);
   const tables = [entity.table, ...(entity.explodedTable === null ? [] : [entity.explodedTable])].map(
@@ -78,6 +86,7 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     return db.transaction(() =>
       searchRecords(db, searched, readSearchRequest(params, searched), {
         index: options.isIndexed === false ? noIndex : openSearchIndex(db, searched),
+        functions,
         cursorKey: Buffer.alloc(32, 7),
         scope: 'shop/things',
         clock: instantClock(),

@@ -3,8 +3,17 @@ import { writeJson } from '../../../core/json-text.ts';
 import { instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { CopiedConnector, CopiedRecord, CopiedTable, CopySource, FactBatch } from '../../copies.ts';
-import { factColumns, factNames, type FactName, type FactRow, type FactValue } from '../../copies/facts.ts';
+import type {
+  CopiedConnector,
+  CopiedRecord,
+  CopiedTable,
+  CopySource,
+  FactBatch,
+  FactName,
+  FactRow,
+  FactValue,
+} from '../../copies.ts';
+import { factColumns, factNames } from '../../copies/facts.ts';
 import { inPages } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
@@ -122,7 +131,7 @@ async function* readFacts(
         named(of, await tx.rows(sql, { connector, limit, ...factCursor(of, last) })),
       );
     });
-    for await (const rows of pages) yield { of, rows } as FactBatch;
+    for await (const rows of pages) yield { of, rows };
   }
 }
 

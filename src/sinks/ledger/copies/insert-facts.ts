@@ -1,11 +1,6 @@
 import type { ConnectorName } from '../../../core/names.ts';
-import {
-  factColumns,
-  type FactColumn,
-  type FactName,
-  type FactRow,
-  type FactValue,
-} from '../../copies/facts.ts';
+import type { FactName, FactRow, FactValue } from '../../copies.ts';
+import { factColumns, type FactColumn } from '../../copies/facts.ts';
 import type { SetType } from '../../../sql/statement.ts';
 import type { Tx } from '../../../sql/database.ts';
 

@@ -21,7 +21,7 @@ export interface Fence {
    * long that another may have it is renewed first.
    */
   readonly checkLease: () => Promise<void>;
-  /** Why it has no right to write any more. */
+  /** Why it may no longer write. */
   readonly overtaken: () => SyncError;
 }
 

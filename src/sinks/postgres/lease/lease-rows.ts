@@ -6,10 +6,10 @@ import type { Tx } from '../../../sql/database.ts';
 import type { LeaseSession } from './lease-session.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 
-/** So long a lease lasts that nobody renews, by the server's clock. */
+/** How long a lease lasts without renewal, by the server's clock. */
 const lasting = "interval '30 seconds'";
 
-export interface TakenRow {
+interface TakenRow {
   readonly connector: ConnectorName;
   /** JSON. */
   readonly holder: string;
@@ -51,7 +51,7 @@ export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
 }
 
 /**
- * Ends what the last holder has begun and does not go on with. A server that waits for rows of a `COPY` is not idle,
+ * Ends what the last holder has begun and does not continue. A server that waits for rows of a `COPY` is not idle,
  * and no timeout ends it: the connector would stay locked for as long as that host hangs.
  */
 async function endTransaction(tx: Tx, connector: ConnectorName): Promise<void> {
@@ -72,7 +72,7 @@ interface RunningLease {
 
 /**
  * A lease that has not run out is free where its holder had the connector's lock and this process has it now: that
- * session is gone. Not believed where the server was restarted since, which ends every session, nor where both locks
+ * session has ended. Not believed where the server was restarted since, which ends every session, nor where both locks
  * are of one process of the server (a pooler).
  */
 async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Promise<void> {
@@ -171,11 +171,11 @@ export function keepNewest(tokens: LastTokens): void {
 }
 
 /** Numbers that a reader may have seen of commits which the server has lost. */
-export const lostNumbers = 2 ** 32;
+const lostNumbers = 2 ** 32;
 
 /**
  * Where the server was killed and has lost commits that it acknowledged to the holder of `epoch` (it did not wait for
- * its disk), the holder is overtaken, because what it believes to be stored is gone, and numbers of changes continue
+ * its disk), the holder is overtaken, because what it believes to be stored is lost, and numbers of changes continue
  * above all that those commits may have had. True where it has.
  */
 export async function overtakeIfLost(
@@ -192,4 +192,9 @@ export async function overtakeIfLost(
     { connector, epoch, tokens: [...tokens], lostNumbers },
   );
   return raised > 0;
+}
+
+/** The same for every holder, in the schema `at`: which commits the server has lost cannot be known. */
+export async function overtakeAll(tx: Tx, at: string): Promise<void> {
+  await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers, epoch = epoch + 1`, { lostNumbers });
 }

@@ -1,8 +1,8 @@
 import { keepalives } from '../../../sql/postgres/connections.ts';
-import type { Taken } from '../../ledger/driver.ts';
 import { failingOf } from '../../../sql/postgres/postgres-error.ts';
 import { settingSql, txOn, type PostgresTx as Tx } from '../../../sql/postgres/session.ts';
 import type { Server } from '../../../sql/postgres/server.ts';
+import { openTurns } from '../../../sql/turns.ts';
 import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
 
 /**
@@ -13,8 +13,8 @@ export interface LeaseSession {
   /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
   readonly rows: Tx['rows'];
   /**
-   * The server's process for this connection; null where a pooler is between: its locks would be those of whoever comes
-   * next.
+   * The server's process for this connection; null where a pooler is between: its locks would be those of the next
+   * client.
    */
   readonly pid: number | null;
   /**
@@ -30,7 +30,7 @@ const ofSession = { ...keepalives, idle_session_timeout: '0' };
 const deadlineMs = 10_000;
 const keyOf = 'hashtextextended(:name, 0)';
 
-/** `onLost` is called once, when the connection is gone or hangs, and not after `end`. */
+/** `onLost` is called once, when the connection is lost or hangs, and not after `end`. */
 export async function openLeaseSession(
   server: Server,
   schema: string,
@@ -65,13 +65,13 @@ export async function openLeaseSession(
     }
   };
   // Leases are taken, renewed and given back at the same time, and the client is to be asked one thing after the other.
-  const inOrder = turns();
+  const inOrder = openTurns().take;
   const rows: Tx['rows'] = async (sql, values) => await inOrder(async () => await ask(sql, values));
   try {
     const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     // A pooler gives its clients numbers of its own.
     const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
-    // The lock of a host that is gone is free again as soon as that is noticed.
+    // The lock of a lost host is free again as soon as that is noticed.
     if (pid !== null) await client.query(settingSql(ofSession, 'session'));
     return {
       rows,
@@ -91,14 +91,4 @@ export async function openLeaseSession(
     await end();
     throw error;
   }
-}
-
-/** Each `work` begins when the one before it is through, however that ended. */
-export function turns(): Taken['inTurn'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return async (work) => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => undefined);
-    return await turn;
-  };
 }

@@ -7,7 +7,8 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { Taken } from '../../ledger/driver.ts';
 import { toSinkError } from '../sink-error.ts';
 import type { Server, WriteTx } from '../../../sql/postgres/server.ts';
-import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
+import { openTurns } from '../../../sql/turns.ts';
+import { openLeaseSession, type LeaseSession } from './lease-session.ts';
 import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
 import {
   endLease,
@@ -22,7 +23,7 @@ import {
  * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
  * of the session. The row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
  */
-export interface Leases extends AsyncDisposable {
+interface Leases extends AsyncDisposable {
   /**
    * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while
    * another process, another sink of this one, or another lease of this sink holds it.
@@ -196,7 +197,7 @@ export function openLeases({
         keepNewest(lease.tokens);
         lease.epoch = epoch;
         timer ??= setInterval(renewSoon, renewMs).unref();
-        const inTurn = turns();
+        const inTurn = openTurns().take;
         const giveBack = async (): Promise<void> => {
           if (lease.isReleased) return;
           lease.isReleased = true;

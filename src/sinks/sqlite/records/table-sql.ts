@@ -16,7 +16,7 @@ const ownColumns = `
   _deleted_at TEXT,
   _partition INTEGER`;
 
-export const sqlType: Readonly<Record<FieldType, string>> = {
+const sqlType: Readonly<Record<FieldType, string>> = {
   string: 'TEXT',
   integer: 'INTEGER',
   number: 'REAL',

@@ -1,23 +1,19 @@
-import { sqliteDialect } from './sqlite-dialect.ts';
-import type { SqliteTx, Statements } from './sqlite-tx.ts';
+import { sqliteDialect, type SqliteTx, type Statements } from './sqlite-tx.ts';
 
-export interface BegunTx {
-  readonly tx: SqliteTx;
-  /**
-   * Waits for statements that were put, and throws what one of all statements has failed with. From then on every
-   * statement is refused.
-   */
-  readonly end: () => Promise<void>;
-  /** Rejects when the transaction waits for something else than its own statements. */
-  readonly failed: Promise<never>;
-}
-
-/** A transaction on a connection on which BEGIN was done. `onStuck` is called with the error in front of `failed`. */
-export function beginTx(
+/**
+ * Runs `work` on a connection on which BEGIN was done, and waits for every statement. Throws what a statement has
+ * failed with, also where `work` caught it. From then on every statement is refused.
+ *
+ * SQLite answers at once. A transaction that is still open when the event loop turns, while none of its statements
+ * waits, waits for a timer, a file or another transaction, which may wait for this one: it fails, and `onStuck` is
+ * called with the error first.
+ */
+export async function inTx<Result>(
   statements: Statements,
+  work: (tx: SqliteTx) => Promise<Result>,
   delay: (() => Promise<void>) | undefined,
   onStuck: (error: unknown) => void = () => undefined,
-): BegunTx {
+): Promise<Result> {
   let isOver = false;
   /** Statements that wait for their turn; without a delay there are never any. */
   let waiting = 0;
@@ -29,10 +25,6 @@ export function beginTx(
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
   failed.catch(() => undefined);
 
-  /**
-   * SQLite answers at once. A transaction that is still open when the event loop turns, while none of its statements
-   * waits, waits for a timer, a file or another transaction, which may wait for this one.
-   */
   const watch = (): void => {
     idle ??= setImmediate(() => {
       idle = null;
@@ -49,9 +41,12 @@ export function beginTx(
   const refuseLate = (): void => {
     if (isOver) throw new TypeError('A statement was given after its transaction had ended');
   };
-  const doNow = <Result>(statement: () => Result): Result => {
-    refuseLate();
+  const checkFailure = (): void => {
     if (failure !== null) throw failure.error;
+  };
+  const doNow = <Answer>(statement: () => Answer): Answer => {
+    refuseLate();
+    checkFailure();
     try {
       return statement();
     } catch (error) {
@@ -59,7 +54,7 @@ export function beginTx(
       throw error;
     }
   };
-  const ask = async <Result>(statement: () => Result): Promise<Result> => {
+  const ask = async <Answer>(statement: () => Answer): Promise<Answer> => {
     if (delay === undefined) return doNow(statement);
     refuseLate();
     waiting += 1;
@@ -89,14 +84,14 @@ export function beginTx(
     },
     prepared: async (sql, how = {}) => await ask(() => statements.prepared(sql, how)),
   };
-  return {
-    tx,
-    end: async () => {
-      await last;
-      isOver = true;
-      if (idle !== null) clearImmediate(idle);
-      if (failure !== null) throw failure.error;
-    },
-    failed,
-  };
+  let result: Result;
+  try {
+    result = await Promise.race([work(tx), failed]);
+  } finally {
+    await last;
+    isOver = true;
+    if (idle !== null) clearImmediate(idle);
+  }
+  checkFailure();
+  return result;
 }

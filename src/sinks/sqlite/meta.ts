@@ -1,6 +1,37 @@
+import { randomUUID } from 'node:crypto';
+import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Stamp } from '../ledger/record-table.ts';
+
+/** What every file of a sink says of itself. `seq` is the change counter of the whole file. */
+export const metaSql = `
+CREATE TABLE _sync_meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  sink_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  seq INTEGER NOT NULL
+) STRICT;
+`;
+
+/** Makes the sink's id. */
+export function insertMeta(db: Connection, kind: string, now: Instant): void {
+  db.prepare('INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)').run(
+    randomUUID(),
+    kind,
+    now,
+  );
+}
+
+export function storedKind(db: Connection): string | undefined {
+  return db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get();
+}
+
+export function storedId(db: Connection): string {
+  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
+}
 
 /**
  * The change counter of the file, in one transaction: it has the write lock, so numbers are given in the order of

@@ -1,8 +1,8 @@
-/** Runs what is given one after the other, in the order given. */
-export interface Turns {
-  take<Result>(work: () => Promise<Result>): Promise<Result>;
+/** Runs what is given one after the other, in the order given, however the one before it ended. */
+interface Turns {
+  readonly take: <Result>(work: () => Promise<Result>) => Promise<Result>;
   /** Gives a function that refuses every `take` since now that has not begun, with the error that it is given. */
-  sinceNow(): (error: unknown) => void;
+  readonly sinceNow: () => (error: unknown) => void;
 }
 
 interface Waiting {
@@ -15,26 +15,21 @@ export function openTurns(): Turns {
   let isTaken = false;
   /** How many have ever begun. */
   let begun = 0;
-  const enter = async (): Promise<void> => {
-    if (isTaken) {
-      await new Promise<void>((resolve, reject) => {
-        waiting.push({ begin: resolve, refuse: reject });
-      });
-    }
-    isTaken = true;
-  };
   const leave = (): void => {
     const next = waiting.shift();
-    if (next === undefined) {
-      isTaken = false;
-      return;
-    }
+    isTaken = next !== undefined;
+    if (next === undefined) return;
     begun += 1;
     next.begin();
   };
   return {
     take: async (work) => {
-      await enter();
+      if (isTaken) {
+        await new Promise<void>((resolve, reject) => {
+          waiting.push({ begin: resolve, refuse: reject });
+        });
+      }
+      isTaken = true;
       try {
         return await work();
       } finally {
