@@ -129,7 +129,40 @@ export function camelCase(name: string): string {
   return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Whether a column holds a flag, by its name. */
-export function isFlag(name: string): boolean {
-  return /^(is|has|was|can)_/.test(name);
+/** A column of rows that are given by name. */
+export interface RowColumn {
+  /** In camel case. */
+  readonly member: string;
+  /** By its name: flags are booleans. */
+  readonly isFlag: boolean;
+}
+
+export function rowColumns(names: readonly string[]): readonly RowColumn[] {
+  return names.map((name) => ({ member: camelCase(name), isFlag: /^(is|has|was|can)_/.test(name) }));
+}
+
+/** Cells in the order of the columns, by member. */
+export function rowOf(
+  columns: readonly RowColumn[],
+  cells: readonly unknown[],
+  read: (cell: unknown) => unknown = (cell) => cell,
+): object {
+  const row: Record<string, unknown> = {};
+  for (const [index, { member, isFlag }] of columns.entries()) {
+    const cell = read(cells[index]);
+    row[member] = isFlag && typeof cell === 'number' ? cell !== 0 : cell;
+  }
+  return row;
+}
+
+/** The value of a parameter. Throws `TypeError` where there is none, or no list where one is wanted. */
+export function valueOf<Value>({ kind, name }: Parameter, values: Readonly<Record<string, Value>>): Value {
+  const value = values[name];
+  if (value === undefined) {
+    throw new TypeError(`A statement names the value :${name}, which it was not given`);
+  }
+  if (kind !== 'value' && !Array.isArray(value)) {
+    throw new TypeError(`A statement wants a list as ${name}`);
+  }
+  return value;
 }

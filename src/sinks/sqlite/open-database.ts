@@ -33,8 +33,6 @@ interface DatabaseOptions {
   readonly now: Instant;
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
-  /** Of SQLite's page cache, at most. */
-  readonly cacheKiB?: number | undefined;
   readonly functions?: SqlFunctions | undefined;
   /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
@@ -81,14 +79,13 @@ export function isSinkThere(file: string): boolean {
  * there is none.
  */
 export function openReadonlyDatabase(
-  options: Omit<DatabaseOptions, 'durability' | 'now' | 'busyMs' | 'sinkId'>,
+  options: Pick<DatabaseOptions, 'file' | 'format' | 'functions'>,
 ): Connection {
   if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
   return connect(options, { readonly: true, makes: false }, (db) => {
     const version = inspect(db, options);
     if (version === 0) throw new NoSinkYetError(options.file);
     db.pragma('trusted_schema = OFF');
-    if (options.cacheKiB !== undefined) db.pragma(`cache_size = -${options.cacheKiB}`);
     if (version < options.format.version) options.format.readOlder?.(db);
   });
 }
@@ -173,12 +170,11 @@ function inspectNow(db: Connection, { file, format }: Pick<DatabaseOptions, 'fil
 }
 
 function setPragmas(db: Connection, options: DatabaseOptions): void {
-  const { durability, cacheKiB = mostCacheKiB } = options;
   switchToWal(db, options.busyMs ?? defaultBusyMs);
-  db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
+  db.pragma(`synchronous = ${options.durability === 'full' ? 'FULL' : 'NORMAL'}`);
   db.pragma('trusted_schema = OFF');
   db.pragma('cell_size_check = ON');
-  db.pragma(`cache_size = -${cacheKiB}`);
+  db.pragma(`cache_size = -${mostCacheKiB}`);
   db.pragma(`journal_size_limit = ${walBytes}`);
   const pageSize = Number(db.pragma('page_size', { simple: true }));
   db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { Scalar, Tx, Values } from '../database.ts';
-import { camelCase, isFlag, statementsOf, type Dialect, type Parameter } from '../statement.ts';
+import { rowColumns, rowOf, statementsOf, valueOf, type Dialect, type Parameter } from '../statement.ts';
 import { encodeArray } from './encode-binary.ts';
 import { noChunks, packetOf, type Answer, type Bound, type Statement } from './packet.ts';
 import { writeText } from './text.ts';
@@ -87,15 +87,8 @@ export function txOn(
   };
   const rows = async <Row extends object>(sql: string, values?: Values): Promise<readonly Row[]> => {
     const answer = await ask(sql, values);
-    const columns = answer.columns.map((name) => ({ name: camelCase(name), isFlag: isFlag(name) }));
-    return answer.rows.map((cells) => {
-      const row: Record<string, unknown> = {};
-      for (const [index, { name, isFlag: isFlagColumn }] of columns.entries()) {
-        const cell = cells[index];
-        row[name] = isFlagColumn && typeof cell === 'number' ? cell !== 0 : cell;
-      }
-      return row as Row;
-    });
+    const columns = rowColumns(answer.columns);
+    return answer.rows.map((cells) => rowOf(columns, cells) as Row);
   };
   return {
     dialect: postgresDialect,
@@ -156,15 +149,11 @@ const compile = statementsOf(postgresDialect);
 
 function bindNames(sql: string, values: Values): { readonly text: string; readonly bound: readonly Bound[] } {
   const { text, parameters } = compile(sql);
-  return { text, bound: parameters.map((parameter) => bound(parameter, values[parameter.name])) };
+  return { text, bound: parameters.map((parameter) => bound(parameter, valueOf(parameter, values))) };
 }
 
-function bound(parameter: Parameter, value: Values[string] | undefined): Bound {
-  if (value === undefined) {
-    throw new TypeError(`A statement names the value :${parameter.name}, which it was not given`);
-  }
+function bound(parameter: Parameter, value: Values[string]): Bound {
   if (parameter.kind === 'value') return scalarOf(value);
-  if (!Array.isArray(value)) throw new TypeError(`A statement wants a list as ${parameter.name}`);
   if (parameter.kind === 'column') {
     const rows = value as readonly Readonly<Record<string, Scalar | undefined>>[];
     const cells = rows.map((row) => {

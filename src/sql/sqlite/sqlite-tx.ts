@@ -2,10 +2,13 @@ import type Database from 'better-sqlite3';
 import type { Cells, Scalar, Tx, Values } from '../database.ts';
 import {
   camelCase,
-  isFlag,
+  rowColumns,
+  rowOf,
   statementsOf,
+  valueOf,
   type CompiledStatement,
   type Dialect,
+  type RowColumn,
   type SetColumn,
 } from '../statement.ts';
 
@@ -34,7 +37,7 @@ export function sqliteTx(tx: Tx): SqliteTx {
 interface Known extends CompiledStatement {
   readonly statement: Database.Statement;
   /** Null for a statement that gives no rows. */
-  readonly columns: readonly { readonly name: string; readonly isFlag: boolean }[] | null;
+  readonly columns: readonly RowColumn[] | null;
 }
 
 /**
@@ -79,9 +82,7 @@ export function statementsOn(db: Database.Database): Statements {
   const prepare = (sql: string): Known => {
     const compiled = compile(sql);
     const statement = db.prepare(compiled.text);
-    const columns = statement.reader
-      ? statement.columns().map(({ name }) => ({ name: camelCase(name), isFlag: isFlag(name) }))
-      : null;
+    const columns = statement.reader ? rowColumns(statement.columns().map(({ name }) => name)) : null;
     if (columns !== null) statement.raw(true).safeIntegers(true);
     return { ...compiled, statement, columns };
   };
@@ -102,13 +103,7 @@ export function statementsOn(db: Database.Database): Statements {
         return [];
       }
       const rows = statement.all(bound) as unknown[][];
-      return rows.map((cells) => {
-        const row: Record<string, unknown> = {};
-        for (const [index, column] of columns.entries()) {
-          row[column.name] = cellOf(cells[index], column.isFlag);
-        }
-        return row;
-      });
+      return rows.map((cells) => rowOf(columns, cells, cellOf));
     },
     run: (sql, values) => {
       const { statement, columns, parameters } = knownOf(sql);
@@ -120,7 +115,7 @@ export function statementsOn(db: Database.Database): Statements {
       const { statement, columns, parameters } = prepare(sql);
       if (columns === null) throw new TypeError('A statement that gives no rows was asked for some');
       for (const cells of statement.iterate(bind(parameters, values)) as Iterable<unknown[]>) {
-        yield cells.map((cell) => cellOf(cell, false));
+        yield cells.map(cellOf);
       }
     },
     prepared: (sql, { isRaw = false, isWide = false }) => {
@@ -137,9 +132,8 @@ export function statementsOn(db: Database.Database): Statements {
   };
 }
 
-function cellOf(cell: unknown, isFlagColumn: boolean): unknown {
-  const value = typeof cell === 'bigint' && isSafe(cell) ? Number(cell) : cell;
-  return isFlagColumn && typeof value === 'number' ? value !== 0 : value;
+function cellOf(cell: unknown): unknown {
+  return typeof cell === 'bigint' && isSafe(cell) ? Number(cell) : cell;
 }
 
 const mostSafe = BigInt(Number.MAX_SAFE_INTEGER);
@@ -151,14 +145,10 @@ function isSafe(integer: bigint): boolean {
 function bind(parameters: CompiledStatement['parameters'], values: Values): Record<string, Scalar> {
   const bound: Record<string, Scalar> = {};
   for (const [index, parameter] of parameters.entries()) {
-    const value = values[parameter.name];
-    if (value === undefined) {
-      throw new TypeError(`A statement names the value :${parameter.name}, which it was not given`);
-    }
+    const value = valueOf(parameter, values);
     if (parameter.kind === 'value') bound[`p${index + 1}`] = scalarOf(value);
-    else if (!Array.isArray(value)) throw new TypeError(`A statement wants a list as ${parameter.name}`);
     else if (parameter.kind === 'set') bound[`p${index + 1}`] = setText(value as object[], parameter.columns);
-    else bound[`p${index + 1}`] = listText(value);
+    else bound[`p${index + 1}`] = listText(value as readonly unknown[]);
   }
   return bound;
 }
