@@ -121,7 +121,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     }
   });
 
-  it('leave alone what somebody else has made, and take another name where a table has theirs', async () => {
+  it('leave alone what another person has made, and take another name where a table has theirs', async () => {
     await (await bench().open())[Symbol.asyncDispose]();
     await bench().ledger('CREATE VIEW news__members_current AS SELECT 1 AS mine');
     const sink = await bench().open();

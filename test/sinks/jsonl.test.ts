@@ -190,7 +190,7 @@ describe('JSONL files', () => {
     expect((await bench().rows()).map((row) => row['id'])).toEqual(['1']);
   });
 
-  it('hold nothing of a commit that failed, and go on behind the last good one', async () => {
+  it('hold nothing of a commit that failed, and continue behind the last good one', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);

@@ -77,7 +77,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
     expect(reader.sinkId).toBe(sink.id);
   });
 
-  it('are those of the moment of opening, whoever writes meanwhile', async () => {
+  it('are those of the moment of opening, whatever is written meanwhile', async () => {
     const all = Array.from({ length: 250 }, (_, index) => member(`${index + 1}`));
     await store(...all);
     await using reader = await open();
@@ -166,7 +166,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
     expect(await reader.newestSeq(news)).toBe(0);
   });
 
-  it('are of a table that has one id until its data is reset, and numbers that go on behind a reset', async () => {
+  it('are of a table that has one id until its data is reset, and numbers that continue behind a reset', async () => {
     const look = async (): Promise<{ readonly id: string | null; readonly newest: number }> => {
       await using reader = await open();
       return { id: await reader.tableId(news, members), newest: await reader.newestSeq(news) };

@@ -82,7 +82,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(await copyNews(source, target, from)).toMatchObject({ state: 'done', rows: 230 });
   });
 
-  it('goes on with change numbers above all that the source has given, and resumes the run that was killed there', async () => {
+  it('continues with change numbers above all that the source has given, and resumes the run that was killed there', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 20, seededRandom(8));
     const [source, target] = [await from.open(), await to.open()];

@@ -106,7 +106,7 @@ describe('a commit to PostgreSQL', () => {
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 1, inserted: 1 }));
   });
 
-  it('of a value that no column can hold breaks off its copy, and the connection goes on', async () => {
+  it('of a value that no column can hold breaks off its copy, and the connection stays usable', async () => {
     const unfit = record(membersTable, { list_id: 'a', id: '3', visits: 1.5 });
     const many = Array.from({ length: 3_000 }, (_, index) => member(`m${index}`));
     await expect(sink.commit(started.lease, [page(started, id, [...many, unfit])])).rejects.toThrow(

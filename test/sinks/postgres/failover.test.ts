@@ -20,7 +20,7 @@ import { startPostgres } from '../../support/postgres.ts';
 
 /* A standby that lacks the newest commits of its primary is promoted. */
 
-it('goes on after a failover from what the new primary has, and gives no number of a change twice', async () => {
+it('resumes after a failover from what the new primary has, and gives no number of a change twice', async () => {
   const bench = new Bench(await postgresSinkKind());
   const primary = await startPostgres();
   onTestFinished(async () => await primary.stop());
@@ -75,7 +75,7 @@ it('goes on after a failover from what the new primary has, and gives no number 
   expect(after.newest).toBeGreaterThan(seen + 1_000_000);
   expect(
     after.seqs.filter((seq) => seq > 1 && seq <= seen),
-    'a reader goes on from its number',
+    'a reader resumes from its number',
   ).toEqual([]);
 }, 120_000);
 

@@ -12,7 +12,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 
 const rowsPerPage = 100;
 
-it('stops with SINK_FULL where the disk is full, keeps whole commits, and goes on in the same process when there is room', async ({
+it('stops with SINK_FULL where the disk is full, keeps whole commits, and continues in the same process when there is room', async ({
   skip,
 }) => {
   const postgres = await startPostgres();

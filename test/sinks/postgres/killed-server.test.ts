@@ -23,7 +23,7 @@ async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly b
 const kills = repeats('KILLS', { share: 2, full: 100 });
 
 it(
-  'goes on with its run when the server is killed and comes back, again and again',
+  'resumes its run when the server is killed and comes back, again and again',
   async () => {
     const { postgres, bench } = await begin();
     const run = await PagedRun.begin(bench, await bench.open());

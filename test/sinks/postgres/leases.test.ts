@@ -94,7 +94,7 @@ it('renews a lease that it has not heard of for long before it writes, and stops
   await expect(sink.left(lease)).rejects.toMatchObject(fenced);
 });
 
-it('locks anew what a broken session had locked, and stays its holder', async () => {
+it('locks again what a broken session had locked, and stays its holder', async () => {
   const { open, sql } = world(await sharedPostgres());
   const [first, second] = [await open(), await open()];
   const lease = await first.acquire(identity());

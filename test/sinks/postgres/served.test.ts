@@ -22,7 +22,7 @@ function optionsOf({ connection }: PrivatePostgres): SinkOptions {
   };
 }
 
-it('answers with what was read last while the server is away, and anew when it is back', async () => {
+it('answers with what was read last while the server is away, and reads again when it is back', async () => {
   const postgres = await startPostgres();
   onTestFinished(async () => await postgres.stop());
   const options = optionsOf(postgres);
