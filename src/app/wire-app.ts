@@ -8,8 +8,7 @@ import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts'
 import { openApiSource } from '../source/api/open-api-source.ts';
 import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
 import { accountOrigin } from '../source/connector-origin.ts';
-import { openDirectClient } from '../source/direct/open-direct-client.ts';
-import { openDirectSource } from '../source/direct/open-direct-source.ts';
+import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
 import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 

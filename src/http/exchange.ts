@@ -1,6 +1,5 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, type Dispatcher } from 'undici';
-import { startDeadline } from './deadline.ts';
 import { AttemptTimeoutError, readBody, UnreadableBodyError } from './read-body.ts';
 
 export interface ExchangeRequest {
@@ -106,6 +105,31 @@ export async function exchange<T>(
   }
 }
 
+interface Deadline {
+  readonly signal: AbortSignal;
+  /** Removes the time limit; the outer signal still applies. */
+  readonly lift: () => void;
+  end(): void;
+}
+
+/** A new controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
+export function startDeadline(ms: number, outer: AbortSignal): Deadline {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(outer.reason);
+  const timer = setTimeout(() => {
+    controller.abort(new AttemptTimeoutError(`expected the whole answer within ${ms} ms`));
+  }, ms);
+  outer.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    lift: () => clearTimeout(timer),
+    end() {
+      clearTimeout(timer);
+      outer.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
 export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
@@ -201,7 +225,7 @@ export function streamOf(
 }
 
 /**
- * Is told of each chunk, and how long it was waited for; the time that the reader takes does not count. Throws
+ * Notes each chunk, and how long it was waited for; the time that the reader takes does not count. Throws
  * `AttemptTimeoutError`.
  */
 function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {

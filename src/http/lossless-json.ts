@@ -15,7 +15,7 @@ export class JsonTextError extends Error {
 
 // A literal that a double may not hold: an integer of 16 or more digits, or an exponent of 3 or more.
 const suspicious = /(?:^|[[:,])\s*-?(?:\d{16,}|\d+(?:\.\d+)?[eE]\+?\d{3,})/;
-// A suspicious text has one of these, and a text without them is told in half the time.
+// A cheap check first: a suspicious text has one of these. It halves the time for all other texts.
 const longDigits = /\d{16}/;
 const longExponent = /\d[eE]\+?\d{3}/;
 const maxExponent = 4_096;

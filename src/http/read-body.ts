@@ -68,22 +68,3 @@ async function inflate(
 function tooLarge(maxBytes: number): UnreadableBodyError {
   return new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
 }
-
-/** At most the first `maxBytes` of a body; what was received before it broke off. Closes the body in any case. */
-export async function readStart(body: AsyncIterable<unknown>, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of body) {
-      // `as`: a body without an encoding set yields Buffers.
-      const bytes = chunk as Uint8Array;
-      chunks.push(bytes);
-      length += bytes.byteLength;
-      // Leaving the loop destroys the body and with it the socket.
-      if (length > maxBytes) break;
-    }
-  } catch {
-    // A failure's body was cut: what came of it is enough, the status decides.
-  }
-  return Buffer.concat(chunks).subarray(0, maxBytes);
-}

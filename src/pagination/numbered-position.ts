@@ -32,7 +32,7 @@ export const numberedPosition = z.object({
   /** Every answer so far named this total. */
   isSteady: z.boolean().default(true),
   /**
-   * Different records so far: as far as the last of them are remembered, and all told; null where not all were
+   * Different records so far: as far as the last of them are remembered, and in all; null where not all were
    * remembered.
    */
   shown: count.default(0),

@@ -1,13 +1,50 @@
+import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { countMarks, pageMark, readTotal, shortMark, walkWith } from './pagination.ts';
-import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from './offset-position.ts';
 import { numberedPagination } from './numbered.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
+/** Rows requested again at the head of each page: they must be known, or rows have moved under the walk. */
+const fullOverlap = 10;
 const stepBack = 2 * fullOverlap;
+/** Keys that a page's first record may match. */
+const rememberedKeys = 100;
+
+/** Also what a keyset walk keeps for each of its bounds. The defaults are those of its first page. */
+export const offsetPosition = z.object({
+  kind: z.literal('offset'),
+  offset: z.number().int().min(0),
+  size: z.number().int().min(1),
+  pages: z.number().int().min(0).default(0),
+  /** Short marks of the last records in walking order, the newest last. */
+  recent: z.array(z.string()).default([]),
+  /** The previous page as a whole, and its last record. */
+  pageMark: z.string().default(''),
+  lastMark: z.string().default(''),
+  /** Rows at the head of the page asked for that are expected to be known. */
+  expected: z.number().int().min(0).default(0),
+  steppedBack: z.boolean().default(false),
+  /** Rows by which the last overlapping page overlapped. */
+  overlap: z.number().int().min(0).default(0),
+  /** Asks for what lies right behind the newest record: nothing is expected there. */
+  isProbe: z.boolean().default(false),
+  /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
+  isSingle: z.boolean().default(false),
+  /** The furthest row that a page has reached, counted from 1. */
+  furthest: z.number().int().min(0).default(0),
+  /** Of the listing, as every page so far has reported; null where one did not, or reported another. */
+  total: z.number().int().min(0).nullable().default(null),
+  /** Different records so far; null before the first page. */
+  shown: z.number().int().min(0).nullable().default(null),
+  /** The total was above what had come, and what lies behind was asked for once more. */
+  hasAskedAgain: z.boolean().default(false),
+  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
+  before: z.number().int().min(0).default(0),
+});
+type OffsetPosition = z.infer<typeof offsetPosition>;
 
 type Step =
   | Exclude<Advance, { kind: 'continue' }>
@@ -232,5 +269,31 @@ function seamLost(position: OffsetPosition): Step {
       steppedBack: true,
       before: 0,
     },
+  };
+}
+
+/** Behind a page, and back by the overlap. `thisPage`: its `pageMark`. */
+function stepForward(
+  position: OffsetPosition,
+  page: PageSeen,
+  thisPage = pageMark(page.marks),
+): OffsetPosition {
+  const received = page.marks.length;
+  // One row less than the page, so that the walk moves even where a server gives tiny pages.
+  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
+  const tail = page.marks.slice(-rememberedKeys).map(shortMark);
+  const tailSet = new Set(tail);
+  return {
+    ...position,
+    offset: position.offset + received - expected,
+    pages: position.pages + 1,
+    recent: [...position.recent.filter((mark) => !tailSet.has(mark)), ...tail].slice(-rememberedKeys),
+    pageMark: thisPage,
+    lastMark: tail.at(-1) ?? '',
+    expected,
+    overlap: expected,
+    steppedBack: false,
+    isProbe: false,
+    before: received,
   };
 }

@@ -66,9 +66,9 @@ export interface Pagination {
    * may lie there, which the service does not say; or, null, nothing of the kind.
    */
   refused(position: Position): 'empty' | 'perhapsEmpty' | null;
-  /** The same place with half the page size; null when it cannot be halved any more. */
+  /** The same place with half the page size; null when it cannot be halved. */
   halve(position: Position): Position | null;
-  /** Why the position cannot be asked for any more (a page token past its lifetime); null when it can. */
+  /** Why the position can no longer be requested (a page token past its lifetime); null when it can. */
   expired(position: Position, nowMs: number): string | null;
 }
 
@@ -171,7 +171,7 @@ export function shortMark(mark: string): string {
   return hash('sha256', mark, 'base64url').slice(0, 11);
 }
 
-/** Records of one walk that are told apart: 100,000 of them take some 8 MB. */
+/** Records of one walk that are kept apart: 100,000 of them take some 8 MB. */
 const mostMarks = 100_000;
 
 /**

@@ -22,7 +22,7 @@ export interface SampleProvidersOptions {
 }
 
 /**
- * Accounts that are made anew when they are asked for again: an account's plan takes some memory, connectors may be
+ * An account that is dropped is made again when it is next used: an account's plan takes some memory, connectors may be
  * many.
  */
 const keptAccounts = 64;
@@ -131,7 +131,7 @@ function refusing(error: () => ApiError): Provider {
 }
 
 function refusedCredentials(): ApiError {
-  return new ApiError(401, 'The third party does not take the credentials of this connector (any more).', {
+  return new ApiError(401, 'The third party does not accept the credentials of this connector.', {
     errorCode: 'third_party_unauthorized',
   });
 }

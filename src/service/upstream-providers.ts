@@ -2,7 +2,7 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { openCallGate } from '../upstream/call-gate.ts';
-import { openMachineSlots } from '../upstream/machine-slots.ts';
+import { openMachineSlots } from '../upstream/slots.ts';
 import { openUpstream } from '../upstream/open-upstream.ts';
 import type { UpstreamAccount } from '../upstream/upstream-account.ts';
 import { UpstreamFailure, type FailureReason } from '../upstream/upstream-failure.ts';

@@ -18,7 +18,7 @@ export interface Source extends AsyncDisposable {
   list(request: ListRequest, signal: AbortSignal): Promise<SourcePage>;
   /**
    * One record, or null where the service says that this record does not exist (404, 410). Null is proof enough for a
-   * delete: a refusal that is about the connector, the account or the entity is thrown (a connector that is gone:
+   * delete: a refusal that is about the connector, the account or the entity is thrown (a deleted connector:
    * CONNECTOR_UNKNOWN), as is everything that `list` throws.
    */
   get(request: GetRequest, signal: AbortSignal): Promise<JsonValue>;

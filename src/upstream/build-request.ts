@@ -4,7 +4,7 @@ import type { Params } from '../core/records.ts';
 import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
 import type { ParamPlace, UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { stringifyParams } from '../http/lossless-json.ts';
-import { buildPath, refusedValue } from './call-address.ts';
+import { buildPath, queryText, refusedValue } from './call-address.ts';
 import type { Signature } from './credentials.ts';
 import type { WireRequest } from './upstream-transport.ts';
 
@@ -81,11 +81,6 @@ export function buildRequest({ base, request, call, signature }: RequestParts): 
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };
-}
-
-/** As forms encode it: a `+` of a time is `%2B`. */
-export function queryText(pairs: readonly (readonly [string, string])[]): string {
-  return new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value])).toString();
 }
 
 function isOmitted(place: ParamPlace, value: JsonValue): boolean {

@@ -2,7 +2,7 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
 import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
-import { startDeadline } from '../http/deadline.ts';
+import { startDeadline } from '../http/exchange.ts';
 import { openSlots, tooManyCalls } from './slots.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 

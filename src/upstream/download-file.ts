@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream';
 import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
 import type { WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
-import { dispositionName } from '../http/disposition-name.ts';
+import { dispositionName } from '../http/header-values.ts';
 import { askForFile, askForJson, isRedirect, type Asked, type AskOptions } from './ask-upstream.ts';
 import { failureOfError, readFailure } from './read-failure.ts';
 import { valueAt } from './read-json.ts';

@@ -12,7 +12,7 @@ import type { Upstream } from '../definitions/upstream/upstream.ts';
 import type { WireAnswer } from '../http/exchange.ts';
 import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import { retryAfterMs } from '../http/retry-after.ts';
+import { retryAfterMs } from '../http/header-values.ts';
 import { readJsonOfFailure, valueAt } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
 

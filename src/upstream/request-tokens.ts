@@ -69,7 +69,7 @@ export async function requestTokens(call: TokenCall): Promise<NewTokens> {
     maxBodyBytes,
   } as const;
   try {
-    // The signal is its own: a caller that leaves must not lose a new refresh token on its way.
+    // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
     const answer = await transport.send(request, new AbortController().signal);
     if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), url.host);
     const value = readJsonOfFailure(answer.text);
@@ -117,8 +117,8 @@ function refusedTokens(
         (text) => typeof text === 'string',
       )
     : [];
-  const said = redactMessage(texts.join(': '), secrets);
-  const refused = `${host} does not renew the access token${said === '' ? '' : ` (${said})`}: connect the account again`;
+  const words = redactMessage(texts.join(': '), secrets);
+  const refused = `${host} does not renew the access token${words === '' ? '' : ` (${words})`}: connect the account again`;
   const isEnded = isJsonObject(value) && memberOf(value, 'error') === 'invalid_grant';
   return isEnded
     ? new EndedGrantError(

@@ -4,7 +4,7 @@ import type { Entity, Pagination } from '../definitions/definition.ts';
 import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { PagedCall } from './build-request.ts';
-import { nextLinkOf, readKept, writeKept } from './next-address.ts';
+import { nextLinkOf, readKept, writeKept } from './call-address.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 

@@ -11,7 +11,7 @@ import { parseJsonText } from '../../src/http/lossless-json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
 import { buildRequest } from '../../src/upstream/build-request.ts';
 import { choosePage } from '../../src/upstream/translate-paging.ts';
-import { nextLinkOf } from '../../src/upstream/next-address.ts';
+import { nextLinkOf } from '../../src/upstream/call-address.ts';
 import { valueAt } from '../../src/upstream/read-json.ts';
 import { translatePaging } from '../../src/upstream/translate-paging.ts';
 import { entityName } from '../support/source/test-definition.ts';

@@ -1,8 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, mailingTime } from '../writing.ts';
-import { selfLinks } from './links.ts';
-import { kind } from './mailing-list.ts';
+import { kind, selfLinks } from './mailing-list.ts';
 import { emailsSent, type Campaign } from './plan-campaigns.ts';
 import { deliveryStatus, previewOf, reportSummary } from './reports.ts';
 

@@ -4,8 +4,14 @@ import { diceFor } from '../dice.ts';
 import { personNumber } from '../people.ts';
 import { computedListing, type Listing } from '../sample-account.ts';
 import { dayMs, mailingTime, revisionTime, textOf } from '../writing.ts';
-import { listLinks, selfLinks } from './links.ts';
-import { type InterestCategory, kind, type MailingList, type Segment } from './mailing-list.ts';
+import {
+  type InterestCategory,
+  kind,
+  type MailingList,
+  type Segment,
+  listLinks,
+  selfLinks,
+} from './mailing-list.ts';
 import type { MailingPlan } from './mailing-plan.ts';
 import { memberRecord } from './member-records.ts';
 import {

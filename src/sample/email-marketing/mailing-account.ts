@@ -12,7 +12,6 @@ import {
 import { textOf } from '../writing.ts';
 import { activityListing, unsubscribeListing } from './activity.ts';
 import { campaignPaths, campaignRecord } from './campaign-record.ts';
-import { listLinks } from './links.ts';
 import {
   categoryRecords,
   interestRecords,
@@ -23,7 +22,7 @@ import {
   segmentRecords,
   tagRecords,
 } from './list-records.ts';
-import type { InterestCategory, MailingList } from './mailing-list.ts';
+import { type InterestCategory, type MailingList, listLinks } from './mailing-list.ts';
 import { automationPaths, type MailingPlan, planMailing } from './mailing-plan.ts';
 import { findMember, memberListing, memberRecord } from './member-records.ts';
 import type { Campaign } from './plan-campaigns.ts';

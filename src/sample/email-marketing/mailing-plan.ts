@@ -13,7 +13,6 @@ import {
   titleAt,
 } from '../writing.ts';
 import { trackingOf } from './campaign-record.ts';
-import { selfLinks } from './links.ts';
 import {
   fewestMembers,
   kind,
@@ -22,6 +21,7 @@ import {
   planSegments,
   planTags,
   type Tag,
+  selfLinks,
 } from './mailing-list.ts';
 import { type Campaign, planCampaigns } from './plan-campaigns.ts';
 

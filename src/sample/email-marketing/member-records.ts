@@ -5,8 +5,7 @@ import { type Dice, diceFor } from '../dice.ts';
 import { type Person, personAt } from '../people.ts';
 import { computedListing, type Listing, timeParameter } from '../sample-account.ts';
 import { mailingTime, textOf } from '../writing.ts';
-import { apiHref, listLinks } from './links.ts';
-import { kind, type MailingList } from './mailing-list.ts';
+import { kind, type MailingList, apiHref, listLinks } from './mailing-list.ts';
 import {
   changedAt,
   changedMembersThat,

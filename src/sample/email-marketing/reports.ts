@@ -2,8 +2,7 @@ import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, hourMs, mailingTime } from '../writing.ts';
 import { actionsOf, leaversOf, type Action } from './activity.ts';
-import { selfLinks } from './links.ts';
-import { kind } from './mailing-list.ts';
+import { kind, selfLinks } from './mailing-list.ts';
 import { emailsSent, type Campaign } from './plan-campaigns.ts';
 
 export const reportPaths = { type: 'type', send_time: 'send_time' };

@@ -183,6 +183,15 @@ export interface Comment {
   text: string;
 }
 
+/** A plan with what stands on its pages. Revisions change all of it in place. */
+export interface NotesWork {
+  readonly plan: NotesPlan;
+  /** By page: top to bottom, without the pages and databases below it. */
+  readonly blocks: Map<string, Block[]>;
+  /** Open ones by the page or block that they are on, oldest first. */
+  readonly comments: Map<string, Comment[]>;
+}
+
 export const remarks = [
   'Single comment',
   'Sollten wir das nicht löschen?',

@@ -1,10 +1,9 @@
 import { diceFor } from '../dice.ts';
 import { dayOf, revisionTime } from '../writing.ts';
-import { planComment, remarks } from './note-records.ts';
+import { type NotesWork, planComment, remarks } from './note-records.ts';
 import { notesKind, type Page, type Place, planDatabase, planPage, planUser } from './notes-plan.ts';
 import { type Block, everydayBlocks, placeBlocks, textBlock } from './page-blocks.ts';
 import { richText } from './rich-text.ts';
-import type { NotesWork } from './workspace.ts';
 
 /** Numbers of what revisions add, which also decide details of their records. */
 const firstNewIndex = 1_000;

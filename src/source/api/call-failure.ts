@@ -156,7 +156,7 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
       fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page'),
     tooLarge: (): CallFailure =>
       fail('BODY_TOO_LARGE', facts.canShrink ? 'smaller-page' : setAside, 'a smaller page may fit'),
-    /** Not asked for again as it was; the pause holds for the smaller page too. */
+    /** The same page is not requested again; the pause holds for the smaller page too. */
     smallerPage: (): CallFailure =>
       fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 }),
   };

@@ -4,7 +4,7 @@ import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
-import type { ApiSettings } from './api-settings.ts';
+import type { Secret } from '../../core/secret.ts';
 import type { IssuedToken } from './token-cache.ts';
 import { parseJsonText } from '../../http/lossless-json.ts';
 
@@ -121,7 +121,10 @@ const tokenFacts = callFacts('token', 'get an application token');
  * `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the
  * renewal.
  */
-export function tokenCall(api: ApiSettings): ApiCall<IssuedToken> {
+export function tokenCall(api: {
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+}): ApiCall<IssuedToken> {
   return {
     request: {
       method: 'POST',

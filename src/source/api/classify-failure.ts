@@ -9,7 +9,7 @@ import {
   mayBeDone,
   type RetryRule,
 } from './call-failure.ts';
-import { retryAfterMs } from '../../http/retry-after.ts';
+import { retryAfterMs } from '../../http/header-values.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
 
 const quotaWords = /\b(quota|subscription|billing|payment required|plan limit|usage limit|out of credits)\b/i;
@@ -87,7 +87,7 @@ export function classifyAnswer(
     const may = facts.purpose === 'execute' ? 'the connector may read' : 'the credentials may do';
     return fail('FORBIDDEN', setAside, `check what ${may}`);
   }
-  if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is gone or not shared');
+  if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is deleted or not shared');
   if (status === 504 && facts.canShrink) return failure.smallerPage();
   if (says('upstream_too_large') || (status === 413 && facts.canShrink)) return failure.tooLarge();
   if (says('upstream_unusable')) {

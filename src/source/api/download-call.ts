@@ -5,7 +5,7 @@ import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
-import { dispositionName } from '../../http/disposition-name.ts';
+import { dispositionName } from '../../http/header-values.ts';
 import { JsonTextError, parseJsonText } from '../../http/lossless-json.ts';
 import { executeRequest } from './execute-call.ts';
 import type { WireStream } from '../../http/exchange.ts';

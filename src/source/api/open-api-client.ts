@@ -17,12 +17,38 @@ import {
   type ConnectorSummary,
   type SourceDefinition,
 } from './catalog-calls.ts';
-import type { ApiSettings } from './api-settings.ts';
+import type { Secret } from '../../core/secret.ts';
 import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
-import { openLookUps } from './look-ups.ts';
+import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import { openServerClock } from '../server-clock.ts';
 import { openTokenCache } from './token-cache.ts';
+
+/** How to reach an account of the service, as the settings say it. */
+interface ApiSettings {
+  readonly baseUrl: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  /** Sent as X-Organization-Id; null: the token says which organization. */
+  readonly organizationId: string | null;
+  /**
+   * Every call but those for tokens carries a token that sees this workspace alone; absent or null: the account's own
+   * token.
+   */
+  readonly scopedToWorkspace?: string | null;
+  /** How connectors are looked up before their runs. */
+  readonly lookups: LookupSettings;
+}
+
+/** Look-ups of connectors are calls of the account, not of a connector: they have limits of their own. */
+interface LookupSettings {
+  /** Of each process. */
+  readonly requestsPerSecond: number;
+  /** Look-ups at a time. */
+  readonly concurrency: number;
+  /** How long an answer is cached; 0: every run asks again. */
+  readonly cacheForMs: number;
+}
 
 interface ApiClientOptions {
   readonly api: ApiSettings;
@@ -188,4 +214,43 @@ function checkEnvironment(): void {
       { code: 'CONFIG_INVALID', recovery: 'stop' },
     );
   }
+}
+
+interface Kept {
+  readonly answer: Promise<unknown>;
+  readonly askedAtMs: number;
+}
+
+/** Of each account; a config of more connectors asks for some of them more often. */
+const mostKept = 20_000;
+
+/** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
+function openLookUps(cacheForMs: number, clock: Clock) {
+  const keptByKey = new Map<string, Kept>();
+  return {
+    /**
+     * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
+     * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.
+     */
+    async find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+      signal.throwIfAborted();
+      const known = keptByKey.get(key);
+      if (known !== undefined && clock.now() - known.askedAtMs < cacheForMs) {
+        // A key stands for one question, so its answer has the type of that question's.
+        return await orAborted(known.answer as Promise<T>, signal);
+      }
+      const answer = ask();
+      const kept: Kept = { answer, askedAtMs: clock.now() };
+      keptByKey.delete(key);
+      const [oldest] = keptByKey.size >= mostKept ? keptByKey.keys() : [];
+      if (oldest !== undefined) keptByKey.delete(oldest);
+      keptByKey.set(key, kept);
+      answer.catch(() => {
+        if (keptByKey.get(key) === kept) keptByKey.delete(key);
+      });
+      return await orAborted(answer, signal);
+    },
+    /** Drops what is kept for `key`. */
+    forget: (key: string): void => void keptByKey.delete(key),
+  };
 }

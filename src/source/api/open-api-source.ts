@@ -76,7 +76,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
       try {
         return await send(sharing(calls.get(request)), false, signal);
       } catch (error) {
-        // Null means "deleted", which is wrong if the whole connector is gone: that is another error by now.
+        // Null means "deleted", which is wrong if the whole connector is deleted: that is another error by now.
         if (error instanceof SyncError && error.code === 'NOT_FOUND') return null;
         throw error;
       }

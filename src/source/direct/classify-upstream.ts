@@ -98,7 +98,7 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
   }
 }
 
-/** The service's own words are quoted; what was found out here is said as it is. */
+/** The service's own words are quoted; what was found out here is reported as it is. */
 function sentence({ label }: CallFacts, failure: UpstreamFailure, advice: string | null): string {
   const { status, text, reason } = failure;
   const found =

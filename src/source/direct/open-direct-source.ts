@@ -1,9 +1,14 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
+import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
+import { openCallGate } from '../../upstream/call-gate.ts';
+import { openUpstream } from '../../upstream/open-upstream.ts';
+import { openMachineSlots } from '../../upstream/slots.ts';
 import type { UpstreamAccount, UpstreamFile } from '../../upstream/upstream-account.ts';
 import { UpstreamFailure } from '../../upstream/upstream-failure.ts';
+import { openUpstreamTransport } from '../../upstream/upstream-transport.ts';
 import { defaultApiLimits, type ApiLimits } from '../api/api-limits.ts';
 import { openBrokenAnswers } from '../api/broken-answers.ts';
 import { openCallBudget } from '../api/call-budget.ts';
@@ -16,6 +21,50 @@ import { accountOrigin, type ConnectorOrigin } from '../connector-origin.ts';
 import { openServerClock } from '../server-clock.ts';
 import type { DownloadRequest, FileSource, ReceiveFile, Source } from '../source.ts';
 import { classifyUpstream } from './classify-upstream.ts';
+
+export interface DirectConnector {
+  readonly name: string;
+  readonly definition: Definition;
+  readonly credentials: ReadonlyMap<string, Secret>;
+}
+
+/** What the direct connectors of a process share: connections, and the limits of each credential. */
+export interface DirectClient extends AsyncDisposable {
+  /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
+  account(connector: DirectConnector): UpstreamAccount;
+}
+
+export interface DirectClientOptions {
+  /** As of `UpstreamTransportOptions`. */
+  readonly allowHosts: readonly string[];
+  readonly clock?: Clock;
+  /** A longer pause, or queue, is not waited for. */
+  readonly maxThrottleWaitMs: number;
+}
+
+export function openDirectClient(options: DirectClientOptions): DirectClient {
+  const { allowHosts, clock = systemClock, maxThrottleWaitMs } = options;
+  const transport = openUpstreamTransport({ allowHosts });
+  const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
+  return {
+    account: ({ name, definition, credentials }) =>
+      openUpstream({
+        definition,
+        connector: name,
+        gate,
+        transport,
+        clock,
+        credentials: () =>
+          Promise.resolve(
+            Object.fromEntries([...credentials].map(([field, secret]) => [field, secret.reveal()])),
+          ),
+      }),
+    async [Symbol.asyncDispose]() {
+      await gate[Symbol.asyncDispose]();
+      await transport[Symbol.asyncDispose]();
+    },
+  };
+}
 
 /** A `Source` over an account at the third party itself. Disposing it closes the account. */
 export interface DirectSource extends Source, FileSource {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
 import { JsonTextError, parseJsonText } from '../../../src/http/lossless-json.ts';
 import { redactMessage } from '../../../src/http/redact-message.ts';
-import { retryAfterMs } from '../../../src/http/retry-after.ts';
+import { retryAfterMs } from '../../../src/http/header-values.ts';
 import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
 import type { CallFacts } from '../../../src/source/api/call-failure.ts';
 
