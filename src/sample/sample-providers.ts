@@ -51,22 +51,27 @@ export function sampleProviders(options: SampleProvidersOptions): Providers {
     return account;
   };
 
+  /** The account of a connector, or why it has none here. */
+  const accountOrRefusal = (connector: ProvidedConnector): SampleAccount | ApiError => {
+    const { definition, account } = connector;
+    if (typeof account === 'string') return onlySamples(definition);
+    if (isRevoked(connector)) return refusedCredentials();
+    return accountOf(connector) ?? noSampleData(definition);
+  };
+
   return {
     open(connector) {
-      if (isReal(connector)) return refusing(() => onlySamples(connector.definition));
-      if (isRevoked(connector)) return refusing(refusedCredentials);
-      const account = accountOf(connector);
-      if (account === null) return refusing(() => noSampleData(connector.definition));
-      return sampleProvider(account, { connectorId: connector.connectorId, key });
+      const account = accountOrRefusal(connector);
+      if (!(account instanceof ApiError)) {
+        return sampleProvider(account, { connectorId: connector.connectorId, key });
+      }
+      const refuse = (): Promise<never> => Promise.reject(account);
+      return { list: refuse, get: refuse, download: refuse };
     },
     async check(connector, signal) {
       signal.throwIfAborted();
-      if (isReal(connector)) return { kind: 'sample', why: onlySamples(connector.definition).message };
-      if (isRevoked(connector)) return { kind: 'sample', why: refusedCredentials().message };
-      if (accountOf(connector) === null) {
-        return { kind: 'sample', why: noSampleData(connector.definition).message };
-      }
-      return { kind: 'sample', why: null };
+      const account = accountOrRefusal(connector);
+      return { kind: 'sample', why: account instanceof ApiError ? account.message : null };
     },
     async [Symbol.asyncDispose]() {
       made.clear();
@@ -111,23 +116,12 @@ function secretsOf({ credentials: shapes }: Definition, credentials: JsonObject)
     .filter((value) => typeof value === 'string');
 }
 
-function isReal({ account }: ProvidedConnector): boolean {
-  return typeof account === 'string';
-}
-
 function onlySamples({ title }: Definition): ApiError {
   return new ApiError(
     400,
     `This connector belongs to a real account of ${title}, and this server was started with sample accounts only: start it without --samples.`,
     { errorCode: 'samples_only' },
   );
-}
-
-function refusing(error: () => ApiError): Provider {
-  const refuse = async (): Promise<never> => {
-    throw error();
-  };
-  return { list: refuse, get: refuse, download: refuse };
 }
 
 function refusedCredentials(): ApiError {

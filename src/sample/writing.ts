@@ -63,6 +63,11 @@ export function makingRevisions(revision: number): readonly number[] {
   return Array.from({ length: Math.ceil(revision / 3) }, (_, turn) => 1 + turn * 3);
 }
 
+/** Those of them whose thing is there at this revision. */
+export function madeAndThere(revision: number): readonly number[] {
+  return makingRevisions(revision).filter((madeIn) => isThere(madeIn, revision));
+}
+
 /** What was made in such a revision is deleted by the next one and restored by the one after that. */
 export function isThere(madeIn: number, revision: number): boolean {
   return revision >= madeIn && revision !== madeIn + 1;

@@ -1,7 +1,6 @@
-import type { Clock } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
-import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
+import type { UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { isSuccess, type WireAnswer, type WireStream } from '../http/exchange.ts';
 import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
@@ -12,7 +11,7 @@ import { readJsonAnswer } from './read-json.ts';
 import { signRequest } from './credentials.ts';
 import type { OpenedCall, Session } from './session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
-import type { UpstreamTransport, WireRequest } from './upstream-transport.ts';
+import type { WireRequest } from './upstream-transport.ts';
 
 export interface Asked {
   readonly request: UpstreamRequest;
@@ -32,13 +31,6 @@ export interface JsonAnswer {
   readonly redact: (text: string) => string;
 }
 
-export interface AskOptions {
-  readonly upstream: Upstream;
-  readonly session: Session;
-  readonly transport: UpstreamTransport;
-  readonly clock: Clock;
-}
-
 type Send<T> = (wire: WireRequest, signal: AbortSignal) => Promise<T>;
 interface SentCall {
   readonly wire: WireRequest;
@@ -47,18 +39,14 @@ interface SentCall {
 }
 
 /** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
-export async function askForJson(
-  asked: Asked,
-  options: AskOptions,
-  signal: AbortSignal,
-): Promise<JsonAnswer> {
-  return await ask(asked, options, signal, {}, async (sent, opened) => {
+export async function askForJson(asked: Asked, session: Session, signal: AbortSignal): Promise<JsonAnswer> {
+  return await ask(asked, session, signal, {}, async (sent, opened) => {
     const { wire } = sent;
-    const answer = await sendOnce((one, within) => options.transport.send(one, within), asked, wire, signal);
-    noteRemaining(answer, opened, options);
-    if (!isSuccess(answer.status)) throw failureOf(answer, sent, options);
+    const answer = await sendOnce((one, within) => session.transport.send(one, within), asked, wire, signal);
+    noteRemaining(answer, opened, session);
+    if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
     const value = readJsonAnswer(answer);
-    if (isFailed(options.upstream, value)) throw failureOf(answer, sent, options);
+    if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
     return {
       value,
       status: answer.status,
@@ -85,17 +73,17 @@ export interface Elsewhere {
  */
 export async function askForFile(
   asked: Asked,
-  options: AskOptions,
+  session: Session,
   signal: AbortSignal,
 ): Promise<WireStream | Elsewhere> {
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
-  return await ask(asked, options, signal, headers, async (sent, opened, keep) => {
+  return await ask(asked, session, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
-    const answer = await sendOnce((one, within) => options.transport.open(one, within), asked, wire, signal);
-    noteRemaining(answer, opened, options);
+    const answer = await sendOnce((one, within) => session.transport.open(one, within), asked, wire, signal);
+    noteRemaining(answer, opened, session);
     if ('read' in answer) return heldBy(keep(), answer);
     const location = isRedirect(answer.status) ? answer.header('location') : null;
-    if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, options);
+    if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, session);
     return { kind: 'elsewhere', url: new URL(location, wire.url.href), base: wire.base };
   });
 }
@@ -126,12 +114,11 @@ export function isRedirect(status: number): boolean {
 
 async function ask<T>(
   asked: Asked,
-  options: AskOptions,
+  session: Session,
   signal: AbortSignal,
   headers: Readonly<Record<string, string>>,
   send: (sent: SentCall, opened: OpenedCall, keep: () => CallTurn) => Promise<T>,
 ): Promise<T> {
-  const { session } = options;
   const attempt = async (opened: OpenedCall): Promise<T> => {
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
@@ -192,7 +179,7 @@ async function sendOnce<T>(
 function failureOf(
   answer: WireAnswer,
   { wire, secrets, entity }: SentCall,
-  { upstream, clock }: AskOptions,
+  { upstream, clock }: Session,
 ): UpstreamFailure {
   return readFailure(upstream, answer, { entity, secrets, host: wire.url.host, now: clock.now() });
 }
@@ -201,7 +188,7 @@ function failureOf(
 function noteRemaining(
   { header }: Pick<WireAnswer, 'header'>,
   { lane }: OpenedCall,
-  { upstream: { remaining }, clock }: AskOptions,
+  { upstream: { remaining }, clock }: Session,
 ): void {
   if (remaining === null || Number(header(remaining.header) ?? Number.NaN) !== 0) return;
   const waitMs = headerWait(remaining.reset, { header, now: clock.now() });

@@ -4,9 +4,10 @@ import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
 import type { WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
 import { dispositionName } from '../http/header-values.ts';
-import { askForFile, askForJson, isRedirect, type Asked, type AskOptions } from './ask-upstream.ts';
+import { askForFile, askForJson, isRedirect, type Asked } from './ask-upstream.ts';
 import { failureOfError, readFailure } from './read-failure.ts';
 import { valueAt } from './read-json.ts';
+import type { Session } from './session.ts';
 import type { UpstreamFile } from './upstream-account.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
@@ -20,28 +21,28 @@ const mostHops = 5;
 export async function downloadFile(
   asked: Asked,
   { url: path }: Pick<DownloadRequest, 'url'>,
-  options: AskOptions,
+  session: Session,
   signal: AbortSignal,
 ): Promise<UpstreamFile> {
   if (path !== null) {
-    const answer = await askForJson(asked, options, signal);
+    const answer = await askForJson(asked, session, signal);
     const address = valueAt(answer.value, path);
     if (typeof address !== 'string' || !URL.canParse(address)) {
       throw brokenAnswer(`${answer.url.host} names no address of the file`, answer.status);
     }
-    return await followTo(new URL(address), answer.url, asked, options, signal);
+    return await followTo(new URL(address), answer.url, asked, session, signal);
   }
-  const found = await askForFile(asked, options, signal);
+  const found = await askForFile(asked, session, signal);
   return 'read' in found
     ? fileOf(found, 'the service')
-    : await followTo(found.url, found.base, asked, options, signal);
+    : await followTo(found.url, found.base, asked, session, signal);
 }
 
 async function followTo(
   start: URL,
   base: URL,
   asked: Asked,
-  options: AskOptions,
+  session: Session,
   signal: AbortSignal,
 ): Promise<UpstreamFile> {
   let url = start;
@@ -49,7 +50,7 @@ async function followTo(
     const { timeoutMs, maxBodyBytes } = asked.request;
     const headers = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'connector-sync' };
     try {
-      const answer = await options.transport.open(
+      const answer = await session.transport.open(
         { url, base, namedBy: 'answer', method: 'GET', headers, body: null, timeoutMs, maxBodyBytes },
         signal,
       );
@@ -57,9 +58,9 @@ async function followTo(
       const location = isRedirect(answer.status) ? answer.header('location') : null;
       if (location === null || !URL.canParse(location, url.href)) {
         // Not by the service's rules: this is another host. What it says may repeat the signed address.
-        const rules = { ...options.upstream, errors: [], message: [], failed: null };
+        const rules = { ...session.upstream, errors: [], message: [], failed: null };
         const { entity } = asked;
-        throw readFailure(rules, answer, { entity, host: url.host, secrets: [], now: options.clock.now() });
+        throw readFailure(rules, answer, { entity, host: url.host, secrets: [], now: session.clock.now() });
       }
       url = new URL(location, url.href);
     } catch (error) {

@@ -1,60 +1,30 @@
-import { instant, systemClock, type Clock, type Instant } from '../core/clock.ts';
+import { instant, type Instant } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
-import type { Definition, Entity } from '../definitions/definition.ts';
+import type { Entity } from '../definitions/definition.ts';
 import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import { askForJson, type AskOptions, type JsonAnswer } from './ask-upstream.ts';
+import { askForJson, type JsonAnswer } from './ask-upstream.ts';
 import { refusedValue } from './call-address.ts';
-import type { CallGate } from './call-gate.ts';
 import { downloadFile } from './download-file.ts';
 import { findRecords, valueAt, valueAtPlace } from './read-json.ts';
-import { openSession } from './session.ts';
+import { openSession, type UpstreamOptions } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
 import type { AccountIdentity, UpstreamAccount, UpstreamCall, UpstreamPage } from './upstream-account.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
-import type { UpstreamTransport } from './upstream-transport.ts';
-
-export interface UpstreamOptions {
-  /** Of a connector type that says how its third party is called. */
-  readonly definition: Definition;
-  /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
-  readonly credentials: () => Promise<JsonObject>;
-  /**
-   * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and
-   * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
-   */
-  readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
-  /** The connector's id: calls with renewed tokens share its limits. */
-  readonly connector: string;
-  readonly gate: CallGate;
-  readonly transport: UpstreamTransport;
-  readonly clock?: Clock;
-}
 
 /**
  * Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without
  * `upstream`.
  */
 export function openUpstream(options: UpstreamOptions): UpstreamAccount {
-  const { definition, transport, gate, clock = systemClock } = options;
-  const { upstream } = definition;
-  if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
-  const session = openSession({
-    definition,
-    upstream,
-    transport,
-    gate,
-    clock,
-    credentials: options.credentials,
-    saveCredentials: options.saveCredentials ?? null,
-    connector: options.connector,
-  });
+  const { definition } = options;
+  const session = openSession(options);
+  const { upstream } = session;
   /** Entities whose records were where the definition says. */
   const answered = new Set<EntityName>();
-  const asking: AskOptions = { upstream, session, transport, clock };
   const requestsOf = (call: UpstreamCall): { entity: Entity; requests: EntityRequests } => {
     const entity = definition.entities.get(call.entity);
     const requests = upstream.entities.get(call.entity);
@@ -65,7 +35,7 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
   return {
     async check(signal) {
       const { request, identity, name } = upstream.check;
-      const answer = await askForJson({ request, call: callWith({}), entity: null }, asking, signal);
+      const answer = await askForJson({ request, call: callWith({}), entity: null }, session, signal);
       return readIdentity(answer, identity, name);
     },
     async list(call, signal) {
@@ -73,7 +43,7 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const translated = translatePaging(entity, requests.list, call.params);
       const asked = { request: requests.list, call: translated.call, entity: call.entity };
       try {
-        const answer = await askForJson(asked, asking, signal);
+        const answer = await askForJson(asked, session, signal);
         const found = findRecords(answer, requests.list.records, answered.has(call.entity));
         answered.add(call.entity);
         return readPage(answer, found, requests, translated, call.params);
@@ -87,7 +57,7 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const { get } = requests;
       if (get === null) throw refusedValue('the action get', 'is not declared for this entity');
       const asked = { request: get, call: callWith(call.params), entity: call.entity };
-      const answer = await orNull(askForJson(asked, asking, signal));
+      const answer = await orNull(askForJson(asked, session, signal));
       if (answer === null) return null;
       const record = valueAt(answer.value, get.record);
       if (!isJsonObject(record)) {
@@ -99,7 +69,7 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       const { download } = requestsOf(call).requests;
       if (download === null) throw refusedValue('the action download', 'is not declared for this entity');
       const asked = { request: download, call: callWith(call.params), entity: call.entity };
-      return await orNull(downloadFile(asked, download, asking, signal));
+      return await orNull(downloadFile(asked, download, session, signal));
     },
     close: () => session.settled(),
   };

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../core/clock.ts';
+import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -13,15 +13,21 @@ import { hostVariables } from './host-variables.ts';
 import { EndedGrantError, requestTokens } from './request-tokens.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
-export interface SessionOptions {
+export interface UpstreamOptions {
+  /** Of a connector type that says how its third party is called. */
   readonly definition: Definition;
-  readonly upstream: Upstream;
+  /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
   readonly credentials: () => Promise<JsonObject>;
-  readonly saveCredentials: ((changed: JsonObject) => Promise<void>) | null;
+  /**
+   * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and
+   * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
+   */
+  readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
+  /** The connector's id: calls with renewed tokens share its limits. */
   readonly connector: string;
   readonly gate: CallGate;
   readonly transport: UpstreamTransport;
-  readonly clock: Clock;
+  readonly clock?: Clock;
 }
 
 /** What one call needs to reach the account; to be forgotten with the call. */
@@ -33,6 +39,9 @@ export interface OpenedCall {
 
 /** The credentials of one connector: opened for each call, renewed where they can be. */
 export interface Session {
+  readonly upstream: Upstream;
+  readonly transport: UpstreamTransport;
+  readonly clock: Clock;
   open(signal: AbortSignal): Promise<OpenedCall>;
   /** After an answer that does not take the access token: another one, or null where there is no way to it. */
   renew(refused: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null>;
@@ -40,8 +49,11 @@ export interface Session {
   settled(): Promise<void>;
 }
 
-export function openSession(options: SessionOptions): Session {
-  const { definition, upstream, transport, gate, clock } = options;
+/** Throws `TypeError` for a definition without `upstream`. */
+export function openSession(options: UpstreamOptions): Session {
+  const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
+  const { upstream } = definition;
+  if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
   /** Renewed tokens where no place was given to save them, for as long as this connector is open. */
   const unsaved = new Map<string, Secret>();
   const renewals = new Set<Promise<unknown>>();
@@ -79,14 +91,14 @@ export function openSession(options: SessionOptions): Session {
   });
 
   const save = async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<void> => {
-    if (options.saveCredentials === null) {
+    if (saveCredentials === null) {
       for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
       return;
     }
     // The old refresh token may be void by now: only a stored new one keeps the connector.
     for (const pauseMs of [100, 1_000, 5_000, null]) {
       try {
-        await options.saveCredentials({ ...given, ...changed });
+        await saveCredentials({ ...given, ...changed });
         return;
       } catch (error) {
         if (pauseMs === null) throw error;
@@ -104,7 +116,7 @@ export function openSession(options: SessionOptions): Session {
     // Another call has renewed it meanwhile.
     if (current !== undefined && current !== refusedToken) return credentials;
     if (!values.has(auth.refreshToken)) return null;
-    if (auth.rotates && options.saveCredentials === null) {
+    if (auth.rotates && saveCredentials === null) {
       throw unusable(
         'the access token ended, and there is no place here to store the new refresh token that comes with another one',
       );
@@ -145,6 +157,9 @@ export function openSession(options: SessionOptions): Session {
     auth?.kind === 'refresh' ? values.get(auth.accessToken) : undefined;
 
   return {
+    upstream,
+    transport,
+    clock,
     async open(signal) {
       signal.throwIfAborted();
       const { credentials } = await orAborted(read(), signal);

@@ -3,18 +3,13 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
 import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
+import type { JsonAnswer } from './ask-upstream.ts';
 import type { PagedCall } from './build-request.ts';
 import { nextLinkOf, readKept, writeKept } from './call-address.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
-export interface ListAnswer {
-  readonly value: JsonValue;
-  readonly status: number;
-  readonly header: (name: string) => string | null;
-  /** The address that was asked. */
-  readonly url: URL;
-}
+type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url'>;
 
 /** One call for a page as the definition's `pagination` means it: what is sent, and what the answer means. */
 export interface TranslatedCall {

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { Dice } from '../dice.ts';
-import { dayMs, dayOf, isThere, lastTurn, makingRevisions, revisionTime } from '../writing.ts';
+import { dayMs, dayOf, isThere, lastTurn, madeAndThere, makingRevisions, revisionTime } from '../writing.ts';
 
 export interface MailingList {
   readonly seed: number;
@@ -120,12 +120,11 @@ export function planSegments(
     ...statics,
     segment(14_000_000 + dice.below(900_000), `Active ${since}`, [0, 3, 5], tags.length),
     segment(15_000_000 + dice.below(900_000), 'Bought twice in December', [], tags.length + 1),
-    ...(of.isFirst ? makingRevisions(revision).flatMap((madeIn) => newSegments(madeIn, revision)) : []),
+    ...(of.isFirst ? madeAndThere(revision).flatMap((madeIn) => newSegments(madeIn, revision)) : []),
   ];
 }
 
 function newSegments(madeIn: number, revision: number): readonly Segment[] {
-  if (!isThere(madeIn, revision)) return [];
   const times = { createdAt: revisionTime(madeIn), updatedAt: revisionTime(revision) };
   const [id, searchId] = [16_000_000 + madeIn, 17_000_000 + madeIn];
   const day = dayOf(madeIn);

@@ -4,10 +4,9 @@ import type { SampleSize } from '../sample-account.ts';
 import {
   dayMs,
   dayOf,
-  isThere,
   lastTurn,
+  madeAndThere,
   mailingTime,
-  makingRevisions,
   revisionTime,
   sampleStart,
   titleAt,
@@ -103,20 +102,22 @@ function isAway({ index }: MailingList, count: number, revision: number): boolea
 }
 
 function newTags(revision: number): readonly Tag[] {
-  return makingRevisions(revision)
-    .filter((madeIn) => isThere(madeIn, revision))
-    .map((madeIn) => ({ id: 16_000_000 + madeIn, name: `Open house ${dayOf(madeIn)}`, slots: [] }));
+  return madeAndThere(revision).map((madeIn) => ({
+    id: 16_000_000 + madeIn,
+    name: `Open house ${dayOf(madeIn)}`,
+    slots: [],
+  }));
 }
 
 const eventNames = ['Open house guests', 'Webinar in March', 'Trade fair contacts', 'Raffle at the fair'];
 
 /** Short lists that come with revisions. */
 function eventLists(seed: number, firstIndex: number, revision: number): readonly MailingList[] {
-  return makingRevisions(revision).flatMap((madeIn, turn) => {
-    if (!isThere(madeIn, revision)) return [];
+  return madeAndThere(revision).map((madeIn) => {
+    const turn = (madeIn - 1) / 3;
     const index = firstIndex + turn;
     const createdAt = revisionTime(madeIn) + 60_000;
-    const list: MailingList = {
+    return {
       seed,
       revision,
       index,
@@ -132,7 +133,6 @@ function eventLists(seed: number, firstIndex: number, revision: number): readonl
       segments: [],
       categories: [],
     };
-    return [list];
   });
 }
 
@@ -160,16 +160,13 @@ function automationRecords(
       lists[index % lists.length],
     );
   });
-  const added = makingRevisions(revision).filter((madeIn) => isThere(madeIn, revision));
-  return [
-    ...first,
-    ...added.map((madeIn) => {
-      const id = diceFor(seed, kind.automation, count + madeIn).hex(10);
-      const createdAt = revisionTime(madeIn) + 60_000;
-      const draft = { seed, id, createdAt, startedAt: null, isSending: false, turnedIn: 0 };
-      return automationRecord(draft, lists[0]);
-    }),
-  ];
+  const added = madeAndThere(revision).map((madeIn) => {
+    const id = diceFor(seed, kind.automation, count + madeIn).hex(10);
+    const createdAt = revisionTime(madeIn) + 60_000;
+    const draft = { seed, id, createdAt, startedAt: null, isSending: false, turnedIn: 0 };
+    return automationRecord(draft, lists[0]);
+  });
+  return [...first, ...added];
 }
 
 function automationRecord(

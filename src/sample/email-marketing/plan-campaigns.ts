@@ -99,10 +99,12 @@ export function planCampaigns(
   count: number,
   revision: number,
 ): readonly Campaign[] {
-  const listAt = (index: number): MailingList | undefined => lists[index % lists.length];
+  const [firstList] = lists;
+  if (firstList === undefined) return [];
+  const listAt = (index: number): MailingList => lists[index % lists.length] ?? firstList;
   const first = Array.from({ length: count }, (_, index) =>
-    firstCampaign(seed, index, listAt(index), revision, count),
-  ).flat();
+    firstCampaign({ seed, index, list: listAt(index), revision }, count),
+  );
   const sent = first.filter(({ sentAt }) => sentAt !== null);
   const away = sent.length > 1 && revision % 5 >= 3 ? sent.at(-1) : undefined;
   const placed = first.map((campaign) => {
@@ -110,74 +112,53 @@ export function planCampaigns(
     const turn = siblings.indexOf(campaign);
     return turn < 0 ? campaign : { ...campaign, turn, turns: siblings.length };
   });
-  const added = Array.from({ length: revision }, (_, place) =>
-    addedCampaign(seed, place + 1, listAt(place + 1), revision),
-  ).flat();
+  const deleted = makingRevisions(revision).filter((madeIn) => !isThere(madeIn, revision));
+  const added = Array.from({ length: revision }, (_, place) => place + 1)
+    .filter((madeIn) => !deleted.includes(madeIn))
+    .map((madeIn) => addedCampaign({ seed, index: 1_000 + madeIn, list: listAt(madeIn), revision }, madeIn));
   return [...placed.filter(({ id }) => id !== away?.id), ...added];
 }
 
-function firstCampaign(
-  seed: number,
-  index: number,
-  list: MailingList | undefined,
-  revision: number,
-  count: number,
-): readonly Campaign[] {
-  if (list === undefined) return [];
+type Beginning = Pick<Campaign, 'seed' | 'index' | 'list' | 'revision'>;
+const inNoTurn = { turn: 0, turns: 0 };
+
+function firstCampaign(of: Beginning, count: number): Campaign {
+  const { seed, index, list, revision } = of;
   const dice = diceFor(seed, kind.campaign, index);
   const createdAt = sampleStart + (250 + index * 9) * dayMs + dice.below(dayMs / 1000) * 1000;
   const status = statuses[index % statuses.length] ?? 'sent';
   const isOut = status === 'sent' || status === 'sending';
   const editedIn = lastTurn(revision, index, count);
-  return [
-    {
-      seed,
-      revision,
-      index,
-      id: dice.hex(10),
-      status,
-      type: types[index % types.length] ?? 'regular',
-      title: `${titleAt(titles, index)}${editedIn === 0 ? '' : ` (as of ${dayOf(editedIn)})`}`,
-      list,
-      createdAt,
-      sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
-      recipients: Math.min(maxRecipients, list.memberCount),
-      sentIn: 0,
-      turn: 0,
-      turns: 0,
-    },
-  ];
+  return {
+    ...of,
+    ...inNoTurn,
+    id: dice.hex(10),
+    status,
+    type: types[index % types.length] ?? 'regular',
+    title: `${titleAt(titles, index)}${editedIn === 0 ? '' : ` (as of ${dayOf(editedIn)})`}`,
+    createdAt,
+    sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
+    recipients: Math.min(maxRecipients, list.memberCount),
+    sentIn: 0,
+  };
 }
 
-function addedCampaign(
-  seed: number,
-  madeIn: number,
-  list: MailingList | undefined,
-  revision: number,
-): readonly Campaign[] {
-  const isAway = makingRevisions(revision).includes(madeIn) && !isThere(madeIn, revision);
-  if (list === undefined || isAway) return [];
-  const index = 1_000 + madeIn;
+function addedCampaign(of: Beginning, madeIn: number): Campaign {
+  const { seed, index, list, revision } = of;
   const dice = diceFor(seed, kind.campaign, index);
   const sentIn = madeIn + 2;
-  return [
-    {
-      seed,
-      revision,
-      index,
-      id: dice.hex(10),
-      status: revision < sentIn ? 'save' : 'sent',
-      type: dice.pick(['regular', 'plaintext']),
-      title: `Weekly letter of ${dayOf(madeIn)}`,
-      list,
-      createdAt: revisionTime(madeIn) + 8 * hourMs,
-      sentAt: revision < sentIn ? null : revisionTime(sentIn) + hourMs,
-      recipients: Math.min(maxNewRecipients, list.memberCount),
-      sentIn,
-      turn: 0,
-      turns: 0,
-    },
-  ];
+  return {
+    ...of,
+    ...inNoTurn,
+    id: dice.hex(10),
+    status: revision < sentIn ? 'save' : 'sent',
+    type: dice.pick(['regular', 'plaintext']),
+    title: `Weekly letter of ${dayOf(madeIn)}`,
+    createdAt: revisionTime(madeIn) + 8 * hourMs,
+    sentAt: revision < sentIn ? null : revisionTime(sentIn) + hourMs,
+    recipients: Math.min(maxNewRecipients, list.memberCount),
+    sentIn,
+  };
 }
 
 /** Half of them while it is being sent. */
