@@ -36,6 +36,12 @@ export class CallFailure extends Error {
   }
 }
 
+/** An error that ends the run. `of`: the one that it replaces, whose context it keeps. */
+export function stopError(code: ErrorCode, message: string, of: SyncError | null = null): SyncError {
+  const kept = of === null ? {} : { context: of.context, cause: of };
+  return new SyncError(message, { code, recovery: 'stop', ...kept });
+}
+
 /** What the classifier must know about a call besides its answer. */
 export interface CallFacts {
   readonly purpose: 'execute' | 'catalog' | 'token';
@@ -83,8 +89,7 @@ export function onceOnly(failure: unknown): unknown {
   if (refused.has(retry.reason) || unsent.has(String(error.context['cause']))) return failure;
   // An answer's own words end with the advice already.
   const message = 'status' in error.context ? error.message : `${error.message}; ${mayBeDone}`;
-  const { code, context } = error;
-  return new CallFailure(new SyncError(message, { code, recovery: 'stop', context, cause: error }), null);
+  return new CallFailure(stopError(error.code, message, error), null);
 }
 
 /** A throttle that names no time and outlasted every attempt: when to come back. */

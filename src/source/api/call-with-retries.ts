@@ -6,7 +6,7 @@ import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
-import { type CallFacts, CallFailure, onceOnly, type RetryRule } from './call-failure.ts';
+import { type CallFacts, CallFailure, onceOnly, type RetryRule, stopError } from './call-failure.ts';
 
 /** One call of a source, through the API or to the third party itself. */
 export interface Call<T> {
@@ -58,10 +58,8 @@ export async function callWithRetries<T>(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof SyncError) throw error;
-    throw new SyncError(`${call.facts.label}: ${call.describe(error)}; this is a bug in connector-sync`, {
-      code: 'INTERNAL',
-      recovery: 'stop',
-    });
+    const what = `${call.facts.label}: ${call.describe(error)}`;
+    throw stopError('INTERNAL', `${what}; this is a bug in connector-sync`);
   }
 }
 

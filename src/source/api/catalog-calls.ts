@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { SyncError } from '../../core/errors.ts';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
-import { callFacts, type CallFacts } from './call-failure.ts';
+import { usage } from '../../core/usage-error.ts';
+import { callFacts, stopError, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { IssuedToken } from './token-cache.ts';
@@ -55,10 +55,10 @@ const definitionsPath = '/api/v1/integrations/definitions/sources';
 /** Judged again where the id enters a path: `..` would lead to another endpoint, encoded or not. */
 export function checkConnectorId(id: string): ConnectorId {
   if (isConnectorId(id)) return id;
-  throw new SyncError('a connector id has 1 to 128 letters, digits, "_" or "-"; copy it from the service', {
-    code: 'CONFIG_INVALID',
-    recovery: 'stop',
-  });
+  throw stopError(
+    'CONFIG_INVALID',
+    'a connector id has 1 to 128 letters, digits, "_" or "-"; copy it from the service',
+  );
 }
 
 export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
@@ -69,10 +69,7 @@ export function definitionsCall(name: string | null): ApiCall<readonly SourceDef
 /** One connector type. Throws USAGE for what is no id. */
 export function definitionCall(id: string): ApiCall<SourceDefinition> {
   if (!definitionPathId.test(id)) {
-    throw new SyncError('an id of a definition has letters, digits, "_" and "-"; copy it from the service', {
-      code: 'USAGE',
-      recovery: 'stop',
-    });
+    throw usage('an id of a definition has letters, digits, "_" and "-"; copy it from the service');
   }
   const request = { path: `${definitionsPath}/${id}` };
   return catalogCall('read the source definition', request, definition, (found) => found);

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { SyncError } from '../../core/errors.ts';
+import type { SyncError } from '../../core/errors.ts';
 import {
   exchange,
   firstOf,
@@ -18,6 +18,7 @@ import {
   isLoopbackAddress,
 } from '../../http/guard-address.ts';
 import type { ApiLimits } from './api-limits.ts';
+import { stopError } from './call-failure.ts';
 
 export interface HttpRequest extends Omit<ExchangeRequest, 'url'> {
   /** Below the base URL, beginning with `/api/`; already encoded. */
@@ -124,8 +125,6 @@ function isLocalName(host: string): boolean {
 }
 
 function refused(why: string): SyncError {
-  return new SyncError(`api.baseUrl ${why}; give the address of the Connector Execution API`, {
-    code: 'CONFIG_INVALID',
-    recovery: 'stop',
-  });
+  const message = `api.baseUrl ${why}; give the address of the Connector Execution API`;
+  return stopError('CONFIG_INVALID', message);
 }

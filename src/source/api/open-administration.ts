@@ -1,9 +1,9 @@
 import * as z from 'zod';
-import { SyncError } from '../../core/errors.ts';
+import type { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
-import type { CallFacts } from './call-failure.ts';
+import { stopError, type CallFacts } from './call-failure.ts';
 import {
   catalogCall,
   checkConnectorId,
@@ -66,9 +66,9 @@ export function openAdministration(client: ApiClient, baseUrl: string): Administ
 }
 
 function endless(): SyncError {
-  return new SyncError(
+  return stopError(
+    'PAGING_BROKEN',
     'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
-    { code: 'PAGING_BROKEN', recovery: 'stop' },
   );
 }
 

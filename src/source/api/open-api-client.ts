@@ -6,6 +6,7 @@ import type { ConnectorId } from '../../core/names.ts';
 import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
+import { stopError } from './call-failure.ts';
 import {
   checkConnectorId,
   connectorCall,
@@ -171,12 +172,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
     serverTime: () => serverClock.now(),
     clock,
     async [Symbol.asyncDispose]() {
-      closing.abort(
-        new SyncError('the API client was closed while a token was being requested', {
-          code: 'INTERRUPTED',
-          recovery: 'stop',
-        }),
-      );
+      closing.abort(stopError('INTERRUPTED', 'the API client was closed while a token was being requested'));
       await transport[Symbol.asyncDispose]();
     },
   };
@@ -185,23 +181,15 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
 /** A 404 of the catalog is about what was looked for. */
 function asUnknown(error: unknown, message: string): unknown {
   if (!(error instanceof SyncError) || error.code !== 'NOT_FOUND') return error;
-  return new SyncError(message, {
-    code: 'CONNECTOR_UNKNOWN',
-    recovery: 'stop',
-    context: error.context,
-    cause: error,
-  });
+  return stopError('CONNECTOR_UNKNOWN', message, error);
 }
 
 function organizationHeader(id: string | null): Record<string, string> {
   if (id === null) return {};
   if (!/^[A-Za-z0-9._-]{1,128}$/.test(id)) {
-    throw new SyncError(
+    throw stopError(
+      'CONFIG_INVALID',
       'api.organizationId: expected letters, digits, ".", "_" and "-"; copy it from the service',
-      {
-        code: 'CONFIG_INVALID',
-        recovery: 'stop',
-      },
     );
   }
   return { 'x-organization-id': id };
@@ -209,9 +197,9 @@ function organizationHeader(id: string | null): Record<string, string> {
 
 function checkEnvironment(): void {
   if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
-    throw new SyncError(
+    throw stopError(
+      'CONFIG_INVALID',
       'NODE_TLS_REJECT_UNAUTHORIZED=0 switches certificate checks off, so anyone could read the credentials; unset it (a private CA goes into NODE_EXTRA_CA_CERTS)',
-      { code: 'CONFIG_INVALID', recovery: 'stop' },
     );
   }
 }

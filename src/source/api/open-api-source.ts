@@ -6,6 +6,7 @@ import type { Definition } from '../../definitions/definition.ts';
 import type { FileSource, Source } from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
 import { openBrokenAnswers } from './broken-answers.ts';
+import { stopError } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { downloadCall } from './download-call.ts';
 import { recordCalls } from './execute-call.ts';
@@ -168,19 +169,13 @@ function isAbsent(error: SyncError): boolean {
 
 function stopping(error: SyncError): SyncError {
   if (error.recovery === 'stop' || error instanceof ThrottledError) return error;
-  return new SyncError(error.message, {
-    code: error.code,
-    recovery: 'stop',
-    context: error.context,
-    cause: error,
-  });
+  return stopError(error.code, error.message, error);
 }
 
 function unknown(id: ConnectorId, refusal: SyncError): SyncError {
-  return new SyncError(`no connector has the id ${id}: check it and the organization`, {
-    code: 'CONNECTOR_UNKNOWN',
-    recovery: 'stop',
-    context: refusal.context,
-    cause: refusal,
-  });
+  return stopError(
+    'CONNECTOR_UNKNOWN',
+    `no connector has the id ${id}: check it and the organization`,
+    refusal,
+  );
 }

@@ -1,6 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
+import { stopError } from './call-failure.ts';
 import { checkConnectorId } from './catalog-calls.ts';
 import type { ApiClient } from './open-api-client.ts';
 
@@ -23,9 +24,9 @@ export async function resolveConnector(
   const found = await client.findConnectors({ workspace, definitionId: definition.id }, signal);
   const [first, ...others] = found;
   if (first === undefined) {
-    throw new SyncError(
+    throw stopError(
+      'CONNECTOR_UNKNOWN',
       `workspace "${workspace}" has no ${definition.name} connector; create one or check the workspace's name`,
-      { code: 'CONNECTOR_UNKNOWN', recovery: 'stop' },
     );
   }
   if (others.length === 0) return first.id;
@@ -38,8 +39,8 @@ export async function resolveConnector(
 
 /** `expected`: what the definition or the config says instead. */
 export function otherTypeError(id: ConnectorId, found: string, expected: string): SyncError {
-  return new SyncError(`connector ${id} is of the type ${found}, ${expected}; correct its definition or id`, {
-    code: 'CONFIG_INVALID',
-    recovery: 'stop',
-  });
+  return stopError(
+    'CONFIG_INVALID',
+    `connector ${id} is of the type ${found}, ${expected}; correct its definition or id`,
+  );
 }
