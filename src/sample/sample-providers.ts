@@ -125,7 +125,7 @@ function onlySamples({ title }: Definition): ApiError {
 }
 
 function refusedCredentials(): ApiError {
-  return new ApiError(401, 'The third party does not accept the credentials of this connector.', {
+  return new ApiError(401, 'The third party does not take the credentials of this connector.', {
     errorCode: 'third_party_unauthorized',
   });
 }
