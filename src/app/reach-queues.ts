@@ -5,7 +5,7 @@ import { withParts } from '../settings/load-settings.ts';
 import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { usage } from '../core/usage-error.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
-import { printable } from '../telemetry/printable.ts';
+import { printable } from '../telemetry/format.ts';
 import { locateSink } from './locate-sink.ts';
 
 /** The caller disposes them. Throws QUEUE_UNAVAILABLE within two seconds. */

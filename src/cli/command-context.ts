@@ -1,6 +1,5 @@
 import type { Clock } from '../core/clock.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import type { ExitCode } from './output/exit-codes.ts';
 import type { Input } from './read-input.ts';
 import type { Terminal } from './output/terminal.ts';
 
@@ -23,18 +22,3 @@ export interface CommandContext {
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
   readonly signal: AbortSignal;
 }
-
-interface EnterOptions {
-  /** The command's stderr is a log: what else there is to say comes as log lines too. */
-  readonly isLogged?: boolean;
-  /** What the first Ctrl-C says, where that is not about pages. */
-  readonly stopping?: string;
-  /** The command only looks on: there is nothing to finish when it is interrupted, and nothing to say. */
-  readonly isWatching?: boolean;
-}
-
-/** Runs a command's work inside its context. Commander calls the action, this gives it the rest. */
-export type Enter = (
-  work: (context: CommandContext) => Promise<ExitCode>,
-  options?: EnterOptions,
-) => Promise<void>;

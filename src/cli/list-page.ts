@@ -1,7 +1,5 @@
-import type { Command } from 'commander';
-import type { ConnectorSettings } from '../settings/settings.ts';
-import { count } from '../telemetry/progress-text.ts';
 import {
+  type UnreadableSink,
   countStates,
   statesOf,
   troubleStates,
@@ -9,12 +7,15 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
+import { counted, count } from '../telemetry/format.ts';
+import { errorDocument } from './output/report-error.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** The flags of a command that lists connectors. */
 export interface ListFlags {
-  readonly failing?: boolean;
-  readonly stale?: boolean;
+  readonly failing: boolean;
+  readonly stale: boolean;
   readonly limit: string;
   readonly offset: string;
 }
@@ -31,13 +32,13 @@ interface ListPage {
 
 const most = 1_000_000;
 
-export function addListFlags(command: Command): Command {
-  return command
-    .option('--failing', 'only those whose newest run failed or left something out')
-    .option('--stale', 'only those older than their freshWithin')
-    .option('--limit <n>', 'show at most so many; 0: all', '100')
-    .option('--offset <n>', 'leave out so many of the first', '0');
-}
+/** The options of a command that lists connectors. */
+export const listOptions = {
+  '--failing': 'only those whose newest run failed or left something out',
+  '--stale': 'only those older than their freshWithin',
+  '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
+  '--offset <n>': { text: 'leave out so many of the first', default: '0' },
+} as const;
 
 /** Throws USAGE for a flag that is no number. */
 export function pageOf(
@@ -52,12 +53,9 @@ export function pageOf(
     connector,
     states: statesOf(connector, overviewOf(overviews, connector), nowMs),
   }));
-  const isAny = flags.failing !== true && flags.stale !== true;
+  const isAny = !flags.failing && !flags.stale;
   const matching = all.filter(
-    ({ states }) =>
-      isAny ||
-      (flags.failing === true && states.has('failing')) ||
-      (flags.stale === true && states.has('stale')),
+    ({ states }) => isAny || (flags.failing && states.has('failing')) || (flags.stale && states.has('stale')),
   );
   return {
     connectors: matching
@@ -74,7 +72,7 @@ export function pageRemarks(
   { connectors, offset, total, counts }: ListPage,
   flags: ListFlags,
 ): readonly string[] {
-  const isNarrowed = flags.failing === true || flags.stale === true;
+  const isNarrowed = flags.failing || flags.stale;
   if (connectors.length === total && !isNarrowed) return [];
   const troubles = troubleStates.flatMap((state) =>
     counts[state] === 0 ? [] : [`${count(counts[state])} ${state}`],
@@ -90,4 +88,21 @@ function shownText(shown: number, offset: number, total: number): string {
   if (shown === total) return `${count(total)} shown.`;
   if (shown === 0) return `None shown: there are ${count(total)}, and --offset leaves out ${count(offset)}.`;
   return `${count(offset + 1)} to ${count(offset + shown)} of ${count(total)} shown.`;
+}
+
+/** The sinks that a list of connectors could not read, in its JSON. */
+export function unreadableSinkDocuments(unreadable: readonly UnreadableSink[]): readonly object[] {
+  return unreadable.map(({ sink, connectors, error }) => ({
+    sink: sink.name,
+    connectors: connectors.map(({ name }) => name),
+    error: errorDocument(error),
+  }));
+}
+
+/** The same, below the list. */
+export function unreadableSinkLines(unreadable: readonly UnreadableSink[]): readonly string[] {
+  return unreadable.map(
+    ({ sink, connectors, error }) =>
+      `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
+  );
 }

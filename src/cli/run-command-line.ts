@@ -3,7 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
-import type { CommandContext, Enter } from './command-context.ts';
+import type { Enter } from './command.ts';
+import type { CommandContext } from './command-context.ts';
 import { commands } from './commands.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './output/exit-codes.ts';
 import { stderrLog, withDotEnv } from './environment.ts';
@@ -65,10 +66,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   using interrupts = watchInterrupts(() => tell(stoppingText));
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
-  const enter: Enter = async (
-    work,
-    { isLogged = false, isWatching = false, stopping = stoppingText } = {},
-  ) => {
+  const enter: Enter = async (work, { isLogged = false, isWatching = false, stopping = stoppingText }) => {
     stoppingText = stopping;
     const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
@@ -90,7 +88,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       isVerbose: verbose === true,
       signal: interrupts.signal,
     };
-    exitCode = await work(context);
+    exitCode = (await work(context)) ?? exitCodes.ok;
   };
   try {
     await addCommands(program, world.args, enter);

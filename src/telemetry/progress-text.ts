@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../core/errors.ts';
 import { rates } from './arrivals.ts';
-import { printable, printableWithin } from './printable.ts';
+import { count, counted, duration, printable, printableWithin } from './format.ts';
 import {
   remainingMs,
   type EntityProgress,
@@ -61,25 +61,6 @@ const failureTexts: Partial<Record<ErrorCode, string>> = {
   UPSTREAM: 'answered with an error',
   BODY_INVALID: 'unusable answer',
 };
-
-/** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
-export function count(value: number): string {
-  return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
-}
-
-/** `1 call`, `1,200 calls`. */
-export function counted(value: number, one: string, more = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : more}`;
-}
-
-/** `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`. */
-export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-}
 
 function heading(progress: Progress, nowMs: number): string {
   const resumed =

@@ -3,13 +3,13 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { advanceProgress, startProgress, type Expected } from './progress.ts';
 import {
-  duration,
   progressLines,
   progressSummary,
   retryText,
   sinkAwayText,
   type ProgressStyle,
 } from './progress-text.ts';
+import { duration } from './format.ts';
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {

@@ -9,8 +9,8 @@ import {
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { rates } from '../../src/telemetry/arrivals.ts';
-import { printable, printableWithin } from '../../src/telemetry/printable.ts';
-import { count, duration, progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
+import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
+import { progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
 import {
   advanceProgress,
   remainingMs,

@@ -1,25 +1,23 @@
-import type { Command } from 'commander';
+import { rightColumns, textTable, leftColumns } from '../output/text-table.ts';
 import { adoptIdentity, changedIdentity, sampleConnector, type Sample } from '../../app/adopt-connector.ts';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { count } from '../../telemetry/progress-text.ts';
+import { printable, count } from '../../telemetry/format.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { command } from '../command.ts';
 
-export function addAdopt(command: Command, enter: Enter): void {
-  command
-    .argument('<connector>', 'a name from the config')
-    .option('--yes', 'accept the new address; without this, only show the comparison')
-    .addHelpText(
-      'after',
-      `
+export const adopt = command({
+  argument: ['<connector>', 'a name from the config'],
+  options: {
+    '--yes': 'accept the new address; without this, only show the comparison',
+  },
+  help: `
 For a changed api.baseUrl or connector id (https instead of http, another host), or after a sync that seemed to read
 another account. Reads a sample through the new address
 (at most 60 calls), compares it with what is stored, and refuses where they disagree. Nothing is deleted or reset.
@@ -31,51 +29,46 @@ Examples:
   $ connector-sync adopt newsletter
   $ connector-sync adopt newsletter --yes
   $ connector-sync sync newsletter --full`,
-    )
-    .action((name: string, flags: { readonly yes?: boolean }) =>
-      enter((context) => runAdopt(context, name, flags.yes === true)),
-    );
-}
-
-async function runAdopt(context: CommandContext, name: string, isSure: boolean): Promise<ExitCode> {
-  const { terminal, clock, signal, program } = context;
-  const settings = loadConfig(context, 'access');
-  const connector = connectorNamed(settings, name);
-  await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
-  const { identity, differences, isDoubted, rows } = await changedIdentity(app, connector, signal);
-  if (differences.length === 0 && !isDoubted) {
-    terminal.printJson({ connector: name, isAdopted: false, differences });
+  run: async (context, { yes: isSure }, name) => {
+    const { terminal, clock, signal, program } = context;
+    const settings = loadConfig(context, 'access');
+    const connector = connectorNamed(settings, name);
+    await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
+    const { identity, differences, isDoubted, rows } = await changedIdentity(app, connector, signal);
+    if (differences.length === 0 && !isDoubted) {
+      terminal.printJson({ connector: name, isAdopted: false, differences });
+      terminal.print(
+        `${name}: the sink holds this address and connector id already; there is nothing to adopt.`,
+      );
+      return exitCodes.ok;
+    }
+    if (differences.length > 0) for (const line of differenceText(name, differences)) terminal.print(line);
+    const sample = rows === 0 ? null : await sampled(app, connector, context);
+    if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
+      return tellUnread(context, name, sample);
+    }
+    for (const line of sampleText(sample)) terminal.print(line);
+    const isAgreed = sample === null || sample.agrees;
+    // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
+    const mayAdopt = isAgreed || differences.length === 0;
+    const isAdopted = mayAdopt && isSure;
+    if (isAdopted) await adoptIdentity(connector, identity, clock);
+    const entities = sample?.entities ?? [];
+    terminal.printJson({ connector: name, isAdopted, isAgreed, differences, rows, entities });
+    if (!mayAdopt) {
+      terminal.print(
+        `${name}: not adopted, the new address serves other records. Correct the config, or give the other account another connector name. What is stored stays.`,
+      );
+      return exitCodes.usage;
+    }
     terminal.print(
-      `${name}: the sink holds this address and connector id already; there is nothing to adopt.`,
+      isAdopted
+        ? `${name}: adopted. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
+        : `Nothing was changed.${isAgreed ? '' : ' The API serves other records than those that are stored.'} To adopt it: ${program} adopt ${name} --yes`,
     );
     return exitCodes.ok;
-  }
-  if (differences.length > 0) for (const line of differenceText(name, differences)) terminal.print(line);
-  const sample = rows === 0 ? null : await sampled(app, connector, context);
-  if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
-    return tellUnread(context, name, sample);
-  }
-  for (const line of sampleText(sample)) terminal.print(line);
-  const isAgreed = sample === null || sample.agrees;
-  // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
-  const mayAdopt = isAgreed || differences.length === 0;
-  const isAdopted = mayAdopt && isSure;
-  if (isAdopted) await adoptIdentity(connector, identity, clock);
-  const entities = sample?.entities ?? [];
-  terminal.printJson({ connector: name, isAdopted, isAgreed, differences, rows, entities });
-  if (!mayAdopt) {
-    terminal.print(
-      `${name}: not adopted, the new address serves other records. Correct the config, or give the other account another connector name. What is stored stays.`,
-    );
-    return exitCodes.usage;
-  }
-  terminal.print(
-    isAdopted
-      ? `${name}: adopted. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
-      : `Nothing was changed.${isAgreed ? '' : ' The API serves other records than those that are stored.'} To adopt it: ${program} adopt ${name} --yes`,
-  );
-  return exitCodes.ok;
-}
+  },
+});
 
 async function sampled(app: App, connector: ConnectorSettings, context: CommandContext): Promise<Sample> {
   const { terminal, clock, signal } = context;

@@ -1,28 +1,30 @@
-import type { Command } from 'commander';
+import { wholeNumber } from '../whole-number.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { auditEntity, type Audit } from '../../app/audit-entity.ts';
 import { usage } from '../../core/usage-error.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import { printable, count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { showRun } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
+import { command } from '../command.ts';
 
 const defaultLimit = 20;
 /** They are held in memory and printed. */
 const mostKeys = 100_000;
 
-export function addAudit(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('--limit <n>', 'how many keys to list for each kind of difference', String(defaultLimit))
-    .addHelpText(
-      'after',
-      `
+export const audit = command({
+  argument: ['<connector/entity>', 'such as newsletter/list_members'],
+  options: {
+    '--limit <n>': {
+      text: 'how many keys to list for each kind of difference',
+      default: String(defaultLimit),
+    },
+  },
+  help: `
 Costs the calls of a full read of the entity and of its parents; the copy that it is compared with is in a private
 temporary folder, removed at the end. Rows that changed since the last sync differ too. Values are compared, so rows
 that were edited in the sink show; fields that the definition calls volatile do not count.
@@ -31,44 +33,33 @@ Exit codes: 0 equal, 3 different or not proven to be read completely; those of a
 
 Example:
   $ connector-sync audit newsletter/list_members`,
-    )
-    .action((target: string, flags: { readonly limit: string }) =>
-      enter((context) => runAudit(context, target, flags.limit)),
+  run: async (context, flags, name) => {
+    const settings = loadConfig(context, 'access', 'redis');
+    const { connector, entity, table } = entityTarget(settings, name);
+    const limit = wholeNumber('--limit', flags.limit, mostKeys);
+    if (!connector.entities.has(entity.name)) {
+      throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
+    }
+    const { clock, terminal, signal } = context;
+    const note = (line: string): void => terminal.note(line);
+    await using app = await openSharingApp({ settings, clock, command: 'connector-sync audit', note });
+    const audit = await showRun(context, connector.name, null, ({ onEvent }) =>
+      auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
     );
-}
-
-async function runAudit(context: CommandContext, name: string, limitText: string): Promise<ExitCode> {
-  const settings = loadConfig(context, 'access', 'redis');
-  const { connector, entity, table } = entityTarget(settings, name);
-  const limit = parseLimit(limitText);
-  if (!connector.entities.has(entity.name)) {
-    throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
-  }
-  const { clock, terminal, signal } = context;
-  const note = (line: string): void => terminal.note(line);
-  await using app = await openSharingApp({ settings, clock, command: 'connector-sync audit', note });
-  const audit = await showRun(context, connector.name, null, ({ onEvent }) =>
-    auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
-  );
-  const { report, differences, doubts } = audit;
-  if (differences === null) return tellUnread(context, name, report);
-  const isEqual = numberOf(differences) === 0;
-  terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
-  for (const line of auditText(name, audit, differences)) terminal.print(line);
-  if (differences.extra.count > 0) {
-    terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
-  }
-  if (differences.edited.count > 0) {
-    terminal.print(`  to store one again as the API has it: ${context.program} refetch ${name} --key ...`);
-  }
-  return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && limit <= mostKeys) return limit;
-  throw usage(`--limit: expected a whole number up to ${mostKeys}, got "${text}".`);
-}
+    const { report, differences, doubts } = audit;
+    if (differences === null) return tellUnread(context, name, report);
+    const isEqual = numberOf(differences) === 0;
+    terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
+    for (const line of auditText(name, audit, differences)) terminal.print(line);
+    if (differences.extra.count > 0) {
+      terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
+    }
+    if (differences.edited.count > 0) {
+      terminal.print(`  to store one again as the API has it: ${context.program} refetch ${name} --key ...`);
+    }
+    return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
+  },
+});
 
 /** A reading that ended early says nothing of what is stored. */
 function tellUnread({ terminal }: CommandContext, name: string, report: RunReport): ExitCode {

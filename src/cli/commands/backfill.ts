@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import type { RunEnd } from '../../app/app.ts';
 import {
   finishedWindows,
@@ -23,74 +22,61 @@ import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { toTheSecond } from '../output/about-time.ts';
+import { toTheSecond, count, counted } from '../../telemetry/format.ts';
 import { endText } from '../output/run-report-text.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
 import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
+import { command } from '../command.ts';
 
-interface BackfillFlags {
-  readonly select?: readonly string[];
-  readonly since: string;
-  readonly until?: string;
-  readonly window: string;
-  readonly again?: boolean;
-  readonly queue?: boolean;
-}
-
-export function addBackfill(command: Command, enter: Enter): void {
-  command
-    .argument('<connector>', 'its name in the config')
-    .option('--select <glob...>', 'only entities that match (default: all that take a start and an end)')
-    .requiredOption('--since <time>', `start: ${instantExamples}; UTC unless it has an offset`)
-    .option('--until <time>', 'end, not included (default: the start of today, UTC)')
-    .requiredOption(
-      '--window <length>',
-      `time span of one run: ${windowLengthExamples}; mo is a calendar month`,
-    )
-    .option('--again', 'also read windows that are already done')
-    .option('--queue', 'let the worker do it; syncs go first')
-    .addHelpText(
-      'after',
-      `
+export const backfill = command({
+  argument: ['<connector>', 'its name in the config'],
+  options: {
+    '--select <glob...>': 'only entities that match (default: all that take a start and an end)',
+    '--since <time>': { text: `start: ${instantExamples}; UTC unless it has an offset`, isRequired: true },
+    '--until <time>': 'end, not included (default: the start of today, UTC)',
+    '--window <length>': {
+      text: `time span of one run: ${windowLengthExamples}; mo is a calendar month`,
+      isRequired: true,
+    },
+    '--again': 'also read windows that are already done',
+    '--queue': 'let the worker do it; syncs go first',
+  },
+  help: `
 Each window is one run. Windows that are done are skipped, and one that was cut short is resumed:
 after a stop, run the same command again.
 
 Examples:
   $ connector-sync backfill newsletter --select list_members --since 2024-01-01 --until 2025-01-01 --window 1mo
   $ connector-sync backfill newsletter --since 2024-01-01 --window 7d --queue`,
-    )
-    .action((name: string, flags: BackfillFlags) => enter((context) => runBackfill(context, name, flags)));
-}
-
-async function runBackfill(context: CommandContext, name: string, flags: BackfillFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
-  logLevel(context.env);
-  const connector = connectorNamed(settings, name);
-  const request: BackfillRequest = {
-    entities: requestedEntities(connector, flags.select ?? []),
-    span: spanOf(flags, context.clock),
-  };
-  const plan = plannedBackfill(connector, request);
-  if (flags.queue === true) {
-    if (flags.again === true) {
-      throw usage('--again and --queue: a worker skips windows that are done; use one of the two flags.');
+  run: async (context, flags, name) => {
+    const settings = loadConfig(context);
+    logLevel(context.env);
+    const connector = connectorNamed(settings, name);
+    const request: BackfillRequest = {
+      entities: requestedEntities(connector, flags.select),
+      span: spanOf(flags, context.clock),
+    };
+    const plan = plannedBackfill(connector, request);
+    if (flags.queue) {
+      if (flags.again) {
+        throw usage('--again and --queue: a worker skips windows that are done; use one of the two flags.');
+      }
+      return await queueBackfill(context, settings, connector, request);
     }
-    return await queueBackfill(context, settings, connector, request);
-  }
-  const done = flags.again === true ? new Set<string>() : await finishedWindows(connector, plan);
-  const left = plan.windows.filter((window) => !done.has(windowText(window)));
-  const parts = withParts(settings, 'access', 'redis');
-  context.terminal.print(
-    `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
-  );
-  return await runHere(context, parts, { connector, request, plan, done });
-}
+    const done = flags.again ? new Set<string>() : await finishedWindows(connector, plan);
+    const left = plan.windows.filter((window) => !done.has(windowText(window)));
+    const parts = withParts(settings, 'access', 'redis');
+    context.terminal.print(
+      `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
+    );
+    return await runHere(context, parts, { connector, request, plan, done });
+  },
+});
 
 async function runHere(
   context: CommandContext,
@@ -190,7 +176,13 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-function spanOf({ since, until, window }: BackfillFlags, clock: Clock): BackfillSpan {
+interface SpanFlags {
+  readonly since: string;
+  readonly until: string | undefined;
+  readonly window: string;
+}
+
+function spanOf({ since, until, window }: SpanFlags, clock: Clock): BackfillSpan {
   const length = parseWindowLength(window);
   if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
   return {

@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import { probeTarget, targetStatus } from '../../app/publish-target.ts';
 import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
@@ -7,8 +6,7 @@ import { sinksOf } from '../../settings/chosen-connectors.ts';
 import { checkTargets } from '../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
 import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
+import { printable, count, counted } from '../../telemetry/format.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
 import { checkConnectors } from './check/check-connectors.ts';
 import {
@@ -21,11 +19,12 @@ import {
   summarize,
   type CheckResult,
 } from './check/check-result.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import type { CommandContext } from '../command-context.ts';
+import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
 import type { RedisFinding } from '../../jobs/examine-redis.ts';
+import { command } from '../command.ts';
 
 const weakSecret: CheckResult = {
   what: 'client secret',
@@ -39,52 +38,49 @@ const leastFreeMiB = 100;
 /** Of a worker, for each sink, without --concurrency. */
 const defaultRuns = 2;
 
-export function addCheck(command: Command, enter: Enter): void {
-  command
-    .option('--deep', 'read every closed JSONL file and compare its hash, not only its length')
-    .addHelpText('after', '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml')
-    .action((flags: { readonly deep?: boolean }) =>
-      enter((context) => runChecks(context, flags.deep === true)),
-    );
-}
+export const check = command({
+  options: {
+    '--deep': 'read every closed JSONL file and compare its hash, not only its length',
+  },
+  help: '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml',
+  run: async (context, { deep: isDeep }) => {
+    // Without a valid config nothing else can be checked: its problems are the whole answer.
+    const settings = loadConfig(context, 'access', 'redis', 'http');
+    const { terminal, signal } = context;
+    const results: CheckResult[] = [];
+    const add = (result: CheckResult): void => {
+      results.push(result);
+      terminal.print(`${marks[result.state]} ${result.what}: ${printable(result.detail)}`);
+    };
+    add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
+    add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
-async function runChecks(context: CommandContext, isDeep: boolean): Promise<ExitCode> {
-  // Without a valid config nothing else can be checked: its problems are the whole answer.
-  const settings = loadConfig(context, 'access', 'redis', 'http');
-  const { terminal, signal } = context;
-  const results: CheckResult[] = [];
-  const add = (result: CheckResult): void => {
-    results.push(result);
-    terminal.print(`${marks[result.state]} ${result.what}: ${printable(result.detail)}`);
-  };
-  add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
-  add(passed('definitions', [...settings.definitions.keys()].join(', ')));
-
-  await using app = await openPatientApp(context, settings, 'check');
-  const { access } = settings;
-  let hasToken = false;
-  if (access !== null) {
-    const credentials = await attempt('credentials', async () => {
-      const catalog = await app.client.definitions(null, signal);
-      return `${access.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
-    });
-    add(credentials);
-    hasToken = credentials.state === 'ok';
-    if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
-  }
-  const { connectors, pages } = await checkConnectors(app, hasToken, context);
-  for (const result of summarize(connectors, 'connectors')) add(result);
-  for (const result of summarize(pages, 'pages')) add(result);
-  add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
-  for (const result of await checkSinks(context, settings, isDeep)) add(result);
-  for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
-  for (const target of settings.publish.values()) {
-    add(await attempt(`target ${target.name}`, () => checkTarget(settings, target, context)));
-  }
-  for (const result of await checkRedis(settings, context)) add(result);
-  terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
-  return gravestExitCode(results.map(({ exitCode }) => exitCode));
-}
+    await using app = await openPatientApp(context, settings, 'check');
+    const { access } = settings;
+    let hasToken = false;
+    if (access !== null) {
+      const credentials = await attempt('credentials', async () => {
+        const catalog = await app.client.definitions(null, signal);
+        return `${access.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
+      });
+      add(credentials);
+      hasToken = credentials.state === 'ok';
+      if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
+    }
+    const { connectors, pages } = await checkConnectors(app, hasToken, context);
+    for (const result of summarize(connectors, 'connectors')) add(result);
+    for (const result of summarize(pages, 'pages')) add(result);
+    add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
+    for (const result of await checkSinks(context, settings, isDeep)) add(result);
+    for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
+    for (const target of settings.publish.values()) {
+      add(await attempt(`target ${target.name}`, () => checkTarget(settings, target, context)));
+    }
+    for (const result of await checkRedis(settings, context)) add(result);
+    terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
+    return gravestExitCode(results.map(({ exitCode }) => exitCode));
+  },
+});
 
 /** Each call holds a connection, and each connector makes so many at a time; none can take another's. */
 function connectionsText({ connectors, parts }: LocalSettings): string {

@@ -1,114 +1,128 @@
-import type { Command } from 'commander';
-import type { Enter, CommandContext } from '../command-context.ts';
-import { definitionNamed, runCreate, type CreateFlags } from './connectors/create-connector.ts';
+import { usage } from '../../core/usage-error.ts';
+import { openAdministration } from '../../source/api/open-administration.ts';
+import { loadConfig } from '../load-config.ts';
+import { fittingTable } from '../output/fitting-table.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
+import { leftColumns } from '../output/text-table.ts';
+import { command } from '../command.ts';
+import type { CommandContext } from '../command-context.ts';
+import { definitionNamed, runCreate } from './connectors/create-connector.ts';
 import type { App } from '../../app/app.ts';
 import type { ApiSettings } from '../../settings/settings.ts';
-import { openAdministration } from '../../source/api/open-administration.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { exitCodes } from '../output/exit-codes.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
-import { loadConfig } from '../load-config.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
-import { usage } from '../../core/usage-error.ts';
-import { printable } from '../../telemetry/printable.ts';
+import { printable } from '../../telemetry/format.ts';
 
-const examples = `
+export const connectors = command({
+  help: `
 Examples:
   $ connector-sync connectors list --workspace acme
   $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
   $ connector-sync connectors check 6f9c...             does the service behind it take its credentials?
   $ connector-sync connectors delete 6f9c...            what would be deleted?  with --yes: delete it
 
-These are the connectors behind the API; "connector-sync status" shows those that the config syncs.`;
-
-export function addConnectors(connectors: Command, enter: Enter): void {
-  connectors.addHelpText('after', examples);
-  addListConnectors(connectors, enter);
-  addCreate(connectors, enter);
-  addCheck(connectors, enter);
-  addDelete(connectors, enter);
-}
-
-function addListConnectors(connectors: Command, enter: Enter): void {
-  connectors
-    .command('list')
-    .description('List the connectors of some workspaces, or of all that the credentials may see.')
-    .option('--workspace <name...>', 'only of these workspaces')
-    .option('--definition <name>', 'only of this type: the name of a definition, or its id in the API')
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ connector-sync connectors list --definition email-marketing --json | jq -r .connectors[].id',
-    )
-    .action((flags: ListFlags) => enter((context) => runListConnectors(context, flags)));
-}
-
-function addCreate(connectors: Command, enter: Enter): void {
-  connectors
-    .command('create')
-    .description('Create a connector; prints its id and the config lines for it.')
-    .requiredOption('--workspace <name>', 'the workspace; some APIs create a missing one')
-    .requiredOption('--definition <name>', 'its type: the name of a definition, or its id at the API')
-    .option('--name <text>', 'its display name (default: chosen by the API)')
-    .option(
-      '--credentials-file <file>',
-      'a JSON object of strings, in a file that only you can read; - or left out: standard input',
-    )
-    .addHelpText(
-      'after',
-      `
+These are the connectors behind the API; "connector-sync status" shows those that the config syncs.`,
+  commands: {
+    list: command({
+      description: 'List the connectors of some workspaces, or of all that the credentials may see.',
+      options: {
+        '--workspace <name...>': 'only of these workspaces',
+        '--definition <name>': 'only of this type: the name of a definition, or its id in the API',
+      },
+      help: '\nExample:\n  $ connector-sync connectors list --definition email-marketing --json | jq -r .connectors[].id',
+      run: async (context, flags) => {
+        const settings = loadConfig(context, 'api', 'access');
+        const { terminal, signal } = context;
+        const definitionId =
+          flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
+        await using app = await openPatientApp(context, settings, 'connectors list');
+        const { workspace: named } = flags;
+        const workspaces = named.length > 0 ? named : await everyWorkspace(app, settings.api, signal);
+        const search = { workspaces, definitionId, mayBeGone: named.length === 0 };
+        const found = await findInWorkspaces(app, search, signal);
+        terminal.printJson({ connectors: found });
+        if (found.length === 0) terminal.print('No connectors.');
+        else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+      },
+    }),
+    create: command({
+      description: 'Create a connector; prints its id and the config lines for it.',
+      options: {
+        '--workspace <name>': { text: 'the workspace; some APIs create a missing one', isRequired: true },
+        '--definition <name>': {
+          text: 'its type: the name of a definition, or its id at the API',
+          isRequired: true,
+        },
+        '--name <text>': 'its display name (default: chosen by the API)',
+        '--credentials-file <file>':
+          'a JSON object of strings, in a file that only you can read; - or left out: standard input',
+      },
+      help: `
 The credentials are those of the third party. Their form is checked before anything is sent. "connector-sync serve" asks the
 third party before it creates the connector; with another API, the first call may be what shows whether they are right. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
 
 Examples:
   $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
   $ vault read -format=json secret/notes | connector-sync connectors create --workspace acme --definition workspace-notes`,
-    )
-    .action((flags: CreateFlags) => enter((context) => runCreate(context, flags)));
-}
-
-function addCheck(connectors: Command, enter: Enter): void {
-  connectors
-    .command('check')
-    .description('Ask the API whether the service behind a connector takes its credentials.')
-    .argument('<id>', 'as "connectors list" shows it')
-    .addHelpText(
-      'after',
-      '\nExit code: 0 if it does, 4 if not.\n\nExample:\n  $ connector-sync connectors check 6f9c2d1e',
-    )
-    .action((id: string) => enter((context) => runCheck(context, id)));
-}
-
-function addDelete(connectors: Command, enter: Enter): void {
-  connectors
-    .command('delete')
-    .description('Delete a connector behind the API; its synced records stay in the sink.')
-    .argument('<id>', 'as "connectors list" shows it')
-    .option('--yes', 'do it; without this, only show what would be removed')
-    .addHelpText('after', '\nExample:\n  $ connector-sync connectors delete 6f9c2d1e --yes')
-    .action((id: string, flags: { readonly yes?: boolean }) =>
-      enter((context) => runDelete(context, id, flags.yes === true)),
-    );
-}
-
-interface ListFlags {
-  readonly workspace?: readonly string[];
-  readonly definition?: string;
-}
-
-async function runListConnectors(context: CommandContext, flags: ListFlags): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api', 'access');
-  const { terminal, signal } = context;
-  const definitionId = flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
-  await using app = await openPatientApp(context, settings, 'connectors list');
-  const named = flags.workspace;
-  const workspaces = named ?? (await everyWorkspace(app, settings.api, signal));
-  const search = { workspaces, definitionId, mayBeGone: named === undefined };
-  const found = await findInWorkspaces(app, search, signal);
-  terminal.printJson({ connectors: found });
-  if (found.length === 0) terminal.print('No connectors.');
-  else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
-  return exitCodes.ok;
-}
+      run: runCreate,
+    }),
+    check: command({
+      description: 'Ask the API whether the service behind a connector takes its credentials.',
+      argument: ['<id>', 'as "connectors list" shows it'],
+      help: '\nExit code: 0 if it does, 4 if not.\n\nExample:\n  $ connector-sync connectors check 6f9c2d1e',
+      run: async (context, _flags, text) => {
+        const settings = loadConfig(context, 'api', 'access');
+        const { terminal, signal } = context;
+        const id = connectorId(text);
+        await using app = await openPatientApp(context, settings, 'connectors check');
+        const why = await openAdministration(app.client, settings.api.baseUrl).checkConnector(id, signal);
+        terminal.printJson({ id, isOk: why === null, why });
+        terminal.print(why === null ? `${id}: its credentials are taken.` : `${id}: ${printable(why)}`);
+        return why === null ? exitCodes.ok : exitCodes.authentication;
+      },
+    }),
+    delete: command({
+      description: 'Delete a connector behind the API; its synced records stay in the sink.',
+      argument: ['<id>', 'as "connectors list" shows it'],
+      options: {
+        '--yes': 'do it; without this, only show what would be removed',
+      },
+      help: '\nExample:\n  $ connector-sync connectors delete 6f9c2d1e --yes',
+      run: async (context, { yes: isSure }, text) => {
+        const settings = loadConfig(context, 'api', 'access');
+        const { terminal, signal } = context;
+        const id = connectorId(text);
+        await using app = await openPatientApp(context, settings, 'connectors delete');
+        const using = await readersOf(app, id, signal);
+        if (!isSure) {
+          const { name, definitionId } = await app.client.connector(id, signal);
+          const definition = [...settings.definitions.values()].find(
+            ({ id: known }) => known === definitionId?.toLowerCase(),
+          );
+          const command = `${context.program} connectors delete ${id} --yes`;
+          terminal.printJson({
+            id,
+            name,
+            definition: definition?.name ?? null,
+            using,
+            isDone: false,
+            command,
+          });
+          const type = definition?.name ?? 'a type without a definition here';
+          terminal.print(`${id}${name === null ? '' : ` (${printable(name)})`}, ${type}, would be deleted.`);
+          tellUsing(context, using);
+          terminal.print(`Nothing was changed. To do it: ${command}`);
+          return;
+        }
+        const job = await openAdministration(app.client, settings.api.baseUrl).deleteConnector(id, signal);
+        terminal.printJson({ id, using, isDone: true, job });
+        terminal.print(`${id} is deleted${job === null ? '' : ` (job ${printable(job)})`}.`);
+        tellUsing(context, using);
+      },
+    }),
+  },
+});
 
 /** A token of one workspace sees no list of them. */
 async function everyWorkspace(
@@ -122,46 +136,9 @@ async function everyWorkspace(
   return workspaces.map(({ name }) => name);
 }
 
-async function runCheck(context: CommandContext, text: string): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api', 'access');
-  const { terminal, signal } = context;
-  const id = connectorId(text);
-  await using app = await openPatientApp(context, settings, 'connectors check');
-  const why = await openAdministration(app.client, settings.api.baseUrl).checkConnector(id, signal);
-  terminal.printJson({ id, isOk: why === null, why });
-  terminal.print(why === null ? `${id}: its credentials are taken.` : `${id}: ${printable(why)}`);
-  return why === null ? exitCodes.ok : exitCodes.authentication;
-}
-
 function connectorId(text: string): ConnectorId {
   if (isConnectorId(text)) return text;
   throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${text}".`);
-}
-
-async function runDelete(context: CommandContext, text: string, isSure: boolean): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api', 'access');
-  const { terminal, signal } = context;
-  const id = connectorId(text);
-  await using app = await openPatientApp(context, settings, 'connectors delete');
-  const using = await readersOf(app, id, signal);
-  if (!isSure) {
-    const { name, definitionId } = await app.client.connector(id, signal);
-    const definition = [...settings.definitions.values()].find(
-      ({ id: known }) => known === definitionId?.toLowerCase(),
-    );
-    const command = `${context.program} connectors delete ${id} --yes`;
-    terminal.printJson({ id, name, definition: definition?.name ?? null, using, isDone: false, command });
-    const type = definition?.name ?? 'a type without a definition here';
-    terminal.print(`${id}${name === null ? '' : ` (${printable(name)})`}, ${type}, would be deleted.`);
-    tellUsing(context, using);
-    terminal.print(`Nothing was changed. To do it: ${command}`);
-    return exitCodes.ok;
-  }
-  const job = await openAdministration(app.client, settings.api.baseUrl).deleteConnector(id, signal);
-  terminal.printJson({ id, using, isDone: true, job });
-  terminal.print(`${id} is deleted${job === null ? '' : ` (job ${printable(job)})`}.`);
-  tellUsing(context, using);
-  return exitCodes.ok;
 }
 
 /** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
@@ -185,3 +162,37 @@ function tellUsing({ terminal }: CommandContext, using: readonly string[]): void
     `The config's ${using.join(', ')} ${using.length === 1 ? 'reads' : 'read'} it: without it, syncs of it fail. What is stored stays.`,
   );
 }
+
+export const workspaces = command({
+  help: '\nExample:\n  $ connector-sync workspaces list',
+  commands: {
+    list: command({
+      description: 'List every workspace that the credentials may see.',
+      options: {
+        '--name <text>': 'only names that contain the text (case-insensitive)',
+        '--status <status>': 'active or inactive; the connectors of an inactive one are switched off',
+      },
+      help: '\nExample:\n  $ connector-sync workspaces list --name acme --status active',
+      run: async (context, { name, status }) => {
+        const settings = loadConfig(context, 'api', 'access');
+        const { terminal, signal } = context;
+        const filter = { nameContains: name ?? null, status: statusOf(status) };
+        await using app = await openPatientApp(context, settings, 'workspaces');
+        const found = await openAdministration(app.client, settings.api.baseUrl).workspaces(filter, signal);
+        terminal.printJson({ workspaces: found });
+        if (found.length === 0) terminal.print('No workspaces.');
+        const rows = found.map((one) => [one.name, one.id, one.status ?? '', one.createdAt ?? '']);
+        if (rows.length > 0) {
+          for (const line of fittingTable(workspaceColumns, rows, terminal.columns())) terminal.print(line);
+        }
+      },
+    }),
+  },
+});
+
+function statusOf(text: string | undefined): 'active' | 'inactive' | null {
+  if (text === undefined || text === 'active' || text === 'inactive') return text ?? null;
+  throw usage(`--status: expected active or inactive, got "${text}".`);
+}
+
+const workspaceColumns = leftColumns('name', 'id', 'status', 'created');

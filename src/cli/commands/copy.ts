@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import {
   copyConnector,
   discardCopy,
@@ -13,34 +12,27 @@ import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
-import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import { count, counted, duration } from '../../telemetry/format.ts';
 import type { ProgressScreen } from '../../telemetry/show-progress.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
+import { command } from '../command.ts';
 
-interface CopyFlags {
-  readonly from?: string;
-  readonly to?: string;
-  readonly discard?: boolean;
-  readonly reopen?: boolean;
-}
-
-export function addCopy(command: Command, enter: Enter): void {
-  command
-    .argument(
-      '[connector...]',
-      'names from the config, * stands for any text (default: all whose sink is --from)',
-    )
-    .option('--from <sink>', 'the sink of the config that holds them now')
-    .option('--to <sink>', 'the sink of the config that they go into')
-    .option('--discard', 'remove what an unfinished copy has stored in --to, and copy nothing')
-    .option('--reopen', 'let syncs write to --from again after a copy, and copy nothing')
-    .addHelpText(
-      'after',
-      `
+export const copy = command({
+  argument: [
+    '[connector...]',
+    'names from the config, * stands for any text (default: all whose sink is --from)',
+  ],
+  options: {
+    '--from <sink>': 'the sink of the config that holds them now',
+    '--to <sink>': 'the sink of the config that they go into',
+    '--discard': 'remove what an unfinished copy has stored in --to, and copy nothing',
+    '--reopen': 'let syncs write to --from again after a copy, and copy nothing',
+  },
+  help: `
 Copies the records, deleted ones included, and all that is known of them: progress, runs, missing rows, change numbers.
 Nothing is read from the API, and what is stored in the sink --from stays. Afterwards, set "sink:" of the connector in
 the config: the next sync continues from there. Interrupted or killed, run the same command again: it resumes.
@@ -53,35 +45,26 @@ Examples:
   $ connector-sync copy --from warehouse --to pg            every connector whose sink is warehouse
   $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy
   $ connector-sync copy --from warehouse --reopen newsletter syncs continue in warehouse`,
-    )
-    .action((names: readonly string[], flags: CopyFlags) =>
-      enter((context) => runCopy(context, names, flags)),
-    );
-}
-
-async function runCopy(
-  context: CommandContext,
-  names: readonly string[],
-  flags: CopyFlags,
-): Promise<ExitCode> {
-  const settings = loadConfig(context);
-  if (flags.reopen === true) {
-    return await reopenAll(context, settings, sinkNamed(settings, '--from', flags.from), names);
-  }
-  const to = sinkNamed(settings, '--to', flags.to);
-  if (flags.discard === true) return await discardAll(context, settings, to, names);
-  const from = sinkNamed(settings, '--from', flags.from);
-  const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
-  const copies: EndedCopy[] = [];
-  const code = await forEach(context, connectors, async (connector) => {
-    const end = await copyShown(context, { connector: connector.name, from, to });
-    const copy = { connector, end, from, to, program: context.program };
-    showCopied(context, copy);
-    copies.push(copy);
-  });
-  for (const line of copyEndText(copies)) context.terminal.print(line);
-  return code;
-}
+  run: async (context, flags, names) => {
+    const settings = loadConfig(context);
+    if (flags.reopen) {
+      return await reopenAll(context, settings, sinkNamed(settings, '--from', flags.from), names);
+    }
+    const to = sinkNamed(settings, '--to', flags.to);
+    if (flags.discard) return await discardAll(context, settings, to, names);
+    const from = sinkNamed(settings, '--from', flags.from);
+    const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
+    const copies: EndedCopy[] = [];
+    const code = await forEach(context, connectors, async (connector) => {
+      const end = await copyShown(context, { connector: connector.name, from, to });
+      const copy = { connector, end, from, to, program: context.program };
+      showCopied(context, copy);
+      copies.push(copy);
+    });
+    for (const line of copyEndText(copies)) context.terminal.print(line);
+    return code;
+  },
+});
 
 async function copyShown(
   { terminal, clock, signal }: CommandContext,

@@ -1,40 +1,31 @@
-import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
 import { dataDictionary } from '../../definitions/data-dictionary.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
 import { displayWidth, textTable, leftColumns } from '../output/text-table.ts';
 import { fittingTable } from '../output/fitting-table.ts';
+import { command } from '../command.ts';
 
-export function addDefinitions(command: Command, enter: Enter): void {
-  command
-    .option('--name <text>', 'only names that contain the text (case-insensitive)')
-    .option(
-      '--dictionary <definition>',
-      'print what tables of this definition hold, as Markdown; asks no API',
-    )
-    .addHelpText(
-      'after',
-      `
+export const definitions = command({
+  options: {
+    '--name <text>': 'only names that contain the text (case-insensitive)',
+    '--dictionary <definition>': 'print what tables of this definition hold, as Markdown; asks no API',
+  },
+  help: `
 Examples:
   $ connector-sync definitions --name mail
   $ connector-sync definitions --dictionary email-marketing > dictionary.md`,
-    )
-    .action((flags: { readonly name?: string; readonly dictionary?: string }) =>
-      enter(async (context) =>
-        flags.dictionary === undefined
-          ? await runDefinitions(context, flags.name ?? null)
-          : printDictionary(context, flags.dictionary),
-      ),
-    );
-}
+  run: async (context, { name, dictionary }) =>
+    dictionary === undefined
+      ? await showOffered(context, name ?? null)
+      : printDictionary(context, dictionary),
+});
 
 /** Of a definition of one's own too. */
-function printDictionary(context: CommandContext, name: string): ExitCode {
+function printDictionary(context: CommandContext, name: string): void {
   const { definitions } = loadConfig(context);
   const definition = definitions.get(name);
   if (definition === undefined) {
@@ -43,10 +34,9 @@ function printDictionary(context: CommandContext, name: string): ExitCode {
   const text = dataDictionary(definition, `connector-sync definitions --dictionary ${name}`);
   context.terminal.printJson({ definition: name, dictionary: text });
   context.terminal.print(text.trimEnd());
-  return exitCodes.ok;
 }
 
-async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
+async function showOffered(context: CommandContext, name: string | null): Promise<void> {
   const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   await using app = await openPatientApp(context, settings, 'definitions');
@@ -58,11 +48,10 @@ async function runDefinitions(context: CommandContext, name: string | null): Pro
     terminal.print(
       name === null ? 'The API offers no connector types.' : `No connector type matches "${name}".`,
     );
-    return exitCodes.ok;
+    return;
   }
   const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
   for (const line of definitionTable(rows, terminal.columns())) terminal.print(line);
-  return exitCodes.ok;
 }
 
 function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {

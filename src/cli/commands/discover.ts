@@ -1,52 +1,36 @@
-import type { Command } from 'commander';
 import { isConnectorName } from '../../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { wrapped } from '../output/text-table.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
-
-interface DiscoverFlags {
-  readonly workspace?: readonly string[];
-}
+import { command } from '../command.ts';
 
 const defaultWorkspace = 'default';
 
-export function addDiscover(command: Command, enter: Enter): void {
-  command
-    .argument('[connector]', 'a connector of the config, or the name of a definition')
-    .option('--workspace <name...>', 'workspaces to look into (default: the config\'s, else "default")')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
-    )
-    .action((name: string | undefined, flags: DiscoverFlags) =>
-      enter((context) => runDiscover(context, name ?? null, flags)),
-    );
-}
-
-async function runDiscover(
-  context: CommandContext,
-  name: string | null,
-  flags: DiscoverFlags,
-): Promise<ExitCode> {
-  const settings = loadConfig(context, 'access');
-  if (name !== null) return showDefinition(context, definitionOf(settings, name));
-  await using app = await openPatientApp(context, settings, 'discover');
-  const workspaces = flags.workspace ?? workspacesOf(settings);
-  const search = { workspaces, definitionId: null, mayBeGone: false };
-  const found = await findInWorkspaces(app, search, context.signal);
-  const { terminal } = context;
-  terminal.printJson({ connectors: found });
-  if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
-  else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
-  return exitCodes.ok;
-}
+export const discover = command({
+  argument: ['[connector]', 'a connector of the config, or the name of a definition'],
+  options: {
+    '--workspace <name...>': 'workspaces to look into (default: the config\'s, else "default")',
+  },
+  help: '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
+  run: async (context, flags, name) => {
+    const settings = loadConfig(context, 'access');
+    if (name !== undefined) return showDefinition(context, definitionOf(settings, name));
+    await using app = await openPatientApp(context, settings, 'discover');
+    const workspaces = flags.workspace.length > 0 ? flags.workspace : workspacesOf(settings);
+    const search = { workspaces, definitionId: null, mayBeGone: false };
+    const found = await findInWorkspaces(app, search, context.signal);
+    const { terminal } = context;
+    terminal.printJson({ connectors: found });
+    if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
+    else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+  },
+});
 
 function workspacesOf(settings: LocalSettings): readonly string[] {
   const named = [...settings.connectors.values()].flatMap(({ address }) =>
@@ -60,7 +44,7 @@ function definitionOf(settings: LocalSettings, name: string): Definition {
   return configured ?? settings.definitions.get(name) ?? connectorNamed(settings, name).definition;
 }
 
-function showDefinition({ terminal }: CommandContext, definition: Definition): ExitCode {
+function showDefinition({ terminal }: CommandContext, definition: Definition): void {
   const entities = [...definition.entities.values()];
   terminal.printJson({
     definition: { name: definition.name, title: definition.title, id: definition.id },
@@ -71,7 +55,6 @@ function showDefinition({ terminal }: CommandContext, definition: Definition): E
   );
   const lines = entities.flatMap(entityText).flatMap((line) => wrapped(line, terminal.columns()));
   for (const line of lines) terminal.print(line);
-  return exitCodes.ok;
 }
 
 function describeEntity(entity: Entity): object {

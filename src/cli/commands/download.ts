@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import type { Command } from 'commander';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';
@@ -9,21 +8,12 @@ import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName } from '../../sinks/files/write-whole-file.ts';
 import { writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { printable, counted } from '../../telemetry/format.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
 import type { Terminal } from '../output/terminal.ts';
-
-interface DownloadFlags {
-  readonly param?: readonly string[];
-  readonly output?: string;
-  readonly force?: boolean;
-  readonly maxBytes?: string;
-}
+import { command } from '../command.ts';
 
 interface Downloaded extends WrittenBytes {
   readonly name: string | null;
@@ -32,50 +22,47 @@ interface Downloaded extends WrittenBytes {
   readonly file: string | null;
 }
 
-export function addDownload(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as library/attachments')
-    .option('-p, --param <name=value...>', 'a declared parameter')
-    .option(
-      '-o, --output <file>',
+export const download = command({
+  argument: ['<connector/entity>', 'such as library/attachments'],
+  options: {
+    '-p, --param <name=value...>': 'a declared parameter',
+    '-o, --output <file>':
       "where to: a file, or - for standard output (default: the file's own name, in this folder)",
-    )
-    .option('--force', 'replace the file of --output if it exists')
-    .option('--max-bytes <size>', 'refuse a larger file: bytes, or a size such as 500MB (default: any size)')
-    .addHelpText(
-      'after',
-      `
+    '--force': 'replace the file of --output if it exists',
+    '--max-bytes <size>': 'refuse a larger file: bytes, or a size such as 500MB (default: any size)',
+  },
+  help: `
 A file is written completely or not at all. Standard output gets the bytes as they come: a transfer that breaks fails and is not retried.
 
 Examples:
   $ connector-sync download library/attachments --param attachment_id=a1
   $ connector-sync download library/attachments --param attachment_id=a1 --output - | sha256sum`,
-    )
-    .action((target: string, flags: DownloadFlags) => enter((context) => download(context, target, flags)));
-}
+  run: async (context, flags, target) => {
+    const { terminal, signal, cwd } = context;
+    const settings = loadConfig(context, 'access');
+    const { connector, entity, params } = readTarget(settings, 'download', target, flags.param);
+    const maxBytes = maxBytesOf(flags.maxBytes);
+    const receive =
+      flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force);
+    await using app = await openPatientApp(context, settings, 'download');
+    await using source = await app.openSource(connector, signal);
+    const done = await source.download(
+      { entity: entity.name, params, size: null, maxBytes },
+      receive,
+      signal,
+    );
+    const { file, bytes, sha256 } = done;
+    const said = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
+    if (file === null) {
+      terminal.note(`${printable(done.name ?? 'file')}  ${said}`);
+      return;
+    }
+    terminal.printJson(done);
+    terminal.print(`${printable(file)}  ${said}`);
+  },
+});
 
-async function download(context: CommandContext, target: string, flags: DownloadFlags): Promise<ExitCode> {
-  const { terminal, signal, cwd } = context;
-  const settings = loadConfig(context, 'access');
-  const { connector, entity, params } = readTarget(settings, 'download', target, flags.param ?? []);
-  const maxBytes = maxBytesOf(flags);
-  const receive =
-    flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force === true);
-  await using app = await openPatientApp(context, settings, 'download');
-  await using source = await app.openSource(connector, signal);
-  const done = await source.download({ entity: entity.name, params, size: null, maxBytes }, receive, signal);
-  const { file, bytes, sha256 } = done;
-  const said = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
-  if (file === null) {
-    terminal.note(`${printable(done.name ?? 'file')}  ${said}`);
-    return exitCodes.ok;
-  }
-  terminal.printJson(done);
-  terminal.print(`${printable(file)}  ${said}`);
-  return exitCodes.ok;
-}
-
-function maxBytesOf({ maxBytes }: DownloadFlags): number {
+function maxBytesOf(maxBytes: string | undefined): number {
   if (maxBytes === undefined) return Number.MAX_SAFE_INTEGER;
   const bytes = /^\d+$/.test(maxBytes) ? Number(maxBytes) : parseSize(maxBytes);
   if (bytes !== null && Number.isSafeInteger(bytes) && bytes > 0) return bytes;

@@ -1,61 +1,166 @@
-import type { Command } from 'commander';
-import { entityTarget } from '../../settings/entity-target.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { explanationText } from './explain/explanation-text.ts';
-import { explainRow } from '../../app/explain-row.ts';
-import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import type { Instant } from '../../core/clock.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
+import type { MissingRow, PartitionHistory, RunSummary } from '../../sinks/ledger-reader.ts';
+import { printable, counted } from '../../telemetry/format.ts';
+import { jsonText } from '../output/json-text.ts';
+import { type Explanation, explainRow } from '../../app/explain-row.ts';
+import { exitCodes } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
+import { command } from '../command.ts';
 
-export function addExplain(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('-k, --key <name=value...>', 'every field of its key')
-    .addHelpText(
-      'after',
-      `
+export const explain = command({
+  argument: ['<connector/entity>', 'such as newsletter/list_members'],
+  options: {
+    '-k, --key <name=value...>': 'every field of its key',
+  },
+  help: `
 Reads the ledger alone: no call is made and nothing is written.
 
 Example:
   $ connector-sync explain newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
-    )
-    .action((target: string, flags: { readonly key?: readonly string[] }) =>
-      enter((context) => runExplain(context, target, flags.key ?? [])),
-    );
-}
-
-async function runExplain(
-  context: CommandContext,
-  name: string,
-  keyTexts: readonly string[],
-): Promise<ExitCode> {
-  const { terminal, program } = context;
-  const target = entityTarget(loadConfig(context), name);
-  const key = parseRecordKey(target.table, keyTexts);
-  const found = await explainRow(target, key.keyText);
-  terminal.printJson({
-    target: name,
-    key: key.keyText,
-    isStored: found !== null,
-    ...found,
-    ...(found === null
-      ? {}
-      : { changedBy: withoutReport(found.changedBy), lastSync: withoutReport(found.lastSync) }),
-  });
-  if (found === null) {
-    terminal.print(
-      `${name} ${key.keyText}: is not stored in sink ${target.connector.sink.name}. "${program} get" shows whether the service has it, "${program} status" what was read.`,
-    );
-    return exitCodes.degraded;
-  }
-  for (const line of explanationText(target, key.keyText, found, program)) terminal.print(line);
-  return exitCodes.ok;
-}
+  run: async (context, { key: keyTexts }, name) => {
+    const { terminal, program } = context;
+    const target = entityTarget(loadConfig(context), name);
+    const key = parseRecordKey(target.table, keyTexts);
+    const found = await explainRow(target, key.keyText);
+    terminal.printJson({
+      target: name,
+      key: key.keyText,
+      isStored: found !== null,
+      ...found,
+      ...(found === null
+        ? {}
+        : { changedBy: withoutReport(found.changedBy), lastSync: withoutReport(found.lastSync) }),
+    });
+    if (found === null) {
+      terminal.print(
+        `${name} ${key.keyText}: is not stored in sink ${target.connector.sink.name}. "${program} get" shows whether the service has it, "${program} status" what was read.`,
+      );
+      return exitCodes.degraded;
+    }
+    for (const line of explanationText(target, key.keyText, found, program)) terminal.print(line);
+    return exitCodes.ok;
+  },
+});
 
 /** What a run did to everything else is not asked for here: `runs <id>` tells that. */
 function withoutReport(run: RunSummary | null): object | null {
   if (run === null) return null;
   const { report: _report, ...rest } = run;
   return rest;
+}
+
+/** The explanation for a person, a fact per line. */
+function explanationText(
+  { name, entity }: EntityTarget,
+  keyText: string,
+  explanation: Explanation,
+  program: string,
+): readonly string[] {
+  const { row, changedBy, changeValue } = explanation;
+  const facts: readonly (readonly [string, string | null])[] = [
+    ['first seen', row.firstSeenAt ?? 'unknown, an older version stored it'],
+    ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
+    ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
+    ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
+    ['listing', row.partition === null ? 'not known' : listingText(row.partition)],
+    ['last read', row.partition === null ? null : readText(row.partition)],
+    ['last sync', explanation.lastSync === null ? 'none' : lastSyncText(explanation.lastSync)],
+    ['why', reasonText(explanation, entity)],
+    ['looks deleted', row.missing === null ? null : missingText(row.missing, program, name)],
+  ];
+  return [
+    `${name} ${printable(keyText)}`,
+    ...facts.flatMap(([what, text]) => (text === null ? [] : [`  ${`${what}:`.padEnd(14)}${text}`])),
+  ];
+}
+
+function runText(id: string | null, run: RunSummary | null): string {
+  if (id === null) return 'an unknown run';
+  return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
+}
+
+function lastSyncText({ run, state, startedAt }: RunSummary): string {
+  return `${state}, began ${startedAt} (run ${run})`;
+}
+
+function listingText({ entity, params }: PartitionHistory): string {
+  return `${entity} ${printable(jsonText(params))}`;
+}
+
+function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {
+  if (sealedAt === null) return 'never completely';
+  const how = mode === 'incremental' ? 'changes only' : 'in full';
+  const full = mode === 'incremental' ? `, last full read ${fullAt ?? 'unknown'}` : '';
+  const known = watermark === null ? '' : `; everything up to ${watermark} is stored`;
+  return `${how} ${sealedAt}${sealedRun === null ? '' : ` by run ${sealedRun}`}${full}${known}`;
+}
+
+function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): string {
+  const { partition, deletedAt } = row;
+  switch (reason.kind) {
+    case 'no-sync':
+      return 'this connector has not been synced yet';
+    case 'no-partition':
+      return 'it was stored by refetch, or by an older version that did not record its listing; the next full read fills this in';
+    case 'parent-gone':
+      return 'its parent record is deleted, so its listing is no longer read';
+    case 'set-aside':
+      return `reading its listing failed ${failureText(partition)}; the next sync tries again`;
+    case 'due':
+      return `its listing has been waiting to be read since ${partition?.dueSince ?? ''}`;
+    case 'not-selected':
+      return `the last sync did not read ${entity.name}`;
+    case 'full':
+      return fullText(reason.isMet, deletedAt);
+    case 'incremental':
+      return incrementalText(reason.isMet, { changeValue, partition });
+    case 'marker':
+      return `its listing was not read, because its parent record has not changed since (change time ${printable(partition?.marker ?? '')})`;
+    case 'not-led-to':
+      return 'its listing was not read: its parent record has not changed, or exists but is no longer listed (in the trash)';
+  }
+}
+
+function fullText(isMet: boolean, deletedAt: Instant | null): string {
+  return isMet && deletedAt === null
+    ? 'the last sync read its listing in full and found it'
+    : 'the last sync read its listing in full and did not find it';
+}
+
+function incrementalText(
+  isMet: boolean | null,
+  { changeValue, partition }: { changeValue: Instant | null; partition: PartitionHistory | null },
+): string {
+  const asked = 'the last sync asked its listing for changes only';
+  const full = `a full read, the last of which began ${partition?.fullAt ?? 'at an unknown time'}`;
+  if (isMet === null) return `${asked}; it has no readable change time, so only ${full}, finds it`;
+  return isMet
+    ? `${asked}, and it was among them`
+    : `${asked}; its change value ${changeValue ?? ''} is older than the sync cursor (${partition?.watermark ?? ''}), so it may not have been asked for; ${full}, finds it`;
+}
+
+function failureText(partition: PartitionHistory | null): string {
+  const failure = partition?.failure ?? null;
+  if (failure === null) return '';
+  return `${failure.at}: ${failure.code}: ${printable(failure.message)}`;
+}
+
+function missingText(
+  { missingSince, missedWalks, needs }: MissingRow,
+  program: string,
+  name: string,
+): string {
+  const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
+  const [connector = ''] = name.split('/');
+  switch (needs) {
+    case 'nothing':
+      return `${missed}; kept, because more rows look deleted than the limit allows; to delete them: ${program} sync ${connector} --full --allow-deletes`;
+    case 'get':
+      return `${missed}; kept until a get confirms that it does not exist`;
+    case 'walk':
+      return `${missed}; kept until another full read does not find it either`;
+  }
 }

@@ -1,71 +1,59 @@
+import { type FlagsOf, command } from '../command.ts';
 import { resolve, basename, dirname, join } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { constants, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import type { Command } from 'commander';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
 import { openChanges, type EntityChanges, type ExportEnd, type Written } from '../../export/open-changes.ts';
 import { jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import { counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
 import { SyncError } from '../../core/errors.ts';
 import { createPrivateDirectory, syncDirectory } from '../../files/private-file.ts';
 
-interface ExportFlags {
-  readonly sinceSeq: string;
-  readonly format: string;
-  readonly output?: string;
-  readonly nextFile?: string;
-  readonly safeForSpreadsheets?: boolean;
-}
+const options = {
+  '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },
+  '--format <format>': { text: 'jsonl or csv', default: 'jsonl' },
+  '--output <file>': 'a file instead of standard output; written completely or not at all',
+  '--next-file <file>': 'write the number for the next export here, as JSON',
+  '--safe-for-spreadsheets':
+    "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
+} as const;
 
-export function addExport(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('--since-seq <n>', 'only changes after this number; 0: everything', '0')
-    .option('--format <format>', 'jsonl or csv', 'jsonl')
-    .option('--output <file>', 'a file instead of standard output; written completely or not at all')
-    .option('--next-file <file>', 'write the number for the next export here, as JSON')
-    .option(
-      '--safe-for-spreadsheets',
-      "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
-    )
-    .addHelpText(
-      'after',
-      `
+type ExportFlags = FlagsOf<typeof options>;
+
+export const exportChanges = command({
+  argument: ['<connector/entity>', 'such as newsletter/list_members'],
+  options,
+  help: `
 Records come in the order of _seq, each once, in its newest state; _op is upsert or delete. It is a consistent snapshot,
 even during a sync. The last line on standard error gives the --since-seq for the next time.
 
 Examples:
   $ connector-sync export newsletter/list_members > members.jsonl
   $ connector-sync export newsletter/list_members --since-seq 48211 --format csv --output changes.csv --next-file next.json`,
-    )
-    .action((target: string, flags: ExportFlags) => enter((context) => runExport(context, target, flags)));
-}
-
-async function runExport(context: CommandContext, name: string, flags: ExportFlags): Promise<ExitCode> {
-  const target = entityTarget(loadConfig(context), name);
-  const since = sinceOf(flags);
-  const formatOf = formatNamed(flags);
-  const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
-  await using changes = await openChanges(target, since);
-  checkSince(changes, target, since);
-  const format = formatOf(changes.table);
-  const written = await writeTo(context, file, (write) =>
-    writeRecords(format, changes.records(), write, context.signal),
-  );
-  // Whoever went away in the middle asks for the same again.
-  if (written === null) return exitCodes.ok;
-  await tellEnd(context, flags, file === null, () => changes.end(written));
-  return exitCodes.ok;
-}
+  run: async (context, flags, name) => {
+    const target = entityTarget(loadConfig(context), name);
+    const since = sinceOf(flags);
+    const formatOf = formatNamed(flags);
+    const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
+    await using changes = await openChanges(target, since);
+    checkSince(changes, target, since);
+    const format = formatOf(changes.table);
+    const written = await writeTo(context, file, (write) =>
+      writeRecords(format, changes.records(), write, context.signal),
+    );
+    // Whoever went away in the middle asks for the same again.
+    if (written === null) return;
+    await tellEnd(context, flags, file === null, () => changes.end(written));
+  },
+});
 
 async function writeTo(
   { terminal }: CommandContext,
@@ -104,8 +92,10 @@ function sinceOf({ sinceSeq }: ExportFlags): number {
   throw usage(`--since-seq: expected a whole number from 0, got "${sinceSeq}".`);
 }
 
-function formatNamed({ format, safeForSpreadsheets }: ExportFlags): (table: EntityTable) => RecordFormat {
-  const isSafeForSpreadsheets = safeForSpreadsheets === true;
+function formatNamed({
+  format,
+  safeForSpreadsheets: isSafeForSpreadsheets,
+}: ExportFlags): (table: EntityTable) => RecordFormat {
   if (format === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
   if (format !== 'jsonl') throw usage(`--format: expected jsonl or csv, got "${format}".`);
   if (isSafeForSpreadsheets) {

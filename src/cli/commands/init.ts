@@ -1,56 +1,51 @@
+import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import type { Command } from 'commander';
-import { usage } from '../../core/usage-error.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
-import { directConnectors, directConnectorText, type DirectConnector } from './init/direct-connectors.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import type { CommandContext } from '../command-context.ts';
 import { configFile } from '../load-config.ts';
 import { shellWord } from '../program-name.ts';
 import { writePrivateFile } from '../output/write-files.ts';
+import { command } from '../command.ts';
 
 interface InitFlags {
-  readonly baseUrl?: string;
-  readonly direct?: readonly string[];
+  readonly baseUrl: string | undefined;
+  readonly direct: readonly string[];
   readonly workspace: string;
   readonly sink: string;
 }
 
-export function addInit(command: Command, enter: Enter): void {
-  command
-    .option('--base-url <url>', 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)')
-    .option('--direct <service...>', 'read services themselves, without an API: mailchimp, notion')
-    .option('--workspace <name>', 'workspace in which the connectors are looked up', 'default')
-    .option('--sink <type>', 'sqlite, jsonl or postgres', 'sqlite')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
-    )
-    .action((flags: InitFlags) => enter((context) => runInit(context, flags)));
-}
-
-async function runInit(context: CommandContext, flags: InitFlags): Promise<ExitCode> {
-  const file = configFile(context);
-  const { terminal, cwd } = context;
-  // Paths in a config are relative to it; the records belong into the folder that one works in.
-  const choices = choicesOf(flags, relative(dirname(file), join(cwd, 'data')));
-  const shown = relative(cwd, file);
-  const text = configText(choices);
-  // Asked for again, the same config is no conflict.
-  const isThere = (await textOf(file)) === text;
-  if (!isThere) await writePrivateFile(file, text, true);
-  terminal.printJson({
-    file,
-    environment: environmentText(choices)
-      .split('\n')
-      .filter((line) => line !== ''),
-  });
-  terminal.print(isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`);
-  for (const line of nextSteps(context, shown, choices)) terminal.print(line);
-  return exitCodes.ok;
-}
+export const init = command({
+  options: {
+    '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
+    '--direct <service...>': 'read services themselves, without an API: mailchimp, notion',
+    '--workspace <name>': { text: 'workspace in which the connectors are looked up', default: 'default' },
+    '--sink <type>': { text: 'sqlite, jsonl or postgres', default: 'sqlite' },
+  },
+  help: '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
+  run: async (context, flags) => {
+    const file = configFile(context);
+    const { terminal, cwd } = context;
+    // Paths in a config are relative to it; the records belong into the folder that one works in.
+    const choices = choicesOf(flags, relative(dirname(file), join(cwd, 'data')));
+    const shown = relative(cwd, file);
+    const text = configText(choices);
+    // Asked for again, the same config is no conflict.
+    const isThere = (await textOf(file)) === text;
+    if (!isThere) await writePrivateFile(file, text, true);
+    terminal.printJson({
+      file,
+      environment: environmentText(choices)
+        .split('\n')
+        .filter((line) => line !== ''),
+    });
+    terminal.print(isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`);
+    for (const line of nextSteps(context, shown, choices)) terminal.print(line);
+  },
+});
 
 async function textOf(file: string): Promise<string | null> {
   try {
@@ -68,10 +63,10 @@ function choicesOf(flags: InitFlags, dataFolder: string): ConfigChoices {
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
   }
-  if (flags.direct !== undefined && baseUrl !== undefined) {
+  if (flags.direct.length > 0 && baseUrl !== undefined) {
     throw usage('Expected either --direct (services themselves) or --base-url (an API), got both.');
   }
-  const direct = directConnectors(flags.direct ?? []);
+  const direct = directConnectors(flags.direct);
   return { baseUrl: baseUrl ?? null, direct, workspace, sink, dataFolder };
 }
 
@@ -192,4 +187,66 @@ function environmentText(choices: ConfigChoices): string {
     ...(choices.direct.length === 0 ? ofApi : own),
     ...(choices.sink === 'postgres' ? ['DATABASE_URL=postgresql://user:password@host:5432/database'] : []),
   ].join('\n');
+}
+
+/** A connector of the config that is written, which reads its service itself. */
+interface DirectConnector {
+  readonly name: string;
+  readonly definition: string;
+  /** As people know the service. */
+  readonly service: string;
+  /** Of its credentials: the field, and the variable that it is read from. */
+  readonly variables: readonly (readonly [field: string, variable: string])[];
+}
+
+/** As in the other configs that this program writes. */
+const usualNames: ReadonlyMap<string, string> = new Map([
+  ['email-marketing', 'newsletter'],
+  ['workspace-notes', 'wiki'],
+]);
+
+/** `names`: of connector types, or their aliases. Throws USAGE, naming those that can be read directly. */
+function directConnectors(names: readonly string[]): readonly DirectConnector[] {
+  const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
+  const readable = definitions.filter(({ upstream }) => upstream !== null);
+  const chosen = names.map((name) => {
+    const found = readable.find(
+      (one) => one.name === name || one.aliases.some((alias) => alias.toLowerCase() === name.toLowerCase()),
+    );
+    if (found !== undefined) return found;
+    const known = readable.map((one) => [one.name, ...one.aliases].join(' or ')).join(', ');
+    throw usage(`--direct: expected a service that can be read directly (${known}), got "${name}".`);
+  });
+  return [...new Set(chosen)].map(directConnector);
+}
+
+function directConnector(definition: Definition): DirectConnector {
+  const { name, aliases } = definition;
+  const service = aliases[0] ?? name;
+  const prefix = service.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
+  const fields = [...(simplestWay(definition)?.fields ?? [])].filter(([, { isRequired }]) => isRequired);
+  return {
+    name: usualNames.get(name) ?? name,
+    definition: name,
+    service,
+    variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`]),
+  };
+}
+
+/** The first with the fewest fields to fill in. */
+function simplestWay({ credentials }: Definition): CredentialShape | undefined {
+  const required = ({ fields }: CredentialShape): number =>
+    [...fields.values()].filter(({ isRequired }) => isRequired).length;
+  return credentials.toSorted((left, right) => required(left) - required(right))[0];
+}
+
+/** As YAML below `connectors`. */
+function directConnectorText({ name, definition, service, variables }: DirectConnector): string {
+  const credentials = variables.map(([field, variable]) => `${field}: "\${${variable}}"`).join(', ');
+  return `  ${name}:
+    definition: ${definition} # ${service}
+    credentials: { ${credentials} } # or "\${file:./secret}", a file that only you can read
+    sink: main
+    schedule: { every: 1h }
+`;
 }

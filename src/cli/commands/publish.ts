@@ -1,22 +1,22 @@
-import type { Command } from 'commander';
 import type { AskedPublication } from '../../app/publish-target.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { PublishEnd } from '../../publish/publish-request.ts';
 import { chosenTargets } from '../../settings/chosen-targets.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-unit.ts';
 import type { PublishSettings } from '../../settings/settings.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { runPublishCheck, runPublishPrune, runPublishStatus } from './publish/inspect-targets.ts';
 import { staleEntities, staleText } from './publish/publication-text.ts';
-import { addPublishSchema } from './publish/schema.ts';
+import { publishSchema } from './publish/schema.ts';
 import { showPublication } from './publish/show-publication.ts';
+import { command } from '../command.ts';
 
 interface PublishFlags {
-  readonly newGeneration?: boolean;
-  readonly requireFresh?: string;
+  readonly newGeneration: boolean;
+  readonly requireFresh: string | undefined;
 }
 
 const help = `
@@ -36,47 +36,49 @@ or belongs to something else; 3 not as fresh as --require-fresh asks; 1 failed, 
 
 const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
 
-export function addPublish(command: Command, enter: Enter): void {
-  command
-    .argument('[target...]', 'names from the config (default: all)')
-    .option('--new-generation', 'publish all rows again: what was published before no longer counts')
-    .option('--require-fresh <duration>', 'exit code 3 if an entity was last read completely longer ago: 24h')
-    .addHelpText('after', help)
-    .action((names: readonly string[], flags: PublishFlags) =>
-      enter((context) => runPublish(context, names, flags, false), { stopping }),
-    );
-  const target = ['[target...]', 'names from the config (default: all)'] as const;
-  command
-    .command('status')
-    .description('Show what each target holds, and whether something newer is stored.')
-    .argument(...target)
-    .action((names: readonly string[]) => enter((context) => runPublishStatus(context, names)));
-  command
-    .command('check')
-    .description(
-      'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
-    )
-    .argument(...target)
-    .action((names: readonly string[]) => enter((context) => runPublishCheck(context, names), { stopping }));
-  command
-    .command('snapshot')
-    .description('Publish with all rows besides the changes, for readers that start from nothing.')
-    .argument(...target)
-    .action((names: readonly string[]) =>
-      enter((context) => runPublish(context, names, {}, true), { stopping }),
-    );
-  command
-    .command('prune')
-    .description(
-      'Remove publications older than "keep" of the config, and day-old leftovers of killed publishers.',
-    )
-    .argument(...target)
-    .option('--dry-run', 'say what would be removed, remove nothing')
-    .action((names: readonly string[], { dryRun }: { readonly dryRun?: boolean }) =>
-      enter((context) => runPublishPrune(context, names, dryRun === true), { stopping }),
-    );
-  addPublishSchema(command, enter);
-}
+const targets = ['[target...]', 'names from the config (default: all)'] as const;
+
+export const publish = command({
+  argument: targets,
+  options: {
+    '--new-generation': 'publish all rows again: what was published before no longer counts',
+    '--require-fresh <duration>': 'exit code 3 if an entity was last read completely longer ago: 24h',
+  },
+  help,
+  enter: () => ({ stopping }),
+  run: async (context, flags, names) => await runPublish(context, names, flags, false),
+  commands: {
+    status: command({
+      description: 'Show what each target holds, and whether something newer is stored.',
+      argument: targets,
+      run: runPublishStatus,
+    }),
+    check: command({
+      description:
+        'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
+      argument: targets,
+      enter: () => ({ stopping }),
+      run: runPublishCheck,
+    }),
+    snapshot: command({
+      description: 'Publish with all rows besides the changes, for readers that start from nothing.',
+      argument: targets,
+      enter: () => ({ stopping }),
+      run: async (context, _flags, names) => await runPublish(context, names, ordinary, true),
+    }),
+    prune: command({
+      description:
+        'Remove publications older than "keep" of the config, and day-old leftovers of killed publishers.',
+      argument: targets,
+      options: { '--dry-run': 'say what would be removed, remove nothing' },
+      enter: () => ({ stopping }),
+      run: runPublishPrune,
+    }),
+    schema: publishSchema,
+  },
+});
+
+const ordinary = { newGeneration: false, requireFresh: undefined };
 
 async function runPublish(
   context: CommandContext,
@@ -87,7 +89,7 @@ async function runPublish(
   const { terminal, signal } = context;
   const withinMs = freshWithin(flags);
   const settings = loadConfig(context);
-  const asked: AskedPublication = { isSnapshotAsked, isNewGenerationAsked: flags.newGeneration === true };
+  const asked: AskedPublication = { isSnapshotAsked, isNewGenerationAsked: flags.newGeneration };
   const codes: ExitCode[] = [];
   // A target that fails does not keep the others from their publication.
   for (const target of chosenTargets(settings, names)) {

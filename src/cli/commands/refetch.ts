@@ -1,47 +1,32 @@
-import type { Command } from 'commander';
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
+import { command } from '../command.ts';
 
-interface RefetchFlags {
-  readonly key?: readonly string[];
-  readonly allowDeletes?: boolean;
-}
-
-export function addRefetch(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('-k, --key <name=value...>', 'every field of its key')
-    .option(
-      '--allow-deletes',
+export const refetch = command({
+  argument: ['<connector/entity>', 'such as newsletter/list_members'],
+  options: {
+    '-k, --key <name=value...>': 'every field of its key',
+    '--allow-deletes':
       'mark the stored record, and the rows below it, as deleted if the API has no such record',
-    )
-    .addHelpText(
-      'after',
-      `
+  },
+  help: `
 Examples:
   $ connector-sync refetch newsletter/campaigns --key id=c1
   $ connector-sync refetch newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
-    )
-    .action((target: string, flags: RefetchFlags) => enter((context) => runRefetch(context, target, flags)));
-}
-
-async function runRefetch(
-  context: CommandContext,
-  name: string,
-  { key = [], allowDeletes = false }: RefetchFlags,
-): Promise<ExitCode> {
-  const { clock, signal, program } = context;
-  const settings = loadConfig(context, 'access');
-  const asked = await askedRecord(entityTarget(settings, name), key, program);
-  const command = 'connector-sync refetch';
-  await using app = await openPatientApp(context, settings, 'refetch');
-  const refetched = await refetchRecord(app, asked, { clock, command, allowDeletes, signal });
-  return tellRefetched(context, asked.target, refetched);
-}
+  run: async (context, { key, allowDeletes }, name) => {
+    const { clock, signal, program } = context;
+    const settings = loadConfig(context, 'access');
+    const asked = await askedRecord(entityTarget(settings, name), key, program);
+    const command = 'connector-sync refetch';
+    await using app = await openPatientApp(context, settings, 'refetch');
+    const refetched = await refetchRecord(app, asked, { clock, command, allowDeletes, signal });
+    return tellRefetched(context, asked.target, refetched);
+  },
+});
 
 /** Says what came of it: 0 where the sink now holds what the service has, 3 where it may not. */
 function tellRefetched(

@@ -1,56 +1,44 @@
-import type { Command } from 'commander';
+import { leftColumns, rightColumns, textTable } from '../output/text-table.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import { resetConnector, wouldReset, type ResetTarget } from '../../app/reset-connector.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
-
-interface ResetFlags {
-  readonly data?: boolean;
-  readonly yes?: boolean;
-}
+import { command } from '../command.ts';
 
 interface Target extends ResetTarget {
   readonly name: string;
 }
 
-export function addReset(command: Command, enter: Enter): void {
-  command
-    .argument('<connector[/entity]>', 'such as newsletter or newsletter/list_members')
-    .option('--data', 'drop the stored records too; consumers must reload')
-    .option('--yes', 'do it; without this, only show what would be removed')
-    .addHelpText(
-      'after',
-      `
+export const reset = command({
+  argument: ['<connector[/entity]>', 'such as newsletter or newsletter/list_members'],
+  options: {
+    '--data': 'drop the stored records too; consumers must reload',
+    '--yes': 'do it; without this, only show what would be removed',
+  },
+  help: `
 The next sync then reads it in full. Nothing else in the sink changes, and nothing at the API.
 
 Examples:
   $ connector-sync reset newsletter/list_members          what would be discarded?
   $ connector-sync reset newsletter/list_members --yes
   $ connector-sync reset newsletter --data --yes          as if it had never been synced`,
-    )
-    .action((target: string, flags: ResetFlags) => enter((context) => runReset(context, target, flags)));
-}
-
-async function runReset(context: CommandContext, name: string, flags: ResetFlags): Promise<ExitCode> {
-  const { terminal } = context;
-  const target = targetOf(loadConfig(context), name);
-  const withData = flags.data === true;
-  if (flags.yes !== true) return await showWhatWouldGo(context, target, withData);
-  const went = await resetConnector(target, withData, context);
-  if (went === null) throw usage(nothingText(target));
-  terminal.printJson({ target: name, isDone: true, withData, ...went });
-  const dropped = withData ? ` and ${counted(went.rows, 'row')} dropped` : '; its rows are kept';
-  terminal.print(
-    `${name}: progress of ${counted(went.partitions, 'listing')} discarded${dropped}. The next sync reads it in full.`,
-  );
-  return exitCodes.ok;
-}
+  run: async (context, { data: withData, yes: isSure }, name) => {
+    const { terminal } = context;
+    const target = targetOf(loadConfig(context), name);
+    if (!isSure) return await showWhatWouldGo(context, target, withData);
+    const went = await resetConnector(target, withData, context);
+    if (went === null) throw usage(nothingText(target));
+    terminal.printJson({ target: name, isDone: true, withData, ...went });
+    const dropped = withData ? ` and ${counted(went.rows, 'row')} dropped` : '; its rows are kept';
+    terminal.print(
+      `${name}: progress of ${counted(went.partitions, 'listing')} discarded${dropped}. The next sync reads it in full.`,
+    );
+  },
+});
 
 function targetOf(settings: LocalSettings, name: string): Target {
   if (!name.includes('/')) {
@@ -72,7 +60,7 @@ async function showWhatWouldGo(
   { terminal, program }: CommandContext,
   target: Target,
   withData: boolean,
-): Promise<ExitCode> {
+): Promise<void> {
   const entities = await wouldReset(target);
   if (entities.length === 0) throw usage(nothingText(target));
   const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;
@@ -87,7 +75,6 @@ async function showWhatWouldGo(
   ]);
   for (const line of textTable(columns, rows)) terminal.print(`  ${line}`);
   terminal.print(`Nothing was changed. To do it: ${command}`);
-  return exitCodes.ok;
 }
 
 function nothingText({ name, connector }: Target): string {

@@ -1,79 +1,67 @@
-import { slept } from '../../core/clock.ts';
-import type { Command } from 'commander';
-import { noCounts, addCounts } from '../../core/records.ts';
+import { leftColumns, rightColumns, displayWidth, textTable } from '../output/text-table.ts';
+import { undeleteRun } from '../../app/undelete-run.ts';
 import { usage } from '../../core/usage-error.ts';
-import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { count, duration } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
 import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
+import { command } from '../command.ts';
+import { cancelRun } from '../../app/cancel-run.ts';
+import { wholeNumber } from '../whole-number.ts';
+import { slept } from '../../core/clock.ts';
+import { noCounts, addCounts } from '../../core/records.ts';
+import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import type { CommandContext } from '../command-context.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { displayWidth, textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { rowSentences } from '../output/fitting-table.ts';
 import type { RunId } from '../../core/names.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { timeOfDay } from '../output/about-time.ts';
 
 const defaultLimit = 20;
 
-interface RunsFlags {
-  readonly limit: string;
-  readonly follow?: boolean;
-}
-
-export function addRuns(command: Command, enter: Enter): void {
-  command
-    .argument('[id]', "a run's id")
-    .option('--limit <n>', 'how many', String(defaultLimit))
-    .option('--follow', 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC')
-    .addHelpText(
-      'after',
-      `
+export const runs = command({
+  argument: ['[id]', "a run's id"],
+  options: {
+    '--limit <n>': { text: 'how many', default: String(defaultLimit) },
+    '--follow': 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC',
+  },
+  help: `
 Examples:
   $ connector-sync runs --limit 5
   $ connector-sync runs --follow                    what workers and other terminals do, as it happens
   $ connector-sync runs --follow --json | jq 'select(.change == "ended") | .run.state'`,
-    )
-    .action((id: string | undefined, flags: RunsFlags) =>
-      enter((context) => runRuns(context, id ?? null, flags), { isWatching: flags.follow === true }),
+  enter: ({ follow }) => ({ isWatching: follow }),
+  run: async (context, flags, id) => {
+    const settings = loadConfig(context);
+    const isFollowing = flags.follow;
+    if (id !== undefined && isFollowing) throw usage("Expected a run's id or --follow, got both.");
+    if (id !== undefined) return showRun(context, (await findRun(settings, id, context.program)).run);
+    const limit = wholeNumber('--limit', flags.limit, Infinity, 1);
+    const found = await fromEverySink(settings, async (history, sink) =>
+      (await history.runs({ limit })).map((run): ShownRun => ({ ...run, sink: sink.name })),
     );
-}
+    const newest = found
+      .flat()
+      .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
+      .slice(0, limit);
+    context.terminal.printJson({ runs: newest });
+    // Followed, the newest stands last: where the next line comes.
+    const shown = isFollowing ? newest.toReversed() : newest;
+    if (newest.length > 0) {
+      for (const line of runsTable(shown, context.terminal.columns())) context.terminal.print(line);
+    } else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
+    if (!isFollowing) return;
+    context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
+    return await followRuns(context, settings);
+  },
+});
 
-async function runRuns(context: CommandContext, id: string | null, flags: RunsFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
-  const isFollowing = flags.follow === true;
-  if (id !== null && isFollowing) throw usage("Expected a run's id or --follow, got both.");
-  if (id !== null) return showRun(context, (await findRun(settings, id, context.program)).run);
-  const limit = Number(flags.limit);
-  if (!/^\d+$/.test(flags.limit) || limit < 1) {
-    throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
-  }
-  const found = await fromEverySink(settings, async (history, sink) =>
-    (await history.runs({ limit })).map((run): ShownRun => ({ ...run, sink: sink.name })),
-  );
-  const runs = found
-    .flat()
-    .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
-    .slice(0, limit);
-  context.terminal.printJson({ runs });
-  // Followed, the newest stands last: where the next line comes.
-  const shown = isFollowing ? runs.toReversed() : runs;
-  if (runs.length > 0) {
-    for (const line of runsTable(shown, context.terminal.columns())) context.terminal.print(line);
-  } else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
-  if (!isFollowing) return exitCodes.ok;
-  context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
-  return await followRuns(context, settings);
-}
-
-function showRun(context: CommandContext, run: RunSummary): ExitCode {
+function showRun(context: CommandContext, run: RunSummary): void {
   const { terminal } = context;
   terminal.printJson({ run });
   if (run.report === null) {
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
   } else for (const line of runReportText(run.report, terminal.columns(), context)) terminal.print(line);
-  return exitCodes.ok;
 }
 
 /** A run that was copied is in two sinks. */
@@ -133,7 +121,7 @@ interface RunChange {
  * A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with
  * 0.
  */
-async function followRuns(context: CommandContext, settings: LocalSettings): Promise<ExitCode> {
+async function followRuns(context: CommandContext, settings: LocalSettings): Promise<void> {
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
   let known = statesOf(await newestRuns(settings, new Map()));
@@ -145,7 +133,6 @@ async function followRuns(context: CommandContext, settings: LocalSettings): Pro
     }
     known = new Map([...known, ...statesOf(runs)]);
   }
-  return exitCodes.ok;
 }
 
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;
@@ -188,3 +175,62 @@ function changeText(change: RunChange['change'], run: RunSummary, width: number)
   const what = run.report === null ? `${run.state}, its process ended without a report` : endText(run.report);
   return `${timeOfDay(endedMs)}  ${connector}  ${what}`;
 }
+
+export const cancel = command({
+  argument: ['<run>', 'its id, as "connector-sync runs" shows it'],
+  help: `
+What is stored stays, and the next run resumes from there. A scheduled connector runs again when its time comes;
+"schedule pause" keeps it from that.
+
+Example:
+  $ connector-sync cancel 20261121T152528492Z-4b72c77d`,
+  run: async (context, _flags, id) => {
+    const { terminal } = context;
+    const found = await findRun(loadConfig(context), id, context.program);
+    const { run, connector } = found.run;
+    const gone = await cancelRun(found, context);
+    terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: gone !== null });
+    terminal.print(
+      gone === null
+        ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
+        : `${connector}: the process of run ${run} (${gone.pid}) has ended; the next run resumes from what it stored.`,
+    );
+  },
+});
+
+export const undelete = command({
+  argument: ['<connector>', 'its name in the config'],
+  options: {
+    '--run <id>': {
+      text: 'the run that marked the records as deleted, as "runs" shows it',
+      isRequired: true,
+    },
+  },
+  help: `
+Rows that were written since stay as they are. Records that really do not exist are found again by the next full sync.
+
+Example:
+  $ connector-sync undelete newsletter --run 20261121T152528492Z-4b72c77d`,
+  run: async (context, { run: id }, name) => {
+    const { terminal, clock, program, signal } = context;
+    const settings = loadConfig(context);
+    const connector = connectorNamed(settings, name);
+    const found = await findRun(settings, id, program);
+    if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {
+      throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
+    }
+    const { run, entities } = await undeleteRun(connector, found.run.run, {
+      clock,
+      command: 'connector-sync undelete',
+      signal,
+    });
+    const rows = [...entities.values()].reduce((sum, one) => sum + one, 0);
+    terminal.printJson({ connector: name, of: id, run, rows, entities });
+    terminal.print(
+      rows === 0
+        ? `${name}: run ${id} has no deletes left to undo.`
+        : `${name}: ${counted(rows, 'delete')} taken back (run ${run ?? ''})`,
+    );
+    for (const [entity, one] of entities) terminal.print(`  ${entity}: ${count(one)}`);
+  },
+});

@@ -1,48 +1,46 @@
-import type { Command } from 'commander';
+import { type FlagsOf, command } from '../command.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { counted, duration } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { printable, counted, duration } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
 import { answerTable } from './search/answer-table.ts';
-import { openLocalSearcher } from './search/open-local-searcher.ts';
-import { openRemoteSearcher } from './search/open-remote-searcher.ts';
-import { readQuery, type QueryFlags } from './search/read-query.ts';
-import type { FoundPage, Searcher } from './search/searcher.ts';
+import {
+  openLocalSearcher,
+  openRemoteSearcher,
+  type FoundPage,
+  type Searcher,
+} from './search/open-searcher.ts';
+import { readQuery } from './search/read-query.ts';
 import { wrapped } from '../output/text-table.ts';
 import { SyncError } from '../../core/errors.ts';
-
-interface SearchFlags extends QueryFlags {
-  readonly format?: string;
-  readonly remote?: boolean;
-  readonly all?: boolean;
-}
 
 type Format = 'table' | 'json' | 'jsonl';
 
 const rowsOfTable = 20;
 const recordsOfPage = 1_000;
 
-export function addSearch(command: Command, enter: Enter): void {
-  command
-    .argument('<connector/entity>', 'such as newsletter/campaigns')
-    .option('--filter <json>', 'which records; @file reads a file, - standard input (default: all of them)')
-    .option('--sort <fields>', 'such as send_time:desc,id (default: by rank, else in the order they came)')
-    .option('--limit <n>', `how many at most, up to 1000 (default: ${rowsOfTable} in a table, else 1000)`)
-    .option('--cursor <text>', 'the next page of the same search')
-    .option('--fields <paths>', 'only these, such as id,settings.title')
-    .option('--format <format>', 'table, json or jsonl (default: table)')
-    .option('--remote', "search the API's indexed store instead of the local sink")
-    .option('--all', 'all pages, a record per line as JSON; --limit is the page size')
-    .addHelpText(
-      'after',
-      `
+const options = {
+  '--filter <json>': 'which records; @file reads a file, - standard input (default: all of them)',
+  '--sort <fields>': 'such as send_time:desc,id (default: by rank, else in the order they came)',
+  '--limit <n>': `how many at most, up to 1000 (default: ${rowsOfTable} in a table, else 1000)`,
+  '--cursor <text>': 'the next page of the same search',
+  '--fields <paths>': 'only these, such as id,settings.title',
+  '--format <format>': 'table, json or jsonl (default: table)',
+  '--remote': "search the API's indexed store instead of the local sink",
+  '--all': 'all pages, a record per line as JSON; --limit is the page size',
+} as const;
+
+type SearchFlags = FlagsOf<typeof options>;
+
+export const search = command({
+  argument: ['<connector/entity>', 'such as newsletter/campaigns'],
+  options,
+  help: `
 Operators: eq neq gt gte lt lte in like keyword fuzzy contains any, joined by and, or, not: {"operator": {"field": value}}.
 docs/search.md has the language. Searching writes nothing and works during a sync. The local sink must be SQLite.
 
@@ -50,34 +48,29 @@ Examples:
   $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}' --sort send_time:desc
   $ connector-sync search newsletter/list_members --filter '{"like": {"email_address": "%@example.com"}}' --fields id,email_address
   $ connector-sync search wiki/pages --filter @filter.json --all > pages.jsonl`,
-    )
-    .action((target: string, flags: SearchFlags) => enter((context) => runSearch(context, target, flags)));
-}
-
-async function runSearch(context: CommandContext, name: string, flags: SearchFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
-  const target = entityTarget(settings, name);
-  const format = formatOf(flags, context);
-  const limit = format === 'table' ? rowsOfTable : recordsOfPage;
-  const params = await readQuery(context, target.entity, flags, limit);
-  await using searcher =
-    flags.remote === true
+  run: async (context, flags, name) => {
+    const settings = loadConfig(context);
+    const target = entityTarget(settings, name);
+    const format = formatOf(flags, context);
+    const limit = format === 'table' ? rowsOfTable : recordsOfPage;
+    const params = await readQuery(context, target.entity, flags, limit);
+    await using searcher = flags.remote
       ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
       : await openLocalSearcher(context, target);
-  if (flags.all === true) return await writeAllPages(context, searcher, params);
-  const page = await searcher.search(params);
-  await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
-  tellMore(context, page);
-  return exitCodes.ok;
-}
+    if (flags.all) return await writeAllPages(context, searcher, params);
+    const page = await searcher.search(params);
+    await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
+    tellMore(context, page);
+  },
+});
 
 function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
-  const otherwise = all === true ? 'jsonl' : terminal.isJson ? 'json' : 'table';
+  const otherwise = all ? 'jsonl' : terminal.isJson ? 'json' : 'table';
   const chosen = format ?? otherwise;
   if (chosen !== 'table' && chosen !== 'json' && chosen !== 'jsonl') {
     throw usage(`--format: expected table, json or jsonl, got "${chosen}".`);
   }
-  if (all === true && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
+  if (all && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
   if (terminal.isJson && chosen === 'table') throw usage('--json goes with --format json or jsonl.');
   return chosen;
 }
@@ -153,7 +146,7 @@ async function writeAllPages(
   { terminal, signal }: CommandContext,
   searcher: Searcher,
   params: JsonObject,
-): Promise<ExitCode> {
+): Promise<void> {
   let written = 0;
   let next = params;
   let emptyPages = 0;
@@ -161,7 +154,7 @@ async function writeAllPages(
   for (;;) {
     const { records, hasMore, cursor } = await searcher.search(next);
     const isTaken = await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
-    if (!isTaken) return exitCodes.ok;
+    if (!isTaken) return;
     signal.throwIfAborted();
     written += records.length;
     if (!hasMore || cursor === null) break;
@@ -174,7 +167,6 @@ async function writeAllPages(
     next = { ...params, cursor };
   }
   terminal.note(counted(written, 'record'));
-  return exitCodes.ok;
 }
 
 const mostEmptyPages = 10;

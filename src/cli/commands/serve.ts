@@ -1,54 +1,26 @@
+import { serveOptions, readServeFlags, type ServeChoices } from './serve/serve-flags.ts';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import type { CommandContext } from '../command-context.ts';
 import { stderrLog } from '../environment.ts';
-import { type ExitCode, exitCodes } from '../output/exit-codes.ts';
 import { openApplications } from './applications/open-applications.ts';
 import { announcement } from './serve/announcement.ts';
 import { chooseApplication } from './serve/choose-application.ts';
-import { readServeFlags, type ServeChoices, type ServeFlags } from './serve/serve-flags.ts';
-import { defaultDataFolder, servedWorkspace } from './serve/served-accounts.ts';
+import { servedWorkspace } from './serve/served-accounts.ts';
 import { aborted } from '../watch-interrupts.ts';
+import { command } from '../command.ts';
 
-export function addServe(command: Command, enter: Enter): void {
-  command
-    .option('--host <address>', 'address to bind', '127.0.0.1')
-    .option('--port <n>', '0 for any free port', '8787')
-    .option('--allow-host <name...>', 'names that clients reach it by, besides --host and the loopback names')
-    .option('--trust-proxy <address...>', 'proxies whose X-Forwarded-Proto is trusted: addresses or networks')
-    .option('--data <folder>', 'folder for its state and indexed stores', defaultDataFolder)
-    .option('--definitions <folder...>', 'folders with definitions of further connector types')
-    .option(
-      '--samples',
-      'sample accounts for all connectors, whatever their credentials: no third party is asked',
-    )
-    .option(
-      '--allow-upstream-host <name...>',
-      'hosts of third parties that may be at private addresses: by the scheme and port of the definition, with :port at that port too',
-    )
-    .option('--size <size>', 'size of the sample accounts: tiny or small', 'small')
-    .option('--members <n>', 'instead: one mailing list with this many members')
-    .option('--seed <n>', 'the same seed makes the same records', '1')
-    .option('--revision <n>', `days of changes in the records, 0 to ${maxSampleRevision}`, '0')
-    .option('--refresh <duration>', 'how often the indexed stores are refreshed', '1h')
-    .option('--no-index', 'no indexed stores: list and get work, search does not')
-    .option('--rate-limit <n>', 'requests per second for each token', '1000')
-    .option('--token-lifetime <duration>', 'lifetime of application tokens, at least 15m', '15m')
-    .option('--tls-cert <file>', 'serve HTTPS with this certificate (PEM, intermediate ones included)')
-    .option('--tls-key <file>', 'the private key of that certificate (PEM)')
-    .addHelpText(
-      'after',
-      `
+export const serve = command({
+  options: serveOptions,
+  help: `
 Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; without them, the first start on a
 data folder generates new ones and prints them once. "connector-sync applications" manages more.
 
@@ -66,39 +38,35 @@ stop the service, serve with the next revision and the same port and seed, sync 
 Examples:
   $ connector-sync serve --port 8787 --members 100000
   $ connector-sync serve --revision 1`,
-    )
-    .action((flags: ServeFlags) => enter((context) => runServe(context, flags)));
-}
-
-/** Told to stop is how a server ends: exit code 0. */
-async function runServe(context: CommandContext, flags: ServeFlags): Promise<ExitCode> {
-  const { terminal, signal } = context;
-  const choices = readServeFlags(flags);
-  const folder = resolve(context.cwd, flags.data);
-  warnOfPlainText(context, choices);
-  const application = await chooseApplication(context, folder);
-  await using service = await start(context, choices, folder, application);
-  // The one place that prints a secret, once, because it was made up here and nobody could know it otherwise.
-  const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
-  terminal.printJson({
-    url: service.url,
-    reference: `${service.url}/docs`,
-    openapi: `${service.url}/openapi.json`,
-    workspace: servedWorkspace,
-    connectors: service.connectors,
-    revision: choices.revision,
-    data: folder,
-    clientId: application.clientId,
-    ...(secretText === null ? {} : { clientSecret: secretText }),
-  });
-  const { program } = context;
-  for (const line of announcement({ service, choices, data: flags.data, application, program })) {
-    terminal.print(line);
-  }
-  if (application.kind === 'given') context.scrubber.register(application.clientSecret);
-  await aborted(signal);
-  return exitCodes.ok;
-}
+  run: async (context, flags) => {
+    const { terminal, signal } = context;
+    const choices = readServeFlags(flags);
+    const folder = resolve(context.cwd, flags.data);
+    warnOfPlainText(context, choices);
+    const application = await chooseApplication(context, folder);
+    await using service = await start(context, choices, folder, application);
+    // The one place that prints a secret, once, because it was made up here and nobody could know it otherwise.
+    const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
+    terminal.printJson({
+      url: service.url,
+      reference: `${service.url}/docs`,
+      openapi: `${service.url}/openapi.json`,
+      workspace: servedWorkspace,
+      connectors: service.connectors,
+      revision: choices.revision,
+      data: folder,
+      clientId: application.clientId,
+      ...(secretText === null ? {} : { clientSecret: secretText }),
+    });
+    const { program } = context;
+    for (const line of announcement({ service, choices, data: flags.data, application, program })) {
+      terminal.print(line);
+    }
+    if (application.kind === 'given') context.scrubber.register(application.clientSecret);
+    // Being told to stop is how a server ends: exit code 0.
+    await aborted(signal);
+  },
+});
 
 function warnOfPlainText({ terminal }: CommandContext, { host, tls }: ServeChoices): void {
   const isLoopback = host === 'localhost' || (isIP(host) !== 0 && isLoopbackAddress(host));

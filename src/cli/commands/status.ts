@@ -1,60 +1,55 @@
-import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import {
+  listOptions,
+  pageOf,
+  pageRemarks,
+  unreadableSinkDocuments,
+  unreadableSinkLines,
+} from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
 import { readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { readStatuses } from '../../app/read-statuses.ts';
 import { statusText } from '../output/status-text.ts';
-import { unreadableSinkDocuments, unreadableSinkLines } from '../output/unreadable-sinks.ts';
+import { command } from '../command.ts';
 
-const examples = `
+export const status = command({
+  argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
+  options: listOptions,
+  help: `
 Examples:
   $ connector-sync status newsletter
   $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
-  $ connector-sync status --stale --limit 0           everything older than its freshWithin`;
-
-export function addStatus(command: Command, enter: Enter): void {
-  addListFlags(
-    command.argument('[connector...]', 'names from the config, * stands for any text (default: all)'),
-  )
-    .addHelpText('after', examples)
-    .action((names: readonly string[], flags: ListFlags) =>
-      enter((context) => runStatus(context, names, flags)),
-    );
-}
-
-async function runStatus(
-  context: CommandContext,
-  names: readonly string[],
-  flags: ListFlags,
-): Promise<ExitCode> {
-  const connectors = chosenConnectors(loadConfig(context), names);
-  const { overviews, readable, unreadable } = await readOverviewsOfReadable(connectors);
-  const page = pageOf(readable, overviews, flags, context.clock.now());
-  const shown = await readStatuses(page.connectors, overviews);
-  const { program, terminal } = context;
-  terminal.printJson({
-    connectors: shown.map(({ connector, ledgerPlace: _place, status, quarantine, paused, ...troubles }) => ({
-      connector: connector.name,
-      sink: connector.sink.name,
-      paused: paused === null ? null : { since: paused.since, reason: paused.reason },
-      status,
-      ...troubles,
-      // Without the records: they may be large, and personal.
-      quarantine: quarantine.map(({ record: _record, ...row }) => row),
-    })),
-    total: page.total,
-    counts: page.counts,
-    unreadableSinks: unreadableSinkDocuments(unreadable),
-  });
-  const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
-  for (const line of lines) terminal.print(line);
-  for (const line of pageRemarks(page, flags)) terminal.note(line);
-  for (const line of unreadableSinkLines(unreadable)) terminal.note(line);
-  return gravestExitCode([
-    shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
-    ...unreadable.map(({ error }) => exitCodeOfError(error)),
-  ]);
-}
+  $ connector-sync status --stale --limit 0           everything older than its freshWithin`,
+  run: async (context, flags, names) => {
+    const connectors = chosenConnectors(loadConfig(context), names);
+    const { overviews, readable, unreadable } = await readOverviewsOfReadable(connectors);
+    const page = pageOf(readable, overviews, flags, context.clock.now());
+    const shown = await readStatuses(page.connectors, overviews);
+    const { program, terminal } = context;
+    terminal.printJson({
+      connectors: shown.map(
+        ({ connector, ledgerPlace: _place, status, quarantine, paused, ...troubles }) => ({
+          connector: connector.name,
+          sink: connector.sink.name,
+          paused: paused === null ? null : { since: paused.since, reason: paused.reason },
+          status,
+          ...troubles,
+          // Without the records: they may be large, and personal.
+          quarantine: quarantine.map(({ record: _record, ...row }) => row),
+        }),
+      ),
+      total: page.total,
+      counts: page.counts,
+      unreadableSinks: unreadableSinkDocuments(unreadable),
+    });
+    const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
+    for (const line of lines) terminal.print(line);
+    for (const line of pageRemarks(page, flags)) terminal.note(line);
+    for (const line of unreadableSinkLines(unreadable)) terminal.note(line);
+    return gravestExitCode([
+      shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
+      ...unreadable.map(({ error }) => exitCodeOfError(error)),
+    ]);
+  },
+});

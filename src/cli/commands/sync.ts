@@ -1,16 +1,15 @@
-import type { Command } from 'commander';
+import { type FlagsOf, command } from '../command.ts';
 import type { EntityGlobs } from '../../app/app.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
 import { showRunEnd } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { readOverview } from '../../app/connector-states.ts';
-import { askedRuns, type RunFlags } from './sync/run-flags.ts';
+import { askedRuns } from './sync/run-flags.ts';
 import { showPlans, type ChosenConnector } from './sync/show-plans.ts';
 import { shareWork, type AskedWork } from '../../app/shared-work.ts';
 import { syncAll } from './sync/sync-all.ts';
@@ -18,10 +17,6 @@ import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
-
-interface SyncFlags extends Partial<EntityGlobs>, RunFlags {
-  readonly dryRun?: boolean;
-}
 
 const examples = `
 Examples:
@@ -45,78 +40,73 @@ Deletes: a row that a full read does not find is marked as deleted. More than th
 instead, with exit code 6; --allow-deletes deletes them, those that later runs still have to check included:
 it need not be repeated.`;
 
-export function addSync(command: Command, enter: Enter): void {
-  command
-    .argument('[connector...]', 'names from the config (default: all)')
-    .option('--select <glob...>', 'only entities that match')
-    .option('--exclude <glob...>', 'leave out entities that match, and what is found through them')
-    .option(
-      '--full',
-      'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
-    )
-    .option('--allow-deletes', 'delete rows even beyond the limits of the config (guards)')
-    .option('--budget <duration>', 'stop after this time, for all connectors together: 90s, 10m, 1h30m')
-    .option('--max-calls <n>', 'stop after this many calls for records, for all connectors together')
-    .option('--dry-run', 'print the plan with an estimate of calls, read nothing')
-    .addHelpText('after', examples)
-    .action((names: readonly string[], flags: SyncFlags) =>
-      enter((context) => runSync(context, names, flags)),
-    );
-}
+const options = {
+  '--select <glob...>': 'only entities that match',
+  '--exclude <glob...>': 'leave out entities that match, and what is found through them',
+  '--full':
+    'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
+  '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
+  '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
+  '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
+  '--dry-run': 'print the plan with an estimate of calls, read nothing',
+} as const;
 
-async function runSync(
-  context: CommandContext,
-  names: readonly string[],
-  flags: SyncFlags,
-): Promise<ExitCode> {
-  const local = loadConfig(context);
-  // Before anything is read: a mistake in it would otherwise be told once for each connector.
-  logLevel(context.env);
-  const all = narrowConnectors(chosenConnectors(local, names), {
-    select: flags.select ?? [],
-    exclude: flags.exclude ?? [],
-  });
-  const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
-    if (globs !== null) return [{ connector, globs }];
-    context.terminal.note(`${connector.name}: skipped, no selected entity`);
-    return [];
-  });
-  const asked = askedRuns(flags, context.clock);
-  const command = 'connector-sync sync';
-  if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
-  const settings = withParts(local, 'access', 'redis');
-  const shared =
-    chosen.length < 2
-      ? null
-      : await shareWork(
-          chosen.map(({ connector }) => connector),
-          askedWork(flags),
-          context.clock,
-        );
-  const work = shared === null ? {} : { work: shared.work };
-  const publications = openPublicationsAfterSync(context, settings);
-  await using app = await openSharingApp({
-    settings,
-    clock: context.clock,
-    command,
-    note: (line) => context.terminal.note(line),
-    onRunEnd: (end) => {
-      showRunEnd(context, end);
-      if (end.kind === 'ended') publications.ended(end.connector.name, end.report);
-    },
-    ...work,
-  });
-  const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
-  const codes = await syncAll({ app, asked, shared, context }, ordered);
-  if (!context.signal.aborted) {
-    await publications.publish();
-    return gravestExitCode(codes);
-  }
-  context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
-  return gravestExitCode([...codes, exitCodes.interrupted]);
-}
+type SyncFlags = FlagsOf<typeof options>;
 
-function askedWork({ select = [], exclude = [], full = false, allowDeletes = false }: SyncFlags): AskedWork {
+export const sync = command({
+  argument: ['[connector...]', 'names from the config (default: all)'],
+  options,
+  help: examples,
+  run: async (context, flags, names) => {
+    const local = loadConfig(context);
+    // Before anything is read: a mistake in it would otherwise be told once for each connector.
+    logLevel(context.env);
+    const all = narrowConnectors(chosenConnectors(local, names), {
+      select: flags.select,
+      exclude: flags.exclude,
+    });
+    const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
+      if (globs !== null) return [{ connector, globs }];
+      context.terminal.note(`${connector.name}: skipped, no selected entity`);
+      return [];
+    });
+    const asked = askedRuns(flags, context.clock);
+    const command = 'connector-sync sync';
+    if (flags.dryRun) return showPlans(chosen, flags.full, context);
+    const settings = withParts(local, 'access', 'redis');
+    const shared =
+      chosen.length < 2
+        ? null
+        : await shareWork(
+            chosen.map(({ connector }) => connector),
+            askedWork(flags),
+            context.clock,
+          );
+    const work = shared === null ? {} : { work: shared.work };
+    const publications = openPublicationsAfterSync(context, settings);
+    await using app = await openSharingApp({
+      settings,
+      clock: context.clock,
+      command,
+      note: (line) => context.terminal.note(line),
+      onRunEnd: (end) => {
+        showRunEnd(context, end);
+        if (end.kind === 'ended') publications.ended(end.connector.name, end.report);
+      },
+      ...work,
+    });
+    const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
+    const codes = await syncAll({ app, asked, shared, context }, ordered);
+    if (!context.signal.aborted) {
+      await publications.publish();
+      return gravestExitCode(codes);
+    }
+    context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
+    return gravestExitCode([...codes, exitCodes.interrupted]);
+  },
+});
+
+function askedWork({ select, exclude, full, allowDeletes }: SyncFlags): AskedWork {
   return { select, exclude, full, allowDeletes };
 }
 

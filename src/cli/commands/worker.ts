@@ -1,25 +1,18 @@
+import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { setFlagsFromString } from 'node:v8';
-import type { Command } from 'commander';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
 import { connectorsMatching } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
-import { exitCodeOfError, exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import type { CommandContext } from '../command-context.ts';
 import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { aborted } from '../watch-interrupts.ts';
 import { wholeNumber } from '../whole-number.ts';
-
-interface WorkerFlags {
-  readonly connectors?: readonly string[];
-  readonly concurrency: string;
-  readonly maxRuns?: string;
-  readonly http?: string;
-}
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;
@@ -39,44 +32,48 @@ Examples:
   $ connector-sync worker --http :9400 --concurrency 4     in a container
   $ connector-sync worker --connectors 'news*' wiki        only these; another worker runs the others`;
 
-export function addWorker(command: Command, enter: Enter): void {
-  command
-    .option('--connectors <glob...>', 'run only connectors that match')
-    .option('--concurrency <n>', 'runs at a time for each sink', '2')
-    .option('--max-runs <n>', 'runs at a time over all sinks: bounds the memory (default: 32)')
-    .option('--http <[host]:port>', 'serve health checks and metrics there; a bare port binds to loopback')
-    .addHelpText('after', help)
-    .action((flags: WorkerFlags) => enter((context) => runWorker(context, flags), { isLogged: true }));
-}
+const options = {
+  '--connectors <glob...>': 'run only connectors that match',
+  '--concurrency <n>': { text: 'runs at a time for each sink', default: '2' },
+  '--max-runs <n>': 'runs at a time over all sinks: bounds the memory (default: 32)',
+  '--http <[host]:port>': 'serve health checks and metrics there; a bare port binds to loopback',
+} as const;
 
-/** Told to stop is how a worker ends: exit code 0. */
-async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<ExitCode> {
-  const { terminal } = context;
-  const log = await stderrLog(context, 'info');
-  try {
-    await workUntilStopped(context, flags, log);
-    return exitCodes.ok;
-  } catch (error) {
-    if (error instanceof SyncError && forPeople.has(error.code)) throw error;
-    // Into the log, not beside it: who collects the log reads JSON lines.
-    const document = errorDocument(error);
-    terminal.printJson({ error: document });
-    log.fatal({ err: error }, document.message);
-    return exitCodeOfError(error);
-  }
-}
+type WorkerFlags = FlagsOf<typeof options>;
+
+export const worker = command({
+  options,
+  help: help,
+  enter: () => ({ isLogged: true }),
+  run: async (context, flags) => {
+    const { terminal } = context;
+    const log = await stderrLog(context, 'info');
+    try {
+      await workUntilStopped(context, flags, log);
+      // Being told to stop is how a worker ends.
+      return exitCodes.ok;
+    } catch (error) {
+      if (error instanceof SyncError && forPeople.has(error.code)) throw error;
+      // Into the log, not beside it: who collects the log reads JSON lines.
+      const document = errorDocument(error);
+      terminal.printJson({ error: document });
+      log.fatal({ err: error }, document.message);
+      return exitCodeOfError(error);
+    }
+  },
+});
 
 async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
   const { clock, signal } = context;
   const settings = loadConfig(context, 'access', 'redis', 'http');
-  const served = connectorsMatching(settings, flags.connectors ?? []);
+  const served = connectorsMatching(settings, flags.connectors);
   const names = new Set(served.map(({ name }) => name));
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =
     flags.maxRuns === undefined
       ? {}
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
-  const listen = listenAddressOf(flags);
+  const listen = listenAddressOf(flags.http);
   warnUnscheduled(served, log);
   // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a
   // time.
@@ -101,7 +98,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   }
 }
 
-function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
+function listenAddressOf(http: string | undefined): ListenAddress | null {
   if (http === undefined) return null;
   try {
     return parseListenAddress(http);

@@ -5,7 +5,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-context.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { timeOfDay } from '../output/about-time.ts';
+import { timeOfDay } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
 import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';

@@ -1,21 +1,21 @@
+import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
+import { textTable } from '../output/text-table.ts';
+import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import type { Command } from 'commander';
 import { openApp } from '../../app/open-app.ts';
-import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import { targetNamed } from '../../settings/chosen-targets.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
-import { counted } from '../../telemetry/progress-text.ts';
-import type { CommandContext, Enter } from '../command-context.ts';
+import { counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
 import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
 import { demoBaseUrl, demoDatabase, demoParquet, demoSettings, startDemoService } from './demo-config.ts';
 import { firstReports } from '../../app/find-run.ts';
-import { demoQueries, type DemoQuery, totalsText } from './demo-totals.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
@@ -23,14 +23,13 @@ import { logLevel } from '../environment.ts';
 import { shellWord } from '../program-name.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
-import { textTable } from '../output/text-table.ts';
 import { wholeNumber } from '../whole-number.ts';
+import { command } from '../command.ts';
 
 interface DemoFlags {
   readonly directory: string;
   readonly port: string;
   readonly revision: string;
-  readonly scheduled?: boolean;
 }
 
 interface DemoRuns {
@@ -43,15 +42,14 @@ interface DemoAnswer extends DemoQuery {
   readonly rows: readonly Readonly<Record<string, ColumnValue>>[];
 }
 
-export function addDemo(command: Command, enter: Enter): void {
-  command
-    .option('--directory <path>', 'where the database goes', './connector-sync-demo')
-    .option('--port <n>', 'port of the local API; 0 for any free port', '0')
-    .option('--revision <n>', `days of changes in the accounts, 0 to ${maxSampleRevision}`, '0')
-    .option('--scheduled', 'instead: a worker that syncs every five seconds, three times; needs a Redis')
-    .addHelpText(
-      'after',
-      `
+export const demo = command({
+  options: {
+    '--directory <path>': { text: 'where the database goes', default: './connector-sync-demo' },
+    '--port <n>': { text: 'port of the local API; 0 for any free port', default: '0' },
+    '--revision <n>': { text: `days of changes in the accounts, 0 to ${maxSampleRevision}`, default: '0' },
+    '--scheduled': 'instead: a worker that syncs every five seconds, three times; needs a Redis',
+  },
+  help: `
 Examples:
   $ connector-sync demo && connector-sync demo   the second run has nothing to write
   $ connector-sync demo --revision 1             a day later: what is new, changed or deleted since
@@ -59,14 +57,10 @@ Examples:
 
 The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
 is started for it and ended with it.`,
-    )
-    .action((flags: DemoFlags) =>
-      enter(
-        (context) => (flags.scheduled === true ? runScheduledDemo(context, flags) : runDemo(context, flags)),
-        { isWatching: flags.scheduled === true },
-      ),
-    );
-}
+  enter: ({ scheduled }) => ({ isWatching: scheduled }),
+  run: async (context, flags) =>
+    flags.scheduled ? await runScheduledDemo(context, flags) : await runDemo(context, flags),
+});
 
 async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
   const { terminal, clock } = context;

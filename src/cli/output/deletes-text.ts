@@ -1,7 +1,6 @@
 import type { EntityReport, RunReport, Withholding } from '../../sinks/run-report.ts';
 import { instant } from '../../core/clock.ts';
-import { count, counted, duration } from '../../telemetry/progress-text.ts';
-import { toTheMinute } from './about-time.ts';
+import { count, counted, duration, toTheMinute } from '../../telemetry/format.ts';
 
 type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
 

@@ -1,4 +1,4 @@
-import { printable } from '../../telemetry/printable.ts';
+import { printable } from '../../telemetry/format.ts';
 import { wrapped, displayWidth, columnGap, textTable, type TableColumn } from './text-table.ts';
 
 /**

@@ -1,8 +1,7 @@
 import { recordsRead, rowsWritten, tookMs } from '../../app/run-totals.ts';
 import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
 import type { EntityReport, FailureReport, RunReport } from '../../sinks/run-report.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import { printable, count, counted, duration } from '../../telemetry/format.ts';
 import { jsonText } from './json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';

@@ -3,10 +3,8 @@ import { formatDuration } from '../../settings/parse-unit.ts';
 import type { WorkerTarget } from '../../settings/chosen-targets.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
-import { printable } from '../../telemetry/printable.ts';
+import { printable, count, counted, duration, comingUp, longAgo } from '../../telemetry/format.ts';
 import type { Backlog } from '../../jobs/worker-state.ts';
-import { count, counted, duration } from '../../telemetry/progress-text.ts';
-import { comingUp, longAgo } from './about-time.ts';
 import { textTable, leftColumns } from './text-table.ts';
 
 export interface ShownSchedule {

@@ -1,9 +1,7 @@
 import { failureLimit, type StoredConnector } from '../../app/read-statuses.ts';
 import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { count, counted } from '../../telemetry/progress-text.ts';
-import { toTheMinute } from './about-time.ts';
+import { printable, count, counted, toTheMinute } from '../../telemetry/format.ts';
 import { jsonText } from './json-text.ts';
 import { toConfirmLines, withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';

@@ -2,8 +2,9 @@ import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
-import { duration, retryText } from '../../telemetry/progress-text.ts';
+import { retryText } from '../../telemetry/progress-text.ts';
 import type { CommandContext } from '../command-context.ts';
+import { duration } from '../../telemetry/format.ts';
 
 /** Shorter ones are over before they are read. */
 const leastMs = 500;

@@ -1,4 +1,4 @@
-import { printable } from '../../telemetry/printable.ts';
+import { printable } from '../../telemetry/format.ts';
 
 export interface TableColumn {
   readonly title: string;

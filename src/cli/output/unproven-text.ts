@@ -1,6 +1,5 @@
 import type { UnprovenListings } from '../../sinks/run-report.ts';
-import { printable } from '../../telemetry/printable.ts';
-import { counted } from '../../telemetry/progress-text.ts';
+import { printable, counted } from '../../telemetry/format.ts';
 import { jsonText } from './json-text.ts';
 
 type Doubt = UnprovenListings['doubt'];

@@ -7,7 +7,7 @@ import {
   type ClosedFiles,
   type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
-import { count, counted } from '../../../telemetry/progress-text.ts';
+import { count, counted } from '../../../telemetry/format.ts';
 import { openClosedFiles } from '../../../app/locate-sink.ts';
 import { openCheckProgress, failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';

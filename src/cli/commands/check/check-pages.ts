@@ -2,7 +2,7 @@ import type { ConnectorSource } from '../../../app/app.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
-import { count, counted } from '../../../telemetry/progress-text.ts';
+import { count, counted } from '../../../telemetry/format.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
 import { failed, passed, skipped, type CheckResult } from './check-result.ts';
 

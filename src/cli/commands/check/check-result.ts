@@ -1,5 +1,5 @@
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { count } from '../../../telemetry/progress-text.ts';
+import { count } from '../../../telemetry/format.ts';
 import { errorDocument } from '../../output/report-error.ts';
 import type { CommandContext } from '../../command-context.ts';
 

@@ -3,9 +3,8 @@ import type { ConnectorId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
-import { printable } from '../../../telemetry/printable.ts';
+import { printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { loadConfig } from '../../load-config.ts';
 import { openPatientApp } from '../../output/tell-waits.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
@@ -16,14 +15,14 @@ import type { Definition } from '../../../definitions/definition.ts';
 import { readSecretFile } from '../../../settings/read-secret-file.ts';
 import { readInput } from '../../read-input.ts';
 
-export interface CreateFlags {
+interface CreateFlags {
   readonly workspace: string;
   readonly definition: string;
-  readonly name?: string;
-  readonly credentialsFile?: string;
+  readonly name: string | undefined;
+  readonly credentialsFile: string | undefined;
 }
 
-export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<ExitCode> {
+export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<void> {
   const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   const { workspace, name = null } = flags;
@@ -53,11 +52,10 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
   terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
   if (known === null) {
     terminal.print('There is no definition of its type here, so it cannot be synced yet.');
-    return exitCodes.ok;
+    return;
   }
   terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`);
   for (const line of lines) terminal.print(line);
-  return exitCodes.ok;
 }
 
 /** An entry of the config, indented as it stands below `connectors:`. */

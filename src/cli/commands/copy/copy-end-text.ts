@@ -1,7 +1,7 @@
 import type { CopyEnd } from '../../../app/copy-connector.ts';
 import { isSharedSink } from '../../../settings/build-sinks.ts';
 import type { ConnectorSettings, SinkSettings } from '../../../settings/settings.ts';
-import { count, counted } from '../../../telemetry/progress-text.ts';
+import { count, counted } from '../../../telemetry/format.ts';
 
 export interface EndedCopy {
   readonly connector: ConnectorSettings;

@@ -4,18 +4,20 @@ import { chosenTargets, isStillPublished } from '../../../settings/chosen-target
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
-import { printable } from '../../../telemetry/printable.ts';
-import { count, counted } from '../../../telemetry/progress-text.ts';
+import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
-import { longAgo, toTheMinute } from '../../output/about-time.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
 import { errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
-import { heldBackTexts, sizeText } from './publication-text.ts';
+import { heldBackTexts } from './publication-text.ts';
 
 /** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
-export async function runPublishStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
+export async function runPublishStatus(
+  context: CommandContext,
+  _flags: object,
+  names: readonly string[],
+): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await ofEach(context, names, async (target) => {
     const { newest, isUpToDate, newGeneration, heldBack, refusal } = await targetStatus(target, context);
@@ -101,7 +103,11 @@ const statusColumns = [
 ];
 
 /** Reads each target back. */
-export async function runPublishCheck(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
+export async function runPublishCheck(
+  context: CommandContext,
+  _flags: object,
+  names: readonly string[],
+): Promise<ExitCode> {
   const { terminal, program } = context;
   return await ofEach(context, names, async ({ name, ...target }) => {
     const check = await checkTarget({ name, ...target }, context);
@@ -139,8 +145,8 @@ const mostProblems = 20;
 /** Removes what need not be kept, or says what that is. What killed publishers left is removed when it is a day old. */
 export async function runPublishPrune(
   context: CommandContext,
+  { dryRun: isDryRun }: { readonly dryRun: boolean },
   names: readonly string[],
-  isDryRun: boolean,
 ): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   return await ofEach(context, names, async (target) => {

@@ -3,9 +3,16 @@ import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
 import type { HeldBack, NewGeneration, PublishEnd } from '../../../publish/publish-request.ts';
 import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
-import { count, counted, duration } from '../../../telemetry/progress-text.ts';
+import {
+  count,
+  counted,
+  duration,
+  longAgo,
+  roughly,
+  toTheMinute,
+  sizeText,
+} from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { longAgo, roughly, toTheMinute } from '../../output/about-time.ts';
 import { fittingTable } from '../../output/fitting-table.ts';
 import { leftColumns, rightColumns } from '../../output/text-table.ts';
 
@@ -144,14 +151,6 @@ function changesTable({ entities }: Manifest, width: number | null): readonly st
     asOf === null ? 'never' : toTheMinute(asOf),
   ]);
   return fittingTable(columns, rows, width);
-}
-
-/** `850 B`, `12 KB`, `1.3 GB`. */
-export function sizeText(bytes: number): string {
-  if (bytes < 1000) return `${bytes} B`;
-  if (bytes < 1_000_000) return `${Math.round(bytes / 1000)} KB`;
-  if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;
-  return `${(bytes / 1_000_000_000).toFixed(1)} GB`;
 }
 
 /** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */

@@ -1,5 +1,4 @@
 import path from 'node:path';
-import type { Command } from 'commander';
 import { usage } from '../../../core/usage-error.ts';
 import { openTarget } from '../../../publish/open-target.ts';
 import { catalogueOf } from '../../../publish/schema/catalogue.ts';
@@ -10,26 +9,19 @@ import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { targetNamed } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
-import type { CommandContext, Enter } from '../../command-context.ts';
+import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
-import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { writeGenerated, type WrittenFile } from './write-generated.ts';
+import { command } from '../../command.ts';
 
-interface SchemaFlags {
-  readonly dialect: string;
-  readonly output?: string;
-}
-
-export function addPublishSchema(publish: Command, enter: Enter): void {
-  publish
-    .command('schema')
-    .description('Write dbt models, or statements that make and load tables, for what a target holds.')
-    .argument('[target]', 'a name below "publish:" in the config; may be left out where there is one')
-    .requiredOption('--dialect <name>', dialectNames.join(', '))
-    .option('--output <folder>', 'write files there; needed for dbt')
-    .addHelpText(
-      'after',
-      `
+export const publishSchema = command({
+  description: 'Write dbt models, or statements that make and load tables, for what a target holds.',
+  argument: ['[target]', 'a name below "publish:" in the config; may be left out where there is one'],
+  options: {
+    '--dialect <name>': { text: dialectNames.join(', '), isRequired: true },
+    '--output <folder>': 'write files there; needed for dbt',
+  },
+  help: `
 Names, columns and files are those of the newest publication, or of the connector types where nothing is published. The files
 are meant to be committed: your umask decides who can read them. A file that was edited is left alone, and the new text is written
 beside it as <file>.new.
@@ -37,50 +29,46 @@ beside it as <file>.new.
 Examples:
   $ connector-sync publish schema --dialect dbt --output ./analytics
   $ connector-sync publish schema --dialect duckdb lake | duckdb lake.duckdb`,
-    )
-    .action((target: string | undefined, flags: SchemaFlags) =>
-      enter((context) => runSchema(context, target, flags)),
-    );
-}
-
-async function runSchema(
-  context: CommandContext,
-  name: string | undefined,
-  { dialect, output }: SchemaFlags,
-): Promise<ExitCode> {
-  if (!dialectNames.includes(dialect)) {
-    throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${dialect}".`);
-  }
-  if (dialect === 'dbt' && output === undefined) {
-    throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
-  }
-  const settings = loadConfig(context);
-  const target = targetOf(settings, name);
-  const published = target === null ? null : await publishedOf(target, context);
-  const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
-  const files = generate(catalogue, dialect);
-  if (output === undefined) {
-    const texts = files
-      .filter(({ from }) => from !== null)
-      .map((file) => ({ path: file.path, text: generatedText(file) }));
+  run: async (context, { dialect, output }, name) => {
+    if (!dialectNames.includes(dialect)) {
+      throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${dialect}".`);
+    }
+    if (dialect === 'dbt' && output === undefined) {
+      throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
+    }
+    const settings = loadConfig(context);
+    const target = targetOf(settings, name);
+    const published = target === null ? null : await publishedOf(target, context);
+    const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
+    const files = generate(catalogue, dialect);
+    if (output === undefined) {
+      const texts = files
+        .filter(({ from }) => from !== null)
+        .map((file) => ({ path: file.path, text: generatedText(file) }));
+      context.terminal.printJson({
+        dialect,
+        target: target?.name ?? null,
+        publication: catalogue.publication,
+        files: texts,
+      });
+      if (!context.terminal.isJson) {
+        await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));
+      }
+      return;
+    }
+    const folder = path.resolve(context.cwd, output);
+    const written = writeGenerated(folder, files);
+    tell(context, folder, written);
+    const { publication } = catalogue;
     context.terminal.printJson({
       dialect,
       target: target?.name ?? null,
-      publication: catalogue.publication,
-      files: texts,
+      publication,
+      folder,
+      files: written,
     });
-    if (!context.terminal.isJson) {
-      await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));
-    }
-    return exitCodes.ok;
-  }
-  const folder = path.resolve(context.cwd, output);
-  const written = writeGenerated(folder, files);
-  tell(context, folder, written);
-  const { publication } = catalogue;
-  context.terminal.printJson({ dialect, target: target?.name ?? null, publication, folder, files: written });
-  return exitCodes.ok;
-}
+  },
+});
 
 async function publishedOf(
   target: PublishSettings,

@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/clock.ts';
 import type { PublishEnd, PublishProgress } from '../../../publish/publish-request.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
-import { counted, duration } from '../../../telemetry/progress-text.ts';
+import { counted, duration } from '../../../telemetry/format.ts';
 import { repeat, type ProgressScreen } from '../../../telemetry/show-progress.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { publicationDocument, publicationText } from './publication-text.ts';

@@ -4,10 +4,10 @@ import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
-import { toTheSecond } from '../../output/about-time.ts';
+import { toTheSecond } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodeOfError, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
-import { unreadableSinkDocuments, unreadableSinkLines } from '../../output/unreadable-sinks.ts';
+import { unreadableSinkDocuments, unreadableSinkLines } from '../../list-page.ts';
 import { pageOf, pageRemarks, type ListFlags } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
@@ -36,8 +36,8 @@ interface NextRuns {
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
 export async function runScheduleList(
   context: CommandContext,
-  names: readonly string[],
   flags: ListFlags,
+  names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../../../core/json.ts';
-import { printable } from '../../../telemetry/printable.ts';
+import { printable } from '../../../telemetry/format.ts';
 import { jsonText } from '../../output/json-text.ts';
 import { cutToWidth, displayWidth, columnGap, textTable } from '../../output/text-table.ts';
 

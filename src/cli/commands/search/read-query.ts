@@ -9,11 +9,11 @@ import { readInput } from '../../read-input.ts';
 import { wholeNumber } from '../../whole-number.ts';
 
 export interface QueryFlags {
-  readonly filter?: string;
-  readonly sort?: string;
-  readonly limit?: string;
-  readonly cursor?: string;
-  readonly fields?: string;
+  readonly filter: string | undefined;
+  readonly sort: string | undefined;
+  readonly limit: string | undefined;
+  readonly cursor: string | undefined;
+  readonly fields: string | undefined;
 }
 
 const maxBytes = 1024 * 1024;

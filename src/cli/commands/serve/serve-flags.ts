@@ -1,3 +1,5 @@
+import type { FlagsOf } from '../../command.ts';
+import { defaultDataFolder, servedAccounts } from './served-accounts.ts';
 import { isIP } from 'node:net';
 import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
@@ -7,29 +9,30 @@ import { allowedHost } from '../../../settings/check-urls.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
 import { wholeNumber } from '../../whole-number.ts';
 import type { SampleServiceOptions } from './serve-samples.ts';
-import { servedAccounts } from './served-accounts.ts';
 
-/** As they came from the command line. */
-export interface ServeFlags {
-  readonly host: string;
-  readonly port: string;
-  readonly allowHost?: readonly string[];
-  readonly trustProxy?: readonly string[];
-  readonly samples?: boolean;
-  readonly allowUpstreamHost?: readonly string[];
-  readonly definitions?: readonly string[];
-  readonly data: string;
-  readonly size: string;
-  readonly members?: string;
-  readonly seed: string;
-  readonly revision: string;
-  readonly refresh: string;
-  readonly index: boolean;
-  readonly rateLimit: string;
-  readonly tokenLifetime: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-}
+export const serveOptions = {
+  '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
+  '--port <n>': { text: '0 for any free port', default: '8787' },
+  '--allow-host <name...>': 'names that clients reach it by, besides --host and the loopback names',
+  '--trust-proxy <address...>': 'proxies whose X-Forwarded-Proto is trusted: addresses or networks',
+  '--data <folder>': { text: 'folder for its state and indexed stores', default: defaultDataFolder },
+  '--definitions <folder...>': 'folders with definitions of further connector types',
+  '--samples': 'sample accounts for all connectors, whatever their credentials: no third party is asked',
+  '--allow-upstream-host <name...>':
+    'hosts of third parties that may be at private addresses: by the scheme and port of the definition, with :port at that port too',
+  '--size <size>': { text: 'size of the sample accounts: tiny or small', default: 'small' },
+  '--members <n>': 'instead: one mailing list with this many members',
+  '--seed <n>': { text: 'the same seed makes the same records', default: '1' },
+  '--revision <n>': { text: `days of changes in the records, 0 to ${maxSampleRevision}`, default: '0' },
+  '--refresh <duration>': { text: 'how often the indexed stores are refreshed', default: '1h' },
+  '--no-index': 'no indexed stores: list and get work, search does not',
+  '--rate-limit <n>': { text: 'requests per second for each token', default: '1000' },
+  '--token-lifetime <duration>': { text: 'lifetime of application tokens, at least 15m', default: '15m' },
+  '--tls-cert <file>': 'serve HTTPS with this certificate (PEM, intermediate ones included)',
+  '--tls-key <file>': 'the private key of that certificate (PEM)',
+} as const;
+
+type ServeFlags = FlagsOf<typeof serveOptions>;
 
 export interface ServeChoices {
   readonly host: string;
@@ -60,19 +63,16 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   const size = sizeOf(flags);
   const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
-  const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000);
-  if (requestsPerSecond === 0) {
-    throw usage('--rate-limit: expected a whole number from 1 to 1000000, got "0".');
-  }
+  const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000, 1);
   const shortestMs = shortestTokenSeconds * 1000;
   if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
   return {
     host: flags.host,
     port: wholeNumber('--port', flags.port, 65_535),
-    allowedHosts: (flags.allowHost ?? []).map(hostName),
+    allowedHosts: flags.allowHost.map(hostName),
     upstream: upstreamOf(flags),
-    definitions: flags.definitions ?? [],
-    trustedProxies: (flags.trustProxy ?? []).map(proxyAddress),
+    definitions: flags.definitions,
+    trustedProxies: flags.trustProxy.map(proxyAddress),
     accounts: servedAccounts({ size, seed, revision }),
     otherwise: { size, seed, revision },
     revision,
@@ -97,8 +97,8 @@ function hostName(text: string): string {
   throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
 }
 
-function upstreamOf({ samples, allowUpstreamHost = [] }: ServeFlags): ServeChoices['upstream'] {
-  if (samples !== true) {
+function upstreamOf({ samples, allowUpstreamHost }: ServeFlags): ServeChoices['upstream'] {
+  if (!samples) {
     return { allowHosts: allowUpstreamHost.map(upstreamHost) };
   }
   if (allowUpstreamHost.length === 0) return null;

@@ -9,8 +9,8 @@ import type { RunReport } from '../../../sinks/run-report.ts';
 export interface RunFlags {
   readonly full?: boolean;
   readonly allowDeletes?: boolean;
-  readonly budget?: string;
-  readonly maxCalls?: string;
+  readonly budget?: string | undefined;
+  readonly maxCalls?: string | undefined;
 }
 
 type AskedRun = Pick<RunOptions, 'isFull' | 'allowDeletes' | 'budgetMs' | 'maxCalls'>;

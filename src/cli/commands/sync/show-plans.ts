@@ -2,7 +2,7 @@ import type { EntityGlobs } from '../../../app/app.ts';
 import { planSync } from '../../../app/open-app.ts';
 import type { CallEstimate } from '../../../engine/estimate-calls.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
-import { count, counted } from '../../../telemetry/progress-text.ts';
+import { count, counted } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { textTable, leftColumns, rightColumns } from '../../output/text-table.ts';

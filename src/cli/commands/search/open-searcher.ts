@@ -1,3 +1,4 @@
+import type { JsonObject, JsonValue } from '../../../core/json.ts';
 import { SyncError } from '../../../core/errors.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';
@@ -6,7 +7,51 @@ import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { openPatientApp } from '../../output/tell-waits.ts';
-import type { Searcher } from './searcher.ts';
+import { createHash } from 'node:crypto';
+import { openSearchProcesses } from '../../../search/process/open-search-processes.ts';
+import { storedIn } from '../../../app/stored-fields.ts';
+
+const deadlineMs = 60_000;
+
+/**
+ * Searches what a sync has stored, read only, beside whoever writes. In a process of its own, because a statement of
+ * SQLite cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
+ */
+export async function openLocalSearcher(
+  { clock, signal, program }: CommandContext,
+  target: EntityTarget,
+): Promise<Searcher> {
+  const { name, connector, entity } = target;
+  const { sink } = connector;
+  if (sink.type !== 'sqlite') {
+    throw usage(
+      `${name} is in sink ${sink.name}, which cannot be searched (type ${sink.type}): expected one of type sqlite. Ask the API instead (--remote)${sink.type === 'jsonl' ? `, or read the lines in ${sink.directory}` : `, or the tables of schema ${sink.schema} with SQL`}.`,
+    );
+  }
+  const sinkId = await storedIn(target);
+  if (sinkId === null) {
+    throw usage(
+      `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
+    );
+  }
+  // No secret, and none is needed: a cursor only has to fit the sink it came from, and whoever can make one can read
+  // the file.
+  const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
+  const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
+  const call = {
+    file: sink.path,
+    connector: connector.name,
+    entity,
+    scope: `${connector.name}/${entity.name}`,
+  };
+  return {
+    search: async (params) => {
+      const { data, meta } = await processes.search({ ...call, params }, signal);
+      return { records: data, hasMore: meta.has_more, cursor: meta.cursor, tookMs: meta.took_ms };
+    },
+    [Symbol.asyncDispose]: () => processes[Symbol.asyncDispose](),
+  };
+}
 
 /**
  * Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws.
@@ -64,4 +109,20 @@ function aboutSearch(error: unknown): unknown {
     );
   }
   return new SyncError(error.message, { code: 'SEARCH_INVALID', recovery: 'stop', context, cause: error });
+}
+
+/** One page of a search, wherever it was made. */
+export interface FoundPage {
+  readonly records: readonly JsonValue[];
+  readonly hasMore: boolean;
+  /** For the next page of the same search. */
+  readonly cursor: string | null;
+  /** Milliseconds; null where nobody says. */
+  readonly tookMs: number | null;
+}
+
+/** Where a search runs. */
+export interface Searcher extends AsyncDisposable {
+  /** `params`: query, limit, cursor, fields. Throws `SyncError`: SEARCH_INVALID for what cannot be asked. */
+  search(params: JsonObject): Promise<FoundPage>;
 }

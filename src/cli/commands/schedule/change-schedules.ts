@@ -1,0 +1,147 @@
+import { checkHere, pauseConnector, resumeConnector } from '../../../app/pause-connector.ts';
+import { instant } from '../../../core/clock.ts';
+import { usage } from '../../../core/usage-error.ts';
+import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../../settings/settings.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { loadConfig } from '../../load-config.ts';
+import { servedSink, locateSink } from '../../../app/locate-sink.ts';
+import { reachQueues, openQueuesOf } from '../../../app/reach-queues.ts';
+import type { Queues } from '../../../jobs/open-queues.ts';
+import type { ServedSink } from '../../../jobs/worker-context.ts';
+import { overviewOf, readOverviews } from '../../../app/connector-states.ts';
+
+/** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
+export async function runScheduleApply(
+  context: CommandContext,
+  { takeOver }: { readonly takeOver: readonly string[] },
+): Promise<void> {
+  const { terminal, clock } = context;
+  const settings = loadConfig(context, 'redis');
+  const sinks = sinksOf(chosenConnectors(settings, []));
+  checkTakeOver(sinks, takeOver);
+  await using queues = await openQueuesOf(settings);
+  const served: ServedSink[] = [];
+  const elsewhere: { readonly sink: string; readonly host: string }[] = [];
+  for (const sink of sinks) {
+    const located = await locateSink(sink, queues);
+    if (located.kind === 'elsewhere' && !takeOver.includes(sink.name)) {
+      elsewhere.push({ sink: sink.name, host: located.host });
+    } else served.push(await servedSink(sink, clock));
+  }
+  const { written, kept, removed } = await applySchedules(settings, queues, served, takeOver);
+  terminal.printJson({ written, kept, removed, elsewhere });
+  for (const [what, names] of [
+    ['written', written],
+    ['unchanged', kept],
+    ['removed', removed],
+  ] as const) {
+    if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
+  }
+  if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
+  for (const { sink, host } of elsewhere) {
+    terminal.note(`Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`);
+  }
+}
+
+/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
+async function applySchedules(
+  settings: LocalSettings,
+  queues: Queues,
+  sinks: readonly ServedSink[],
+  takeOver: readonly string[] = [],
+): ReturnType<Queues['apply']> {
+  const names = new Set(sinks.map(({ name }) => name));
+  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
+  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
+  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
+  return await queues.apply({
+    connectors: new Map(connectors),
+    targets: [...settings.publish.values()],
+    sinks,
+    paused: async (sink) =>
+      new Set(
+        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
+          paused === null ? [] : [connector],
+        ),
+      ),
+    takeOver,
+    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
+  });
+}
+
+function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
+  const known = sinks.map(({ name }) => name);
+  const unknown = takeOver.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
+}
+
+/**
+ * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule.
+ */
+export async function runPause(
+  context: CommandContext,
+  { reason }: { readonly reason: string },
+  names: readonly string[],
+): Promise<void> {
+  const { terminal, clock, program } = context;
+  const settings = loadConfig(context);
+  const connectors = chosenConnectors(settings, names);
+  const why = checkReason(reason);
+  await using reached = await reachQueues(settings);
+  const { queues, problem } = reached;
+  const since = instant(clock.now());
+  for (const connector of connectors) await checkHere(connector, queues);
+  for (const connector of connectors) {
+    const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
+    await queues?.removeSchedule(sinkId, connector.name);
+    terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
+    terminal.print(`${connector.name}: paused, no more scheduled runs start`);
+    if (running !== null) {
+      terminal.print(
+        `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
+      );
+    }
+  }
+  if (problem !== null) terminal.note(unreached(problem));
+}
+
+export async function runResume(
+  context: CommandContext,
+  _flags: object,
+  names: readonly string[],
+): Promise<void> {
+  const { terminal, clock } = context;
+  const settings = loadConfig(context);
+  const connectors = chosenConnectors(settings, names);
+  await using reached = await reachQueues(settings);
+  const { queues, problem } = reached;
+  for (const connector of connectors) await checkHere(connector, queues);
+  for (const connector of connectors) {
+    const wasPaused = await resumeConnector(connector, context);
+    terminal.printJson({ connector: connector.name, wasPaused });
+    terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
+  }
+  if (queues !== null) {
+    const served = [];
+    for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
+    await applySchedules(settings, queues, served);
+  }
+  if (problem !== null) terminal.note(unreached(problem));
+}
+
+function checkReason(text: string): string {
+  const reason = text.trim();
+  if (reason !== '') return reason;
+  throw usage('--reason: expected a few words, got none.');
+}
+
+function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
+  if (!wasPaused) return 'was not paused';
+  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+}
+
+function unreached(problem: string): string {
+  return `This is stored in the sink and is in effect. Redis does not answer, so a worker learns of it within a minute: ${problem}`;
+}
