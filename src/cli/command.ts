@@ -50,7 +50,7 @@ interface CommandParts<Argument extends string, Options extends OptionTexts> {
 /** A command as data: what it takes, what its help shows, what it does. */
 export function command<
   const Argument extends string = never,
-  const Options extends OptionTexts = Record<never, never>,
+  const Options extends OptionTexts = OptionTexts,
 >(parts: CommandParts<Argument, Options>): AddCommand {
   const { description, argument, options, help, commands = {}, enter = () => ({}), run } = parts;
   return (added, enterContext) => {

@@ -2,7 +2,7 @@ import type { App } from '../app/app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
-import { fittingTable } from './output/fitting-table.ts';
+import { fittingTable } from './output/text-table.ts';
 import { leftColumns } from './output/text-table.ts';
 
 interface FoundConnector {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { programName, shellWord } from '../../src/cli/program-name.ts';
+import { programName, shellWord } from '../../src/cli/environment.ts';
 
 it.each([
   ['/usr/local/bin/connector-sync', { PATH: '/bin:/usr/local/bin' }, 'connector-sync'],

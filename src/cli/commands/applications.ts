@@ -3,10 +3,13 @@ import { resolve } from 'node:path';
 import { usage } from '../../core/usage-error.ts';
 import { toTheSecond } from '../../telemetry/format.ts';
 import { textTable, leftColumns } from '../output/text-table.ts';
-import { shellWord } from '../program-name.ts';
-import { openApplications } from './applications/open-applications.ts';
-import { madeUpSecret } from './serve/choose-application.ts';
-import { defaultDataFolder, servedOrganization } from './serve/served-accounts.ts';
+import { shellWord } from '../environment.ts';
+import {
+  openApplications,
+  defaultDataFolder,
+  servedOrganization,
+  madeUpSecret,
+} from './serve/choose-application.ts';
 import { command } from '../command.ts';
 
 const dataOption = { '--data <folder>': { text: 'of the service', default: defaultDataFolder } } as const;

@@ -22,7 +22,7 @@ import {
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/show-run.ts';
 import type { RedisFinding } from '../../jobs/examine-redis.ts';
 import { command } from '../command.ts';
 

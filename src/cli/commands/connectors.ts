@@ -1,9 +1,8 @@
 import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { loadConfig } from '../load-config.ts';
-import { fittingTable } from '../output/fitting-table.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
-import { leftColumns } from '../output/text-table.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import { leftColumns, fittingTable } from '../output/text-table.ts';
 import { command } from '../command.ts';
 import type { CommandContext } from '../command-context.ts';
 import { definitionNamed, runCreate } from './connectors/create-connector.ts';

@@ -4,9 +4,8 @@ import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
-import { displayWidth, textTable, leftColumns } from '../output/text-table.ts';
-import { fittingTable } from '../output/fitting-table.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import { displayWidth, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
 import { command } from '../command.ts';
 
 export const definitions = command({

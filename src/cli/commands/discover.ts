@@ -7,7 +7,7 @@ import type { CommandContext } from '../command-context.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { wrapped } from '../output/text-table.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/show-run.ts';
 import { command } from '../command.ts';
 
 const defaultWorkspace = 'default';

@@ -11,7 +11,7 @@ import type { IncomingFile } from '../../source/source.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/show-run.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { command } from '../command.ts';
 

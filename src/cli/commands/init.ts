@@ -7,7 +7,7 @@ import { isSharedSink } from '../../settings/build-sinks.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
 import { configFile } from '../load-config.ts';
-import { shellWord } from '../program-name.ts';
+import { shellWord } from '../environment.ts';
 import { writePrivateFile } from '../output/write-files.ts';
 import { command } from '../command.ts';
 

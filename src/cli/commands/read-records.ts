@@ -5,7 +5,7 @@ import { wholeJson } from '../../engine/prepare/canonical-json.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/show-run.ts';
 
 type ReadAction = 'list' | 'get';
 

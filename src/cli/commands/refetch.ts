@@ -3,7 +3,7 @@ import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts
 import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { openPatientApp } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/show-run.ts';
 import { command } from '../command.ts';
 
 export const refetch = command({

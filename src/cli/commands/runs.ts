@@ -1,4 +1,4 @@
-import { leftColumns, rightColumns, displayWidth, textTable } from '../output/text-table.ts';
+import { leftColumns, rightColumns, displayWidth, textTable, rowSentences } from '../output/text-table.ts';
 import { undeleteRun } from '../../app/undelete-run.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
@@ -13,7 +13,6 @@ import { noCounts, addCounts } from '../../core/records.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import type { CommandContext } from '../command-context.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { rowSentences } from '../output/fitting-table.ts';
 import type { RunId } from '../../core/names.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 

@@ -1,4 +1,3 @@
-import { fittingTable } from '../output/fitting-table.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/drift.ts';
@@ -7,7 +6,7 @@ import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/yaml-data.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
-import { leftColumns } from '../output/text-table.ts';
+import { leftColumns, fittingTable } from '../output/text-table.ts';
 import { command } from '../command.ts';
 
 export const schema = command({
@@ -37,9 +36,7 @@ Example:
           })),
         });
         for (const { connector, drift } of found) {
-          if (drift === null)
-            terminal.print(`${connector.name}: not synced yet (sink ${connector.sink.name})`);
-          else for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
+          for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
         }
       },
     }),
@@ -52,9 +49,10 @@ const notPlain = /^(?:null|true|false|yes|no|on|off|y|n)$/;
 /** The drift of one connector for a person. Field names come from outside: tables make them inert. */
 function driftText(
   { name, definition, sink }: Pick<ConnectorSettings, 'name' | 'definition' | 'sink'>,
-  drift: readonly DriftRow[],
+  drift: readonly DriftRow[] | null,
   width: number | null,
 ): readonly string[] {
+  if (drift === null) return [`${name}: not synced yet (sink ${sink.name})`];
   if (drift.length === 0) return [`${name}: no drift (${definition.name}, sink ${sink.name})`];
   const fields = counted(drift.length, 'field');
   const rows = drift.map((row) => [

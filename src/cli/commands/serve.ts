@@ -1,4 +1,4 @@
-import { serveOptions, readServeFlags, type ServeChoices } from './serve/serve-flags.ts';
+import { serveOptions, readServeFlags, type ServeChoices, servedWorkspace } from './serve/serve-flags.ts';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
@@ -11,10 +11,8 @@ import { loadServiceKey } from '../../service/state/service-key.ts';
 import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { CommandContext } from '../command-context.ts';
 import { stderrLog } from '../environment.ts';
-import { openApplications } from './applications/open-applications.ts';
 import { announcement } from './serve/announcement.ts';
-import { chooseApplication } from './serve/choose-application.ts';
-import { servedWorkspace } from './serve/served-accounts.ts';
+import { chooseApplication, openApplications } from './serve/choose-application.ts';
 import { aborted } from '../watch-interrupts.ts';
 import { command } from '../command.ts';
 

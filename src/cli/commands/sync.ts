@@ -1,18 +1,21 @@
-import { type FlagsOf, command } from '../command.ts';
+import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
 import type { EntityGlobs } from '../../app/app.ts';
-import { openSharingApp } from '../../app/open-app.ts';
+import { planSync, openSharingApp } from '../../app/open-app.ts';
+import type { CallEstimate } from '../../engine/estimate-calls.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import { count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
-import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
 import { showRunEnd } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { readOverview } from '../../app/connector-states.ts';
 import { askedRuns } from './sync/run-flags.ts';
-import { showPlans, type ChosenConnector } from './sync/show-plans.ts';
 import { shareWork, type AskedWork } from '../../app/shared-work.ts';
-import { syncAll } from './sync/sync-all.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
@@ -185,3 +188,46 @@ function matchesIn({ definition, entities }: ConnectorSettings, glob: string): b
 function everyEntity(connectors: readonly ConnectorSettings[]): readonly string[] {
   return [...new Set(connectors.flatMap(({ entities }) => [...entities.keys()]))];
 }
+
+/** What a sync would read, without reading it. */
+async function showPlans(
+  chosen: readonly ChosenConnector[],
+  isFull: boolean,
+  { terminal }: CommandContext,
+): Promise<ExitCode> {
+  const plans = await Promise.all(
+    chosen.map(async ({ connector, globs }) => ({
+      connector,
+      plan: await planSync(connector, globs, isFull),
+    })),
+  );
+  terminal.printJson({
+    connectors: plans.map(({ connector, plan }) => ({
+      connector: connector.name,
+      entities: plan.estimates,
+      addedParents: plan.addedParents,
+    })),
+  });
+  for (const { connector, plan } of plans) {
+    terminal.print(
+      `${connector.name}: would read ${counted(plan.estimates.length, 'entity', 'entities')} into ${connector.sink.name}`,
+    );
+    const rows = plan.estimates.map(({ entity, calls, basis }) => [
+      entity,
+      calls === null ? '?' : count(calls),
+      plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
+    ]);
+    for (const line of textTable(planColumns, rows)) terminal.print(`  ${line}`);
+    terminal.print(`  ${callsText(plan.estimates)}`);
+  }
+  return exitCodes.ok;
+}
+
+function callsText(estimates: readonly CallEstimate[]): string {
+  const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
+  if (known.length === 0) return 'the number of calls is known after the first run';
+  const sum = known.reduce((left, right) => left + right, 0);
+  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', plus an unknown number' : ''}`;
+}
+
+const planColumns = [...leftColumns('entity'), ...rightColumns('calls'), ...leftColumns('basis')];

@@ -4,9 +4,8 @@ import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, toTheMinute } from '../../telemetry/format.ts';
 import { jsonText } from './json-text.ts';
 import { toConfirmLines, withheldLines } from './deletes-text.ts';
-import { fittingTable } from './fitting-table.ts';
-import { unprovenLines } from './unproven-text.ts';
-import { wrapped, leftColumns, rightColumns } from './text-table.ts';
+import { unprovenLines } from './run-report-text.ts';
+import { wrapped, leftColumns, rightColumns, fittingTable } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
 export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {

@@ -6,7 +6,7 @@ import { openAdministration } from '../../../source/api/open-administration.ts';
 import { printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
-import { openPatientApp } from '../../output/tell-waits.ts';
+import { openPatientApp } from '../../output/show-run.ts';
 import { suggestName } from '../../../definitions/suggest-name.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import { Secret } from '../../../core/secret.ts';

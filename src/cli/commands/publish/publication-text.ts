@@ -13,7 +13,7 @@ import {
   sizeText,
 } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { fittingTable } from '../../output/fitting-table.ts';
+import { fittingTable } from '../../output/text-table.ts';
 import { leftColumns, rightColumns } from '../../output/text-table.ts';
 
 /** How a publication ended, for programs. */

@@ -6,7 +6,7 @@ import type { SettingsWith } from '../../../settings/settings.ts';
 import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { openPatientApp } from '../../output/tell-waits.ts';
+import { openPatientApp } from '../../output/show-run.ts';
 import { createHash } from 'node:crypto';
 import { openSearchProcesses } from '../../../search/process/open-search-processes.ts';
 import { storedIn } from '../../../app/stored-fields.ts';

@@ -1,10 +1,9 @@
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import type { Service } from '../../../service/start-service.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
-import { shellWord } from '../../program-name.ts';
-import type { ChosenApplication } from './choose-application.ts';
-import type { ServeChoices } from './serve-flags.ts';
-import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';
+import { shellWord } from '../../environment.ts';
+import { type ChosenApplication, defaultDataFolder } from './choose-application.ts';
+import { type ServeChoices, configLines, servedWorkspace } from './serve-flags.ts';
 
 interface Announced {
   readonly service: Pick<Service, 'url' | 'connectors'>;

@@ -1,5 +1,6 @@
+import { defaultDataFolder } from './choose-application.ts';
+import type { ServedAccount, SampleServiceOptions } from './serve-samples.ts';
 import type { FlagsOf } from '../../command.ts';
-import { defaultDataFolder, servedAccounts } from './served-accounts.ts';
 import { isIP } from 'node:net';
 import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
@@ -8,7 +9,6 @@ import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { allowedHost } from '../../../settings/check-urls.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
 import { wholeNumber } from '../../whole-number.ts';
-import type { SampleServiceOptions } from './serve-samples.ts';
 
 export const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
@@ -131,4 +131,32 @@ function sizeOf({ size, members }: ServeFlags): SampleSize {
   if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
   if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
   return size;
+}
+
+export const servedWorkspace = 'default';
+
+const samples = [
+  { connectorId: 'sample-newsletter', definitionName: 'email-marketing', name: 'newsletter' },
+  { connectorId: 'sample-wiki', definitionName: 'workspace-notes', name: 'wiki' },
+  { connectorId: 'sample-library', definitionName: 'document-library', name: 'library' },
+] as const;
+
+/** The connectors that every `serve` has: one of each built-in definition. */
+function servedAccounts(
+  account: Pick<ServedAccount, 'size' | 'seed' | 'revision'>,
+): readonly ServedAccount[] {
+  return samples.map(({ connectorId, definitionName }) => ({
+    connectorId,
+    definitionName,
+    workspace: servedWorkspace,
+    ...account,
+  }));
+}
+
+/** Lines of a config that reads them. */
+export function configLines(): readonly string[] {
+  return samples.map(
+    ({ connectorId, definitionName, name }) =>
+      `    ${name}: { definition: ${definitionName}, id: ${connectorId}, sink: main }`,
+  );
 }

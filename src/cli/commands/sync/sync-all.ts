@@ -1,4 +1,5 @@
-import type { App } from '../../../app/app.ts';
+import type { ConnectorSettings } from '../../../settings/settings.ts';
+import type { EntityGlobs, App } from '../../../app/app.ts';
 import { instant, type Clock } from '../../../core/clock.ts';
 import { ThrottledError } from '../../../core/errors.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
@@ -8,9 +9,14 @@ import { exitCodeOfError, exitCodeOfReport, exitCodes, type ExitCode } from '../
 import { errorDocument } from '../../output/report-error.ts';
 import { endText } from '../../output/run-report-text.ts';
 import type { AskedRuns } from './run-flags.ts';
-import type { ChosenConnector } from './show-plans.ts';
 import { showRun } from '../../output/show-run.ts';
 import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
+
+/** A connector, and which of its entities a person named. */
+export interface ChosenConnector {
+  readonly connector: ConnectorSettings;
+  readonly globs: EntityGlobs;
+}
 
 interface SyncAllOptions {
   readonly app: App;
