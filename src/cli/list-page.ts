@@ -10,7 +10,7 @@ import {
 import { counted, count } from '../telemetry/format.ts';
 import { errorDocument } from './output/report-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { wholeNumber } from './whole-number.ts';
+import { wholeNumber } from './parse-flags.ts';
 
 /** The flags of a command that lists connectors. */
 export interface ListFlags {

@@ -130,7 +130,7 @@ it.each([
   ['--allow-upstream-host', 'http://tickets.internal', 'expected host or host:port'],
   ['--allow-upstream-host', 'tickets.internal:70000', 'expected host or host:port'],
   ['--rate-limit', '0', 'expected a whole number from 1'],
-  ['--rate-limit', '1e3', 'expected a whole number from 0 to 1000000'],
+  ['--rate-limit', '1e3', 'expected a whole number from 1 to 1000000'],
   ['--data', '', 'expected the path of a folder'],
 ])('refuses %s %j before anything is made', async (flag, value, message) => {
   const refused = await callCli(['serve', '--port', '0', `${flag}=${value}`], { cwd: folder });

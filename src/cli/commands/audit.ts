@@ -1,4 +1,4 @@
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { auditEntity, type Audit } from '../../app/audit-entity.ts';
 import { usage } from '../../core/usage-error.ts';

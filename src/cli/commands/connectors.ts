@@ -1,3 +1,4 @@
+import { oneOf } from '../parse-flags.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { loadConfig } from '../load-config.ts';
@@ -175,7 +176,10 @@ export const workspaces = command({
       run: async (context, { name, status }) => {
         const settings = loadConfig(context, 'api', 'access');
         const { terminal, signal } = context;
-        const filter = { nameContains: name ?? null, status: statusOf(status) };
+        const filter = {
+          nameContains: name ?? null,
+          status: status === undefined ? null : oneOf('--status', status, ['active', 'inactive']),
+        };
         await using app = await openPatientApp(context, settings, 'workspaces');
         const found = await openAdministration(app.client, settings.api.baseUrl).workspaces(filter, signal);
         terminal.printJson({ workspaces: found });
@@ -188,10 +192,5 @@ export const workspaces = command({
     }),
   },
 });
-
-function statusOf(text: string | undefined): 'active' | 'inactive' | null {
-  if (text === undefined || text === 'active' || text === 'inactive') return text ?? null;
-  throw usage(`--status: expected active or inactive, got "${text}".`);
-}
 
 const workspaceColumns = leftColumns('name', 'id', 'status', 'created');

@@ -1,3 +1,4 @@
+import { reportFailureOf } from '../output/report-error.ts';
 import {
   copyConnector,
   discardCopy,
@@ -16,8 +17,7 @@ import { count, counted, duration } from '../../telemetry/format.ts';
 import type { ProgressScreen } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { errorDocument } from '../output/report-error.ts';
+import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
 import { command } from '../command.ts';
 
@@ -183,12 +183,7 @@ async function forEach(
         terminal.note(`${name}: interrupted; what is copied stays. Run the same command again to resume.`);
         return gravestExitCode([...codes, exitCodes.interrupted]);
       }
-      const document = errorDocument(error);
-      terminal.printJson({ kind: 'copy-error', connector: name, error: document });
-      if (!terminal.isJson) {
-        terminal.note(`${name}: ${document.message}`);
-      }
-      codes.push(exitCodeOfError(error));
+      codes.push(reportFailureOf({ terminal }, name, error, { kind: 'copy-error', connector: name }));
     }
   }
   if (connectors.length > 1 && codes.length > 0) {

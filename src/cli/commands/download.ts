@@ -1,12 +1,11 @@
+import { isReplaceable, unwritable } from '../output/write-files.ts';
 import { createHash } from 'node:crypto';
-import { lstatSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';
 import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName } from '../../sinks/files/write-whole-file.ts';
-import { writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
+import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { loadConfig } from '../load-config.ts';
@@ -83,24 +82,20 @@ function toFile(
     checkFree(file, isForced);
     const folder = dirname(file);
     const checked = checkedAtEnd(bytes, () => checkFree(file, isForced));
-    const explain = (error: unknown): unknown => unwritable(file, error);
+    const explain = (error: unknown): unknown => unwritable(file, error, advice);
     const place = { folder, name: basename(file), temporary: temporaryName(keyDigits(file)) };
     return { name, contentType, file, ...(await writeWholeFile({ ...place, bytes: checked, explain })) };
   };
 }
 
 function checkFree(file: string, isForced: boolean): void {
-  const stats = lstatSync(file, { throwIfNoEntry: false });
-  if (stats === undefined) return;
-  if (!stats.isFile()) {
-    throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
-  }
-  if (!isForced) {
-    throw usage(
-      `${file} already exists; not overwritten. Name another file with --output, or replace it with --force.`,
-    );
-  }
+  if (!isReplaceable(file) || isForced) return;
+  throw usage(
+    `${file} already exists; not overwritten. Name another file with --output, or replace it with --force.`,
+  );
 }
+
+const advice = 'Free space there, or name another place with --output.';
 
 /** Somebody may have made the file while its bytes came in. */
 async function* checkedAtEnd(
@@ -109,14 +104,6 @@ async function* checkedAtEnd(
 ): AsyncGenerator<Uint8Array> {
   yield* bytes;
   check();
-}
-
-function unwritable(file: string, error: unknown): unknown {
-  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
-  return new SyncError(
-    `${join(dirname(file), basename(file))} cannot be written (${String(error.code)}). Free space there, or name another place with --output.`,
-    { code: 'USAGE', recovery: 'stop', context: { file }, cause: error },
-  );
 }
 
 /** What has been written there cannot be taken back: once bytes have gone out, there is no second attempt. */

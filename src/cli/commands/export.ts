@@ -1,21 +1,21 @@
+import { wholeNumber, oneOf } from '../parse-flags.ts';
+import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
+import { keyDigits } from '../../sinks/files/safe-file-name.ts';
+import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { type FlagsOf, command } from '../command.ts';
-import { resolve, basename, dirname, join } from 'node:path';
-import { randomBytes } from 'node:crypto';
-import { constants, lstatSync, renameSync, unlinkSync } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
+import { resolve, basename, dirname } from 'node:path';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
-import { openChanges, type EntityChanges, type ExportEnd, type Written } from '../../export/open-changes.ts';
-import { jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
+import { openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
+import { jsonlFormat } from '../../export/jsonl-format.ts';
+import type { RecordFormat } from '../../export/record-format.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
 import { counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
 import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
-import { writePrivateFile } from '../output/write-files.ts';
-import { SyncError } from '../../core/errors.ts';
-import { createPrivateDirectory, syncDirectory } from '../../files/private-file.ts';
+import { createPrivateDirectory } from '../../files/private-file.ts';
 
 const options = {
   '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },
@@ -40,34 +40,45 @@ Examples:
   $ connector-sync export newsletter/list_members --since-seq 48211 --format csv --output changes.csv --next-file next.json`,
   run: async (context, flags, name) => {
     const target = entityTarget(loadConfig(context), name);
-    const since = sinceOf(flags);
+    const since = wholeNumber('--since-seq', flags.sinceSeq);
     const formatOf = formatNamed(flags);
     const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
     await using changes = await openChanges(target, since);
     checkSince(changes, target, since);
-    const format = formatOf(changes.table);
-    const written = await writeTo(context, file, (write) =>
-      writeRecords(format, changes.records(), write, context.signal),
-    );
-    // Whoever went away in the middle asks for the same again.
-    if (written === null) return;
+    const written = { upserts: 0, deletes: 0 };
+    const texts = textsOf(formatOf(changes.table), changes.records(), written, context.signal);
+    // A reader that went away in the middle asks for the same again.
+    if (!(await writeTo(context, file, texts))) return;
     await tellEnd(context, flags, file === null, () => changes.end(written));
   },
 });
 
+/** False: the reader takes no more. */
 async function writeTo(
   { terminal }: CommandContext,
   file: string | null,
-  work: (write: (text: string) => Promise<boolean>) => Promise<Written | null>,
-): Promise<Written | null> {
-  if (file === null) return await work((text) => terminal.printRecords(text));
-  await using output = await openOutputFile(file);
-  const written = await work(async (text) => {
-    await output.write(text);
+  texts: AsyncIterable<string>,
+): Promise<boolean> {
+  if (file === null) {
+    for await (const text of texts) if (!(await terminal.printRecords(text))) return false;
     return true;
-  });
-  if (written !== null) await output.keep();
-  return written;
+  }
+  const explain = (error: unknown): unknown =>
+    unwritable(file, error, 'Free space there, or name another place.');
+  const folder = dirname(file);
+  try {
+    createPrivateDirectory(folder);
+  } catch (error) {
+    throw explain(error);
+  }
+  isReplaceable(file);
+  const place = { folder, name: basename(file), temporary: temporaryName(keyDigits(file)) };
+  await writeWholeFile({ ...place, bytes: bytesOf(texts), explain });
+  return true;
+}
+
+async function* bytesOf(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
+  for await (const text of texts) yield Buffer.from(text);
 }
 
 /** Only when the records are where they should be: a number that is ahead of them would lose some. */
@@ -86,18 +97,12 @@ async function tellEnd(
   terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
 }
 
-function sinceOf({ sinceSeq }: ExportFlags): number {
-  const since = Number(sinceSeq);
-  if (/^\d+$/.test(sinceSeq) && Number.isSafeInteger(since)) return since;
-  throw usage(`--since-seq: expected a whole number from 0, got "${sinceSeq}".`);
-}
-
 function formatNamed({
   format,
   safeForSpreadsheets: isSafeForSpreadsheets,
 }: ExportFlags): (table: EntityTable) => RecordFormat {
-  if (format === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
-  if (format !== 'jsonl') throw usage(`--format: expected jsonl or csv, got "${format}".`);
+  const chosen = oneOf('--format', format, ['jsonl', 'csv']);
+  if (chosen === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
   if (isSafeForSpreadsheets) {
     throw usage('--safe-for-spreadsheets is for --format csv: spreadsheets run formulas in CSV files only.');
   }
@@ -126,100 +131,26 @@ function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf
 const batchChars = 64 * 1024;
 
 /**
- * Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it
- * is aborted.
+ * A batch at a time, so that memory stays flat; counts the records in `written`. Throws the signal's reason once it is
+ * aborted.
  */
-async function writeRecords(
+async function* textsOf(
   format: RecordFormat,
   batches: ReturnType<EntityChanges['records']>,
-  write: (text: string) => Promise<boolean>,
+  written: { upserts: number; deletes: number },
   signal: AbortSignal,
-): Promise<Written | null> {
-  const written = { upserts: 0, deletes: 0 };
+): AsyncGenerator<string> {
   let text = format.head;
   for await (const records of batches) {
     for (const record of records) {
       text += format.text(record);
       written[record.isDeleted ? 'deletes' : 'upserts'] += 1;
       if (text.length < batchChars) continue;
-      if (!(await write(text))) return null;
+      yield text;
       signal.throwIfAborted();
       text = '';
     }
   }
-  if (text !== '' && !(await write(text))) return null;
+  if (text !== '') yield text;
   signal.throwIfAborted();
-  return written;
-}
-
-/** A file that is there whole or not at all: its text lies beside it under another name until `keep`. */
-interface OutputFile extends AsyncDisposable {
-  write(text: string): Promise<void>;
-  /** The text reaches the disk, then takes the file's name. Without it, disposing leaves everything as it was. */
-  keep(): Promise<void>;
-}
-
-/**
- * For its owner alone. Throws USAGE, in words, where `file` is something else than a file or its place does not allow
- * it.
- */
-async function openOutputFile(file: string): Promise<OutputFile> {
-  const partial = join(dirname(file), `.${basename(file)}.${randomBytes(4).toString('hex')}.partial`);
-  const handle = await said(file, async () => {
-    createPrivateDirectory(dirname(file));
-    checkReplaceable(file);
-    return await open(partial, constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY, 0o600);
-  });
-  let isDone = false;
-  return {
-    write: async (text) => {
-      await said(file, () => writeWhole(handle, text));
-    },
-    keep: async () => {
-      await said(file, async () => {
-        await handle.sync();
-        await handle.close();
-        renameSync(partial, file);
-        isDone = true;
-        syncDirectory(dirname(file));
-      });
-    },
-    [Symbol.asyncDispose]: async () => {
-      if (isDone) return;
-      isDone = true;
-      await handle.close();
-      unlinkSync(partial);
-    },
-  };
-}
-
-async function writeWhole(handle: FileHandle, text: string): Promise<void> {
-  const bytes = Buffer.from(text);
-  for (let written = 0; written < bytes.length;) {
-    written += (await handle.write(bytes, written)).bytesWritten;
-  }
-}
-
-/** A device or a pipe would be replaced by a file. */
-function checkReplaceable(file: string): void {
-  const stats = lstatSync(file, { throwIfNoEntry: false });
-  if (stats === undefined || stats.isFile()) return;
-  throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
-}
-
-async function said<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error;
-    throw new SyncError(
-      `${file} cannot be written: ${error.message}. Free space there, or name another place.`,
-      {
-        code: 'USAGE',
-        recovery: 'stop',
-        context: { file },
-        cause: error,
-      },
-    );
-  }
 }

@@ -1,3 +1,4 @@
+import { oneOf } from '../parse-flags.ts';
 import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
@@ -56,10 +57,8 @@ async function textOf(file: string): Promise<string | null> {
 }
 
 function choicesOf(flags: InitFlags, dataFolder: string): ConfigChoices {
-  const { baseUrl, workspace, sink } = flags;
-  if (sink !== 'sqlite' && sink !== 'jsonl' && sink !== 'postgres') {
-    throw usage(`--sink: expected sqlite, jsonl or postgres, got "${sink}".`);
-  }
+  const { baseUrl, workspace } = flags;
+  const sink = oneOf('--sink', flags.sink, ['sqlite', 'jsonl', 'postgres']);
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
   }

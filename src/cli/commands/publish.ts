@@ -1,14 +1,16 @@
+import {
+  ofEachTarget,
+  runPublishCheck,
+  runPublishPrune,
+  runPublishStatus,
+} from './publish/inspect-targets.ts';
+import { durationOf } from '../parse-flags.ts';
 import type { AskedPublication } from '../../app/publish-target.ts';
-import { usage } from '../../core/usage-error.ts';
 import type { PublishEnd } from '../../publish/publish-request.ts';
-import { chosenTargets } from '../../settings/chosen-targets.ts';
-import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-unit.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
 import type { PublishSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
-import { loadConfig } from '../load-config.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { errorDocument } from '../output/report-error.ts';
-import { runPublishCheck, runPublishPrune, runPublishStatus } from './publish/inspect-targets.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { staleEntities, staleText } from './publish/publication-text.ts';
 import { publishSchema } from './publish/schema.ts';
 import { showPublication } from './publish/show-publication.ts';
@@ -86,38 +88,16 @@ async function runPublish(
   flags: PublishFlags,
   isSnapshotAsked: boolean,
 ): Promise<ExitCode> {
-  const { terminal, signal } = context;
-  const withinMs = freshWithin(flags);
-  const settings = loadConfig(context);
+  const withinMs =
+    flags.requireFresh === undefined ? null : durationOf('--require-fresh', flags.requireFresh);
   const asked: AskedPublication = { isSnapshotAsked, isNewGenerationAsked: flags.newGeneration };
-  const codes: ExitCode[] = [];
-  // A target that fails does not keep the others from their publication.
-  for (const target of chosenTargets(settings, names)) {
-    signal.throwIfAborted();
+  return await ofEachTarget(context, names, async (target, settings) => {
     if (isSnapshotAsked && !('layout' in target)) {
-      terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
+      context.terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
     }
-    try {
-      const end = await showPublication(context, settings, target, asked);
-      codes.push(withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs));
-    } catch (error) {
-      signal.throwIfAborted();
-      const document = errorDocument(error);
-      terminal.printJson({ kind: 'publication-error', target: target.name, error: document });
-      if (!terminal.isJson) terminal.note(`${target.name}: ${document.message}`);
-      codes.push(exitCodeOfError(error));
-    }
-  }
-  return gravestExitCode(codes);
-}
-
-function freshWithin({ requireFresh }: PublishFlags): number | null {
-  if (requireFresh === undefined) return null;
-  const ms = parseDuration(requireFresh);
-  if (ms === null) {
-    throw usage(`--require-fresh: expected a duration such as ${durationExamples}, got "${requireFresh}".`);
-  }
-  return ms;
+    const end = await showPublication(context, settings, target, asked);
+    return withinMs === null ? exitCodes.ok : tellFreshness(context, target, end, withinMs);
+  });
 }
 
 /** What is published is published, fresh or not: the code keeps a report from being made of it. */

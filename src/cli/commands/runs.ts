@@ -7,7 +7,7 @@ import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { command } from '../command.ts';
 import { cancelRun } from '../../app/cancel-run.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 import { slept } from '../../core/clock.ts';
 import { noCounts, addCounts } from '../../core/records.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
@@ -35,7 +35,7 @@ Examples:
     const isFollowing = flags.follow;
     if (id !== undefined && isFollowing) throw usage("Expected a run's id or --follow, got both.");
     if (id !== undefined) return showRun(context, (await findRun(settings, id, context.program)).run);
-    const limit = wholeNumber('--limit', flags.limit, Infinity, 1);
+    const limit = wholeNumber('--limit', flags.limit, undefined, 1);
     const found = await fromEverySink(settings, async (history, sink) =>
       (await history.runs({ limit })).map((run): ShownRun => ({ ...run, sink: sink.name })),
     );

@@ -1,3 +1,4 @@
+import { oneOf } from '../parse-flags.ts';
 import { type FlagsOf, command } from '../command.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -66,10 +67,7 @@ Examples:
 
 function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
   const otherwise = all ? 'jsonl' : terminal.isJson ? 'json' : 'table';
-  const chosen = format ?? otherwise;
-  if (chosen !== 'table' && chosen !== 'json' && chosen !== 'jsonl') {
-    throw usage(`--format: expected table, json or jsonl, got "${chosen}".`);
-  }
+  const chosen = oneOf('--format', format ?? otherwise, ['table', 'json', 'jsonl']);
   if (all && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
   if (terminal.isJson && chosen === 'table') throw usage('--json goes with --format json or jsonl.');
   return chosen;

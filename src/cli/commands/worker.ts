@@ -12,7 +12,7 @@ import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { aborted } from '../watch-interrupts.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;

@@ -9,7 +9,7 @@ import { registerSecrets } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 
 /**
  * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.

@@ -12,7 +12,7 @@ import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../
 import { findRedis } from '../find-redis.ts';
 import { logLevel, stderrLog, shellWord } from '../environment.ts';
 import { endText } from '../output/run-report-text.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
 import { aborted } from '../watch-interrupts.ts';
 

@@ -22,7 +22,7 @@ import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../
 import { logLevel, shellWord } from '../environment.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { wholeNumber } from '../parse-flags.ts';
 import { command } from '../command.ts';
 
 interface DemoFlags {

@@ -1,3 +1,4 @@
+import { exitCodeOfError, type ExitCode } from './exit-codes.ts';
 import { SyncError } from '../../core/errors.ts';
 import { ProblemsError, type Problem } from '../../core/problems.ts';
 import type { Terminal } from './terminal.ts';
@@ -37,4 +38,21 @@ function lead(error: unknown, { code, problems }: ErrorDocument): string {
     return `The ${what} cannot be used (${problems.length} ${problems.length === 1 ? 'error' : 'errors'}):\n`;
   }
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
+}
+
+/**
+ * The failure of one of several connectors or targets, which does not keep the others from their turn: the message
+ * below its name, or a document with the marks. Gives its exit code.
+ */
+export function reportFailureOf(
+  { terminal }: { readonly terminal: Terminal },
+  name: string,
+  error: unknown,
+  marks: object,
+  remark = '',
+): ExitCode {
+  const document = errorDocument(error);
+  terminal.printJson({ ...marks, error: document });
+  if (!terminal.isJson) terminal.note(`${name}: ${document.message}${remark}`);
+  return exitCodeOfError(error);
 }

@@ -1,6 +1,8 @@
+import { lstatSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 
 /**
@@ -12,13 +14,32 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
     createPrivateDirectory(dirname(file));
     await writeFile(file, text, { flag: isNew ? 'wx' : 'w', mode: 0o600 });
   } catch (error) {
-    if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error;
-    const why =
-      error.code === 'EEXIST'
-        ? `${file} already exists; not overwritten. Remove it first, or name another file with --config.`
-        : `${file} cannot be written: ${reasons[String(error.code)] ?? error.message}. Name another place, or start in a folder that you can write to.`;
-    throw new SyncError(why, { code: 'USAGE', recovery: 'stop', context: { file }, cause: error });
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') {
+      throw usage(
+        `${file} already exists; not overwritten. Remove it first, or name another file with --config.`,
+      );
+    }
+    throw unwritable(file, error, 'Name another place, or start in a folder that you can write to.');
   }
+}
+
+/** Whether the file exists. Throws USAGE for what must not be replaced by a file: a device, a pipe, a link, a folder. */
+export function isReplaceable(file: string): boolean {
+  const stats = lstatSync(file, { throwIfNoEntry: false });
+  if (stats === undefined || stats.isFile()) return stats !== undefined;
+  throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
+}
+
+/** USAGE in words for an error of the file system; every other error as it is. */
+export function unwritable(file: string, error: unknown, advice: string): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
+  const reason = reasons[String(error.code)] ?? error.message;
+  return new SyncError(`${file} cannot be written: ${reason}. ${advice}`, {
+    code: 'USAGE',
+    recovery: 'stop',
+    context: { file },
+    cause: error,
+  });
 }
 
 const reasons: Readonly<Record<string, string>> = {

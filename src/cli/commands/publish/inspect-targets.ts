@@ -1,14 +1,14 @@
+import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
+import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
 import type { PrunedTarget } from '../../../publish/target.ts';
 import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
-import type { PublishSettings } from '../../../settings/settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
-import { errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
 import { heldBackTexts } from './publication-text.ts';
 
@@ -19,7 +19,7 @@ export async function runPublishStatus(
   names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, clock } = context;
-  return await ofEach(context, names, async (target) => {
+  return await ofEachTarget(context, names, async (target) => {
     const { newest, isUpToDate, newGeneration, heldBack, refusal } = await targetStatus(target, context);
     const code = refusal === null ? exitCodes.ok : exitCodeOfError(refusal);
     const manifest = newest?.manifest ?? null;
@@ -109,7 +109,7 @@ export async function runPublishCheck(
   names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, program } = context;
-  return await ofEach(context, names, async ({ name, ...target }) => {
+  return await ofEachTarget(context, names, async ({ name, ...target }) => {
     const check = await checkTarget({ name, ...target }, context);
     const { publications, files, rows, bytes, problems } = check;
     terminal.printJson({ kind: 'target-check', target: name, ...check });
@@ -149,7 +149,7 @@ export async function runPublishPrune(
   names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
-  return await ofEach(context, names, async (target) => {
+  return await ofEachTarget(context, names, async (target) => {
     const { name, keepMs } = target;
     const pruned = await pruneTarget(target, { clock, signal, isDryRun });
     terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
@@ -175,25 +175,22 @@ function prunedText(
 }
 
 /** A target that fails does not keep the others from their turn. */
-async function ofEach(
+export async function ofEachTarget(
   context: CommandContext,
   names: readonly string[],
-  work: (target: PublishSettings) => Promise<ExitCode>,
+  work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const { terminal, signal } = context;
   const settings = loadConfig(context);
   const codes: ExitCode[] = [];
   for (const target of chosenTargets(settings, names)) {
-    signal.throwIfAborted();
+    context.signal.throwIfAborted();
     try {
       checkTargets(settings, [target]);
-      codes.push(await work(target));
+      codes.push(await work(target, settings));
     } catch (error) {
-      signal.throwIfAborted();
-      const document = errorDocument(error);
-      terminal.printJson({ kind: 'publication-error', target: target.name, error: document });
-      if (!terminal.isJson) terminal.note(`${target.name}: ${document.message}`);
-      codes.push(exitCodeOfError(error));
+      context.signal.throwIfAborted();
+      const { name } = target;
+      codes.push(reportFailureOf(context, name, error, { kind: 'publication-error', target: name }));
     }
   }
   return gravestExitCode(codes);

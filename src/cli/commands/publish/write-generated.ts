@@ -1,3 +1,5 @@
+import { usage } from '../../../core/usage-error.ts';
+import { unwritable } from '../../output/write-files.ts';
 import { randomBytes } from 'node:crypto';
 import {
   existsSync,
@@ -10,7 +12,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { SyncError } from '../../../core/errors.ts';
 import {
   generatedText,
   readGenerated,
@@ -92,7 +93,7 @@ function writeHash(place: string, text: string, ...others: readonly string[]): v
 function readThere(place: string): string | null {
   const stats = statSync(place, { throwIfNoEntry: false });
   if (stats === undefined) return null;
-  if (!stats.isFile()) throw unwritable(place, 'it is no file', null);
+  if (!stats.isFile()) throw usage(`${place} cannot be written: it is no file. ${advice}`);
   return readFileSync(place, 'utf8').replaceAll('\r\n', '\n');
 }
 
@@ -135,16 +136,8 @@ function said<Result>(place: string, work: () => Result): Result {
   try {
     return work();
   } catch (error) {
-    if (!(error instanceof Error && 'syscall' in error)) throw error;
-    throw unwritable(place, error.message, error);
+    throw unwritable(place, error, advice);
   }
 }
 
-function unwritable(place: string, why: string, cause: Error | null): SyncError {
-  return new SyncError(`${place} cannot be written: ${why}. Name another folder with --output.`, {
-    code: 'USAGE',
-    recovery: 'stop',
-    context: { file: place },
-    ...(cause === null ? {} : { cause }),
-  });
-}
+const advice = 'Name another folder with --output.';

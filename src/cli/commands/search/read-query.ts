@@ -6,7 +6,7 @@ import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../http/lossless-json.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { readInput } from '../../read-input.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { wholeNumber } from '../../parse-flags.ts';
 
 export interface QueryFlags {
   readonly filter: string | undefined;

@@ -1,3 +1,4 @@
+import { durationOf, oneOf, wholeNumber } from '../../parse-flags.ts';
 import { defaultDataFolder } from './choose-application.ts';
 import type { ServedAccount, SampleServiceOptions } from './serve-samples.ts';
 import type { FlagsOf } from '../../command.ts';
@@ -7,8 +8,6 @@ import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { allowedHost } from '../../../settings/check-urls.ts';
-import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
-import { wholeNumber } from '../../whole-number.ts';
 
 export const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
@@ -120,17 +119,9 @@ function proxyAddress(text: string): string {
   throw usage(`--trust-proxy: expected an address or a network such as 10.0.0.0/8, got "${text}".`);
 }
 
-function durationOf(flag: string, text: string, minMs: number, maxMs: number): number {
-  const ms = parseDuration(text);
-  if (ms === null) throw usage(`${flag}: expected a duration such as ${durationExamples}, got "${text}".`);
-  if (ms >= minMs && ms <= maxMs) return ms;
-  throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
-}
-
 function sizeOf({ size, members }: ServeFlags): SampleSize {
   if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
-  if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
-  return size;
+  return oneOf('--size', size, ['tiny', 'small']);
 }
 
 export const servedWorkspace = 'default';

@@ -1,8 +1,7 @@
+import { durationOf, wholeNumber } from '../../parse-flags.ts';
 import type { Clock } from '../../../core/clock.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
-import { usage } from '../../../core/usage-error.ts';
 import type { RunOptions } from '../../../engine/run-options.ts';
-import { durationExamples, parseDuration } from '../../../settings/parse-unit.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 
 /** What a person may say of the runs of one command, as it came from the command line. */
@@ -28,8 +27,9 @@ export interface AskedRuns {
 
 /** Time counts from now on. Throws USAGE for values that mean nothing. */
 export function askedRuns(flags: RunFlags, clock: Clock): AskedRuns {
-  const budgetMs = flags.budget === undefined ? null : parseBudget(flags.budget);
-  const maxCalls = flags.maxCalls === undefined ? null : parseMaxCalls(flags.maxCalls);
+  const budgetMs = flags.budget === undefined ? null : durationOf('--budget', flags.budget);
+  const maxCalls =
+    flags.maxCalls === undefined ? null : wholeNumber('--max-calls', flags.maxCalls, undefined, 1);
   const { full: isFull = false, allowDeletes = false } = flags;
   const endMs = budgetMs === null ? null : clock.now() + budgetMs;
   let callsUsed = 0;
@@ -51,18 +51,4 @@ export function askedRuns(flags: RunFlags, clock: Clock): AskedRuns {
       callsSeen = 0;
     },
   };
-}
-
-function parseBudget(text: string): number {
-  const ms = parseDuration(text);
-  if (ms === null) throw usage(`--budget: expected a duration such as ${durationExamples}, got "${text}".`);
-  return ms;
-}
-
-function parseMaxCalls(text: string): number {
-  const calls = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(calls) || calls < 1) {
-    throw usage(`--max-calls: expected a whole number from 1, got "${text}".`);
-  }
-  return calls;
 }

@@ -1,3 +1,4 @@
+import { reportFailureOf } from '../../output/report-error.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import type { EntityGlobs, App } from '../../../app/app.ts';
 import { instant, type Clock } from '../../../core/clock.ts';
@@ -5,8 +6,7 @@ import { ThrottledError } from '../../../core/errors.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { exitCodeOfError, exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { errorDocument } from '../../output/report-error.ts';
+import { exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { endText } from '../../output/run-report-text.ts';
 import type { AskedRuns } from './run-flags.ts';
 import { showRun } from '../../output/show-run.ts';
@@ -149,15 +149,10 @@ function tellHeld(
   terminal.print(`${name}: being read by ${by}; waiting for it after the other connectors`);
 }
 
-function tellError(
-  { terminal, clock }: CommandContext,
-  { connector }: ChosenConnector,
-  error: unknown,
-): ExitCode {
-  const document = errorDocument(error);
-  terminal.printJson({ kind: 'run-error', connector: connector.name, error: document });
-  if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}${pauseText(error, clock)}`);
-  return exitCodeOfError(error);
+function tellError(context: CommandContext, { connector }: ChosenConnector, error: unknown): ExitCode {
+  const { name } = connector;
+  const marks = { kind: 'run-error', connector: name };
+  return reportFailureOf(context, name, error, marks, pauseText(error, context.clock));
 }
 
 function pauseText(error: unknown, clock: Clock): string {
