@@ -13,6 +13,13 @@ export function printable(text: string): string {
   return text.toWellFormed().replace(unprintable, '\ufffd');
 }
 
+/** Line ends and tabs stay; other controls, and what changes the reading order, become JSON's escapes. */
+export function escaped(text: string): string {
+  return text.replace(unprintable, (character) =>
+    /[\t\n\r]/.test(character) ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** `printable`, cut to `width` characters with an ellipsis. */
 export function printableWithin(text: string, width: number): string {
   const characters = Array.from(printable(text));

@@ -31,23 +31,21 @@ const lineMs = 10_000;
 const leastBetweenMs = 10_000;
 
 /**
- * Shows a run's progress: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds
- * and one for each failed attempt. Disposing it removes the live lines and stops; nothing is drawn afterwards.
+ * Shows a run's progress, and outside of a terminal a line for each failed attempt. Disposing it removes the live lines
+ * and stops; nothing is drawn afterwards.
  */
 export function showProgress(
   connector: ConnectorName,
   screen: ProgressScreen,
   clock: Clock,
 ): ProgressDisplay {
-  const { style } = screen;
   let progress = startProgress(connector, clock.now());
-  const stop = new AbortController();
-  const show = (): void => {
-    if (style === null) screen.addLine(progressSummary(progress, clock.now()));
-    else screen.redraw(progressLines(progress, clock.now(), style()));
-  };
-  const showing = repeat(clock, style === null ? lineMs : redrawMs, stop.signal, show);
-  const tell = style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
+  const live = showLive(screen, clock, {
+    line: () => progressSummary(progress, clock.now()),
+    lines: (style) => progressLines(progress, clock.now(), style),
+  });
+  const tell =
+    screen.style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
   return {
     onEvent: (event) => {
       progress = advanceProgress(progress, event, clock.now());
@@ -58,6 +56,30 @@ export function showProgress(
       const begun = startProgress(connector, startedAtMs, expected);
       progress = { ...begun, retries, retry, throttledUntilMs, sinkAway };
     },
+    [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
+  };
+}
+
+/** What is shown of work in progress; null or no lines while there is nothing to show. */
+interface LiveTexts {
+  line(): string | null;
+  lines(style: ProgressStyle): readonly string[];
+}
+
+/**
+ * Shows work in progress until it is disposed: lines redrawn in place ten times a second on a terminal, elsewhere one
+ * line every ten seconds.
+ */
+export function showLive(screen: ProgressScreen, clock: Clock, texts: LiveTexts): AsyncDisposable {
+  const { style } = screen;
+  const stop = new AbortController();
+  const show = (): void => {
+    if (style !== null) return screen.redraw(texts.lines(style()));
+    const line = texts.line();
+    if (line !== null) screen.addLine(line);
+  };
+  const showing = repeat(clock, style === null ? lineMs : redrawMs, stop.signal, show);
+  return {
     [Symbol.asyncDispose]: async () => {
       if (stop.signal.aborted) return;
       stop.abort();
@@ -68,12 +90,7 @@ export function showProgress(
 }
 
 /** Acts at every interval until the signal is aborted. */
-export async function repeat(
-  clock: Clock,
-  everyMs: number,
-  signal: AbortSignal,
-  act: () => void,
-): Promise<void> {
+async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
   while (!signal.aborted) {
     try {
       await clock.sleep(everyMs, signal);

@@ -42,12 +42,12 @@ Examples:
       );
       return exitCodes.ok;
     }
-    if (differences.length > 0) for (const line of differenceText(name, differences)) terminal.print(line);
+    if (differences.length > 0) terminal.print(...differenceText(name, differences));
     const sample = rows === 0 ? null : await sampled(app, connector, context);
     if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
       return tellUnread(context, name, sample);
     }
-    for (const line of sampleText(sample)) terminal.print(line);
+    terminal.print(...sampleText(sample));
     const isAgreed = sample === null || sample.agrees;
     // At the same address a sync has stopped, and has shown both what is stored and what is served: a person decides.
     const mayAdopt = isAgreed || differences.length === 0;

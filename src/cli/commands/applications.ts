@@ -39,9 +39,11 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
         const clientId = `client-${randomBytes(6).toString('hex')}`;
         applications?.put({ organizationName: organization, clientId, clientSecret });
         terminal.printJson({ organization, clientId, clientSecret });
-        terminal.print(`New client of organization ${organization}; its secret is shown this once:`);
-        terminal.print(`  client id      ${clientId}`);
-        terminal.print(`  client secret  ${clientSecret}`);
+        terminal.print(
+          `New client of organization ${organization}; its secret is shown this once:`,
+          `  client id      ${clientId}`,
+          `  client secret  ${clientSecret}`,
+        );
       },
     }),
     list: command({

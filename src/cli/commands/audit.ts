@@ -50,7 +50,7 @@ Example:
     if (differences === null) return tellUnread(context, name, report);
     const isEqual = numberOf(differences) === 0;
     terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
-    for (const line of auditText(name, audit, differences)) terminal.print(line);
+    terminal.print(...auditText(name, audit, differences));
     if (differences.extra.count > 0) {
       terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
     }

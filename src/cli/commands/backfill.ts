@@ -159,7 +159,7 @@ function showEnd(
 ): void {
   // Each window has had its line when it ended.
   if (ended.length > 1) {
-    for (const line of wrapped(totalText(ended), terminal.columns())) terminal.print(line);
+    terminal.print(...wrapped(totalText(ended), terminal.columns()));
   }
   const before = plan.windows.filter((window) => done.has(windowText(window))).length;
   const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;

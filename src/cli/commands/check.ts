@@ -1,3 +1,15 @@
+import {
+  found,
+  warning,
+  openCheckProgress,
+  attempt,
+  failed,
+  marks,
+  passed,
+  skipped,
+  summarize,
+  type CheckResult,
+} from './check/check-result.ts';
 import { probeTarget, targetStatus } from '../../app/publish-target.ts';
 import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
@@ -9,30 +21,16 @@ import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors
 import { printable, count, counted } from '../../telemetry/format.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
 import { checkConnectors } from './check/check-connectors.ts';
-import {
-  openCheckProgress,
-  attempt,
-  failed,
-  marks,
-  passed,
-  skipped,
-  summarize,
-  type CheckResult,
-} from './check/check-result.ts';
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import type { RedisFinding } from '../../jobs/examine-redis.ts';
 import { command } from '../command.ts';
 
-const weakSecret: CheckResult = {
-  what: 'client secret',
-  state: 'warning',
-  detail:
-    'it is short or an ordinary word: easy to guess, and not hidden where it stands in a message as a word; have the service give you a longer one',
-  exitCode: exitCodes.ok,
-};
+const weakSecret = warning(
+  'client secret',
+  'it is short or an ordinary word: easy to guess, and not hidden where it stands in a message as a word; have the service give you a longer one',
+);
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
 /** Of a worker, for each sink, without --concurrency. */
@@ -146,12 +144,7 @@ async function checkUnderneath(
     const findings = await sinkFindings(sink, clock);
     return findings
       .filter(({ state }) => isOpen || state !== 'ok')
-      .map(({ what, state, detail }) => ({
-        what: `${what} of ${sink.name}`,
-        state,
-        detail,
-        exitCode: state === 'failed' ? exitCodes.failed : exitCodes.ok,
-      }));
+      .map((finding) => found({ ...finding, what: `${finding.what} of ${sink.name}` }));
   } catch (error) {
     return isOpen ? [failed(`server of ${sink.name}`, error)] : [];
   }
@@ -219,18 +212,9 @@ async function checkRedis(
   // Loaded only here, as everywhere else in the command line.
   const { examineRedis } = await import('../../jobs/examine-redis.ts');
   const findings = await examineRedis(settings.redis, clock);
-  return findings.map((finding) => resultOf(finding, isScheduled));
-}
-
-function resultOf({ what, state, detail }: RedisFinding, isScheduled: boolean): CheckResult {
-  switch (state) {
-    case 'ok':
-      return passed(what, detail);
-    case 'warning':
-      return { what, state, detail, exitCode: exitCodes.ok };
-    case 'failed':
-      return isScheduled
-        ? { what, state, detail, exitCode: exitCodes.failed }
-        : skipped(what, `no schedule needs it, and rates are not shared without it: ${detail}`);
-  }
+  return findings.map((finding) =>
+    finding.state === 'failed' && !isScheduled
+      ? skipped(finding.what, `no schedule needs it, and rates are not shared without it: ${finding.detail}`)
+      : found(finding),
+  );
 }

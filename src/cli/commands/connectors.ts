@@ -43,7 +43,7 @@ These are the connectors behind the API; "connector-sync status" shows those tha
         const found = await findInWorkspaces(app, search, signal);
         terminal.printJson({ connectors: found });
         if (found.length === 0) terminal.print('No connectors.');
-        else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+        else terminal.print(...connectorTable(found, terminal.columns()));
       },
     }),
     create: command({
@@ -186,7 +186,7 @@ export const workspaces = command({
         if (found.length === 0) terminal.print('No workspaces.');
         const rows = found.map((one) => [one.name, one.id, one.status ?? '', one.createdAt ?? '']);
         if (rows.length > 0) {
-          for (const line of fittingTable(workspaceColumns, rows, terminal.columns())) terminal.print(line);
+          terminal.print(...fittingTable(workspaceColumns, rows, terminal.columns()));
         }
       },
     }),

@@ -1,3 +1,4 @@
+import { showLive } from '../../telemetry/show-progress.ts';
 import { reportFailureOf } from '../output/report-error.ts';
 import {
   copyConnector,
@@ -8,13 +9,11 @@ import {
   type CopyProgress,
   type CopyRequest,
 } from '../../app/copy-connector.ts';
-import type { Clock } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
-import type { ProgressScreen } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
@@ -61,47 +60,26 @@ Examples:
       showCopied(context, copy);
       copies.push(copy);
     });
-    for (const line of copyEndText(copies)) context.terminal.print(line);
+    context.terminal.print(...copyEndText(copies));
     return code;
   },
 });
 
+/** Shows how far the copy is. */
 async function copyShown(
   { terminal, clock, signal }: CommandContext,
   request: Pick<CopyRequest, 'connector' | 'from' | 'to'>,
 ): Promise<CopyEnd> {
-  using progress = showCopying(request.connector, terminal, clock);
-  return await copyConnector({ ...request, clock, signal, onProgress: progress.onProgress });
-}
-
-interface CopyDisplay extends Disposable {
-  readonly onProgress: (progress: CopyProgress) => void;
-}
-
-const redrawMs = 100;
-const lineMs = 10_000;
-
-/**
- * How far a copy is: redrawn in place on a terminal, elsewhere a line every ten seconds. Disposing it removes the live
- * line.
- */
-function showCopying(connector: ConnectorName, screen: ProgressScreen, clock: Clock): CopyDisplay {
-  const { style } = screen;
   const startedMs = clock.now();
-  let shownMs = style === null ? startedMs : -Infinity;
-  return {
-    onProgress: (progress) => {
-      const now = clock.now();
-      if (now - shownMs < (style === null ? lineMs : redrawMs)) return;
-      shownMs = now;
-      const line = copyingText(connector, progress, now - startedMs);
-      if (style === null) screen.addLine(line);
-      else screen.redraw([line.slice(0, style().columns - 1)]);
-    },
-    [Symbol.dispose]: () => {
-      if (style !== null) screen.redraw([]);
-    },
-  };
+  let newest: CopyProgress | null = null;
+  const line = (): string | null =>
+    newest === null ? null : copyingText(request.connector, newest, clock.now() - startedMs);
+  await using _live = showLive(terminal, clock, {
+    line,
+    lines: ({ columns }) => (newest === null ? [] : [line()?.slice(0, columns - 1) ?? '']),
+  });
+  const onProgress = (progress: CopyProgress): void => void (newest = progress);
+  return await copyConnector({ ...request, clock, signal, onProgress });
 }
 
 function copyingText(connector: ConnectorName, { entity, rows, allRows }: CopyProgress, ms: number): string {
@@ -122,7 +100,7 @@ function showCopied({ terminal }: CommandContext, copy: EndedCopy): void {
     sinkInConfig: connector.sink.name,
     downloads: connector.downloads?.directory ?? null,
   });
-  for (const line of copiedText(copy)) terminal.print(line);
+  terminal.print(...copiedText(copy));
 }
 
 async function discardAll(

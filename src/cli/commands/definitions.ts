@@ -50,7 +50,7 @@ async function showOffered(context: CommandContext, name: string | null): Promis
     return;
   }
   const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
-  for (const line of definitionTable(rows, terminal.columns())) terminal.print(line);
+  terminal.print(...definitionTable(rows, terminal.columns()));
 }
 
 function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {

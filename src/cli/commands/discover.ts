@@ -28,7 +28,7 @@ export const discover = command({
     const { terminal } = context;
     terminal.printJson({ connectors: found });
     if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
-    else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+    else terminal.print(...connectorTable(found, terminal.columns()));
   },
 });
 
@@ -54,7 +54,7 @@ function showDefinition({ terminal }: CommandContext, definition: Definition): v
     `${definition.name} (${definition.title}), ${counted(entities.length, 'entity', 'entities')}`,
   );
   const lines = entities.flatMap(entityText).flatMap((line) => wrapped(line, terminal.columns()));
-  for (const line of lines) terminal.print(line);
+  terminal.print(...lines);
 }
 
 function describeEntity(entity: Entity): object {

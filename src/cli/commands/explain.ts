@@ -40,7 +40,7 @@ Example:
       );
       return exitCodes.degraded;
     }
-    for (const line of explanationText(target, key.keyText, found, program)) terminal.print(line);
+    terminal.print(...explanationText(target, key.keyText, found, program));
     return exitCodes.ok;
   },
 });

@@ -43,8 +43,10 @@ export const init = command({
         .split('\n')
         .filter((line) => line !== ''),
     });
-    terminal.print(isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`);
-    for (const line of nextSteps(context, shown, choices)) terminal.print(line);
+    terminal.print(
+      isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`,
+      ...nextSteps(context, shown, choices),
+    );
   },
 });
 

@@ -1,8 +1,8 @@
+import { escaped, printable, counted } from '../../telemetry/format.ts';
 import { command, type AddCommand } from '../command.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';
-import { printable, counted } from '../../telemetry/format.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
 import { openPatientApp } from '../output/show-run.ts';
@@ -32,7 +32,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
           throw new SyncError(`${target}: there is no such record.`, { code: 'NOT_FOUND', recovery: 'stop' });
         }
         terminal.printJson({ record });
-        terminal.print(recordLine(record));
+        terminal.print(lineOf(record));
         return;
       }
       const page = await source.list(
@@ -40,7 +40,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
         signal,
       );
       terminal.printJson({ records: page.records, next: page.next });
-      for (const record of page.records) terminal.print(recordLine(record));
+      for (const record of page.records) terminal.print(lineOf(record));
       const more = page.next?.token ?? null;
       terminal.note(
         `${counted(page.records.length, 'record')}${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
@@ -49,12 +49,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
   });
 }
 
-/**
- * JSON escapes C0 controls; the others that steer a terminal are written as escapes too, so that the line stays exact.
- */
-function recordLine(record: JsonValue): string {
-  return wholeJson(record).replace(
-    /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+/** JSON escapes C0 controls; the others that steer a terminal become escapes too, so that the line stays exact. */
+function lineOf(record: JsonValue): string {
+  return escaped(wholeJson(record));
 }

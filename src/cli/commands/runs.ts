@@ -47,7 +47,7 @@ Examples:
     // Followed, the newest stands last: where the next line comes.
     const shown = isFollowing ? newest.toReversed() : newest;
     if (newest.length > 0) {
-      for (const line of runsTable(shown, context.terminal.columns())) context.terminal.print(line);
+      context.terminal.print(...runsTable(shown, context.terminal.columns()));
     } else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
     if (!isFollowing) return;
     context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
@@ -60,7 +60,7 @@ function showRun(context: CommandContext, run: RunSummary): void {
   terminal.printJson({ run });
   if (run.report === null) {
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
-  } else for (const line of runReportText(run.report, terminal.columns(), context)) terminal.print(line);
+  } else terminal.print(...runReportText(run.report, terminal.columns(), context));
 }
 
 /** A run that was copied is in two sinks. */

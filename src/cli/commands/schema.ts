@@ -36,7 +36,7 @@ Example:
           })),
         });
         for (const { connector, drift } of found) {
-          for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
+          terminal.print(...driftText(connector, drift, terminal.columns()));
         }
       },
     }),

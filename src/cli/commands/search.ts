@@ -98,7 +98,7 @@ async function show(
     await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
   } else if (records.length > 0) {
     const { lines, omitted } = answerTable(records, terminal.columns(), first);
-    for (const line of lines) terminal.print(line);
+    terminal.print(...lines);
     const left = `no room for: ${omitted.map(printable).join(', ')}`;
     if (omitted.length > 0) {
       for (const line of wrapped(`${left}, see --fields or --format jsonl`, terminal.columns())) {

@@ -44,9 +44,8 @@ Examples:
       unreadableSinks: unreadableSinkDocuments(unreadable),
     });
     const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
-    for (const line of lines) terminal.print(line);
-    for (const line of pageRemarks(page, flags)) terminal.note(line);
-    for (const line of unreadableSinkLines(unreadable)) terminal.note(line);
+    terminal.print(...lines);
+    terminal.note(...pageRemarks(page, flags), ...unreadableSinkLines(unreadable));
     return gravestExitCode([
       shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
       ...unreadable.map(({ error }) => exitCodeOfError(error)),

@@ -1,3 +1,4 @@
+import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
 import type { EntityGlobs } from '../../app/app.ts';
 import { planSync, openSharingApp } from '../../app/open-app.ts';
@@ -8,12 +9,11 @@ import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
 import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { type FlagsOf, command } from '../command.ts';
-import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { logLevel } from '../environment.ts';
 import { showRunEnd } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
-import { readOverview } from '../../app/connector-states.ts';
 import { askedRuns } from './sync/run-flags.ts';
 import { shareWork, type AskedWork } from '../../app/shared-work.ts';
 import { SyncError } from '../../core/errors.ts';
@@ -115,27 +115,11 @@ function askedWork({ select, exclude, full, allowDeletes }: SyncFlags): AskedWor
 
 /** With a budget, the last of them may get no turn: it shall not be the same one every time. */
 async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
-  const startedAt = await lastStarts(chosen.map(({ connector }) => connector));
-  const lastStart = ({ connector }: ChosenConnector): string => startedAt.get(connector) ?? '';
+  // A sink that cannot be read is met again by the run, which reports what is wrong with it.
+  const { overviews } = await readOverviewsOfReadable(chosen.map(({ connector }) => connector));
+  const lastStart = ({ connector }: ChosenConnector): string =>
+    overviewOf(overviews, connector)?.lastRun?.startedAt ?? '';
   return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));
-}
-
-async function lastStarts(
-  connectors: readonly ConnectorSettings[],
-): Promise<ReadonlyMap<ConnectorSettings, string>> {
-  const startedAt = new Map<ConnectorSettings, string>();
-  for (const sink of sinksOf(connectors)) {
-    try {
-      const overview = await readOverview(sink);
-      for (const connector of connectors) {
-        const known = connector.sink === sink ? overview.connectors.get(connector.name) : undefined;
-        if (known !== undefined) startedAt.set(connector, known.lastRun?.startedAt ?? '');
-      }
-    } catch {
-      // A sink that cannot be read is met again by the run, which says what is wrong with it.
-    }
-  }
-  return startedAt;
 }
 
 interface NarrowedConnector {

@@ -36,10 +36,10 @@ export async function runScheduledDemo(
   await using redis = await findRedis({ env, prefix });
   const schedule = { cron, prefix };
   const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });
-  for (const line of introduction(settings, service.url, redis.origin)) terminal.print(line);
+  terminal.print(...introduction(settings, service.url, redis.origin));
   const ended = await watchRuns(context, settings);
   terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });
-  for (const line of nextSteps(context, relative(cwd, directory))) terminal.print(line);
+  terminal.print(...nextSteps(context, relative(cwd, directory)));
   const codes = ended.map(({ report }) => exitCodeOfReport(report));
   return gravestExitCode(context.signal.aborted ? [...codes, exitCodes.interrupted] : codes);
 }

@@ -104,7 +104,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
     `  ${published}`,
     ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
   ];
-  for (const line of lines) terminal.print(line);
+  terminal.print(...lines);
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 

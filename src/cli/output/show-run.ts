@@ -50,7 +50,7 @@ export function showRunEnd(context: CommandContext, end: RunEnd): void {
   if (end.kind === 'failed') return;
   const { terminal } = context;
   terminal.printJson({ kind: 'run-report', connector: end.connector.name, report: end.report });
-  for (const line of runReportText(end.report, terminal.columns(), context)) terminal.print(line);
+  terminal.print(...runReportText(end.report, terminal.columns(), context));
 }
 
 /** Shorter ones are over before they are read. */

@@ -1,3 +1,4 @@
+import { escaped } from '../../telemetry/format.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { ProgressScreen } from '../../telemetry/show-progress.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
@@ -16,8 +17,8 @@ export interface Output {
 
 /** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
 export interface Terminal extends ProgressScreen {
-  /** A result for people, on stdout; nothing with `--json`. Ends the line. */
-  print(line: string): void;
+  /** A result for people, on stdout; nothing with `--json`. Ends each line. */
+  print(...lines: readonly string[]): void;
   /** A result for machines, one line of JSON on stdout, only with `--json`. */
   printJson(value: unknown): void;
   /**
@@ -29,7 +30,7 @@ export interface Terminal extends ProgressScreen {
   /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
   printBytes(bytes: Uint8Array): Promise<boolean>;
   /** What happens and what went wrong, on stderr. */
-  note(line: string): void;
+  note(...lines: readonly string[]): void;
   readonly isJson: boolean;
   /** How wide a line of results may be; null where nobody looks at a screen. */
   columns(): number | null;
@@ -68,32 +69,37 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     isJson,
     columns: () => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
     hasLostOutput: () => isLost,
-    print: (line) => {
-      if (isJson) return;
+    print: (...lines) => {
+      if (isJson || lines.length === 0) return;
       erase();
-      toOut(`${line}\n`);
+      toOut(text(lines));
     },
     printJson: (value) => {
       if (isJson) toOut(`${jsonText(value)}\n`);
     },
-    printRecords: (text) => out.writeAll(stdout.isTTY === true ? inert(text) : text),
+    printRecords: (text) => out.writeAll(stdout.isTTY === true ? escaped(text) : text),
     printBytes: (bytes) => out.writeAll(bytes),
-    note: (line) => {
+    note: (...lines) => {
+      if (lines.length === 0) return;
       erase();
-      toErr(`${line}\n`);
+      toErr(text(lines));
     },
     addLine: (line) => toErr(`${line}\n`),
     redraw: (lines) => {
       // One write: in two, the empty screen in between is seen as flicker.
       const shown = within(lines, stderr.rows ?? Infinity);
-      const text = eraser() + shown.map((line) => `${line}\n`).join('');
-      if (text !== '') toErr(text);
+      const drawing = eraser() + text(shown);
+      if (drawing !== '') toErr(drawing);
       drawn = shown.length;
     },
     style: isLive
       ? () => ({ columns: stderr.columns ?? defaultColumns, hasColor: (env['NO_COLOR'] ?? '') === '' })
       : null,
   };
+}
+
+function text(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** The first line and the last ones: the cursor does not climb back to what has scrolled off the screen. */
@@ -134,13 +140,4 @@ function writer(output: Output, onLost: (error: Error) => void): Writer {
       return !isGone;
     },
   };
-}
-
-/** Line ends and tabs stay; other controls, and what changes the reading order, are written as escapes. */
-function inert(text: string): string {
-  return text.replace(
-    // oxlint-disable-next-line no-control-regex
-    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }

@@ -1,3 +1,12 @@
+import {
+  found,
+  openCheckProgress,
+  failed,
+  passed,
+  skipped,
+  summarize,
+  type CheckResult,
+} from './check-result.ts';
 import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import {
@@ -9,9 +18,7 @@ import {
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { openClosedFiles } from '../../../app/locate-sink.ts';
-import { openCheckProgress, failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { exitCodes } from '../../output/exit-codes.ts';
 
 const mostNamed = 20;
 const mebibyte = 1024 * 1024;
@@ -66,12 +73,7 @@ function resultsOf(
         : '';
     return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored${unproven}${replaced}`)];
   }
-  const bad = (detail: string): CheckResult => ({
-    what,
-    state: 'failed',
-    detail,
-    exitCode: exitCodes.failed,
-  });
+  const bad = (detail: string): CheckResult => found({ what, state: 'failed', detail });
   const more = damaged.length - mostNamed;
   return [
     ...damaged.slice(0, mostNamed).map((file) => bad(damageText(file))),

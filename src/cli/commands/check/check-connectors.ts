@@ -1,16 +1,22 @@
+import {
+  warning,
+  failed,
+  passed,
+  skipped,
+  type CheckResult,
+  openCheckProgress,
+  attempt,
+} from './check-result.ts';
+import { readOverviewsOfReadable, overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
 import type { ConnectorSource, App } from '../../../app/app.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
-import { exitCodes } from '../../output/exit-codes.ts';
-import { failed, passed, skipped, type CheckResult, openCheckProgress, attempt } from './check-result.ts';
-import { sinksOf } from '../../../settings/chosen-connectors.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import { isAccount } from '../../../source/connector-origin.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { overviewOf, readOverview, type SinkOverview } from '../../../app/connector-states.ts';
 import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 
@@ -36,7 +42,8 @@ export async function checkConnectors(
 ): Promise<CheckedConnectors> {
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
-  const stored = await readStored(connectors);
+  // A sink that cannot be read has a line of its own, which says why.
+  const { overviews: stored } = await readOverviewsOfReadable(connectors);
   using progress = openCheckProgress(context);
   const client = hasToken
     ? await openListingClient(app, connectors, signal, (lists) =>
@@ -70,21 +77,6 @@ export async function checkConnectors(
     connectors: results.map(({ connector }) => connector),
     pages: results.flatMap(({ pages }) => pages),
   };
-}
-
-/** A sink that cannot be read has a line of its own, which says why. */
-async function readStored(
-  connectors: readonly ConnectorSettings[],
-): Promise<ReadonlyMap<string, SinkOverview>> {
-  const overviews = new Map<string, SinkOverview>();
-  for (const sink of sinksOf(connectors)) {
-    try {
-      overviews.set(sink.name, await readOverview(sink));
-    } catch {
-      overviews.set(sink.name, { id: null, connectors: new Map() });
-    }
-  }
-  return overviews;
 }
 
 async function checkConnector(
@@ -248,8 +240,4 @@ export async function checkPages(
   const some = empty === 0 ? '' : `, ${count(empty)} of them empty`;
   const all = counted(sound, 'root entity', 'root entities');
   return [passed(`pages of ${name}`, `${all} answered as the definition says${some}`), ...results];
-}
-
-function warning(what: string, detail: string): CheckResult {
-  return { what, state: 'warning', detail, exitCode: exitCodes.ok };
 }

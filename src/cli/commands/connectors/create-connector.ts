@@ -54,8 +54,7 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
     terminal.print('There is no definition of its type here, so it cannot be synced yet.');
     return;
   }
-  terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`);
-  for (const line of lines) terminal.print(line);
+  terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`, ...lines);
 }
 
 /** An entry of the config, indented as it stands below `connectors:`. */

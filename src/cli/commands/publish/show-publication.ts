@@ -4,7 +4,7 @@ import type { PublishEnd, PublishProgress } from '../../../publish/publish-reque
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { counted, duration } from '../../../telemetry/format.ts';
-import { repeat, type ProgressScreen } from '../../../telemetry/show-progress.ts';
+import { showLive, type ProgressScreen } from '../../../telemetry/show-progress.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { publicationDocument, publicationText } from './publication-text.ts';
 
@@ -25,11 +25,11 @@ export async function showPublication(
   const isAfterSync = asked === 'after-sync';
   const how = isAfterSync ? ordinaryPublication : asked;
   const end = await publishTarget(target, { ...how, clock, signal, onProgress: progress.onProgress });
-  await progress.stop();
+  await progress[Symbol.asyncDispose]();
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));
   const texts = publicationText(target, end, ms, { ...context, isBrief: isAfterSync });
-  for (const line of texts) terminal.print(line);
+  terminal.print(...texts);
   const warnings = end.kind === 'published' ? end.warnings : [];
   for (const warning of warnings) terminal.note(`${target.name}: ${warning}`);
   return end;
@@ -37,42 +37,30 @@ export async function showPublication(
 
 interface RowsDisplay extends AsyncDisposable {
   readonly onProgress: (progress: PublishProgress) => void;
-  stop(): Promise<void>;
 }
 
-const redrawMs = 100;
-const lineMs = 10_000;
 /** The newest ones: a target may have hundreds of entities. */
 const mostLines = 8;
 
-/** Redrawn in place on a terminal, elsewhere a line every ten seconds. */
 function showRows(target: string, screen: ProgressScreen, clock: Clock): RowsDisplay {
   const startedMs = clock.now();
   const rowsByEntity = new Map<string, number>();
-  const stopped = new AbortController();
   const heading = (): string => {
     const rows = [...rowsByEntity.values()].reduce((sum, some) => sum + some, 0);
     const ms = clock.now() - startedMs;
     const rate = counted(Math.round((rows * 1000) / Math.max(1, ms)), 'row');
     return `publishing ${target}  ${duration(ms)}: ${counted(rows, 'row')}, ${rate}/s`;
   };
-  const show = (): void => {
-    if (screen.style === null) return screen.addLine(heading());
-    const lines = [...rowsByEntity].slice(-mostLines);
-    const { columns } = screen.style();
-    const all = [heading(), ...lines.map(([entity, rows]) => `  ${entity}  ${counted(rows, 'row')}`)];
-    screen.redraw(all.map((line) => line.slice(0, columns - 1)));
-  };
-  const showing = repeat(clock, screen.style === null ? lineMs : redrawMs, stopped.signal, show);
-  const stop = async (): Promise<void> => {
-    if (stopped.signal.aborted) return;
-    stopped.abort();
-    await showing;
-    if (screen.style !== null) screen.redraw([]);
-  };
+  const live = showLive(screen, clock, {
+    line: heading,
+    lines: ({ columns }) => {
+      const newest = [...rowsByEntity].slice(-mostLines);
+      const all = [heading(), ...newest.map(([entity, rows]) => `  ${entity}  ${counted(rows, 'row')}`)];
+      return all.map((line) => line.slice(0, columns - 1));
+    },
+  });
   return {
     onProgress: ({ connector, entity, rows }) => void rowsByEntity.set(`${connector}/${entity}`, rows),
-    stop,
-    [Symbol.asyncDispose]: stop,
+    [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };
 }

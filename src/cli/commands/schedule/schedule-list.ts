@@ -80,14 +80,15 @@ export async function runScheduleList(
     redis: { isReachable: problem === null, problem },
   });
   const nowMs = clock.now();
-  for (const line of scheduleTable(shown, problem !== null, nowMs, terminal.columns())) terminal.print(line);
-  for (const line of targetTable(shownTargets, problem !== null, nowMs)) terminal.print(line);
-  for (const line of pausedLines(shown, nowMs, program)) terminal.print(line);
-  for (const line of givenUpLines(shown, shownTargets, nowMs, program)) terminal.print(line);
-  for (const line of backlogLines(backlogBySink)) terminal.print(line);
+  terminal.print(
+    ...scheduleTable(shown, problem !== null, nowMs, terminal.columns()),
+    ...targetTable(shownTargets, problem !== null, nowMs),
+    ...pausedLines(shown, nowMs, program),
+    ...givenUpLines(shown, shownTargets, nowMs, program),
+    ...backlogLines(backlogBySink),
+  );
   for (const line of scheduleRemarks(shown, shownTargets, { problem, program, nowMs })) terminal.note(line);
-  for (const line of pageRemarks(page, flags)) terminal.note(line);
-  for (const line of unreadableSinkLines(unreadable)) terminal.note(line);
+  terminal.note(...pageRemarks(page, flags), ...unreadableSinkLines(unreadable));
   return gravestExitCode(unreadable.map(({ error }) => exitCodeOfError(error)));
 }
 
