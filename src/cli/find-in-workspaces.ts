@@ -19,11 +19,11 @@ interface WorkspacesSearch {
   readonly workspaces: readonly string[];
   /** Id of a connector type; null: of every type. */
   readonly definitionId: string | null;
-  /** A workspace that the service does not know (any more) has no connectors, instead of being an error. */
+  /** A workspace that the service does not know (or no longer knows) has no connectors, instead of being an error. */
   readonly mayBeGone: boolean;
 }
 
-/** The connectors of some workspaces, in their order. Throws CONNECTOR_UNKNOWN for a workspace that is not there. */
+/** The connectors of some workspaces, in their order. Throws CONNECTOR_UNKNOWN for a workspace that does not exist. */
 export async function findInWorkspaces(
   app: App,
   { workspaces, definitionId, mayBeGone }: WorkspacesSearch,

@@ -35,7 +35,7 @@ export function loadConfig<Name extends PartName = never>(
   return withParts(settings, ...parts);
 }
 
-/** Every secret, wherever in the settings it is: who adds one need not think of it here. */
+/** Every secret, wherever in the settings it is: a new one is found without a change here. */
 export function registerSecrets(settings: LocalSettings, scrubber: Scrubber): void {
   const { url } = settings.parts.redis;
   for (const secret of secretsIn(settings, new Set())) {

@@ -94,7 +94,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
     await program.parseAsync(world.args, { from: 'user' });
     // An output's error comes a turn after the write that met it.
     await setImmediate();
-    // A result that nobody got is no result, however well the work went.
+    // A result that could not be written is no result, however well the work went.
     return terminal.hasLostOutput() ? gravestExitCode([exitCode, exitCodes.failed]) : exitCode;
   } catch (error) {
     if (error instanceof CommanderError) {

@@ -10,7 +10,7 @@ interface Interrupts extends Disposable {
 
 /**
  * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
- * who asks twice means it. Whatever was committed stays.
+ * who interrupts twice means it. What was committed stays.
  */
 export function watchInterrupts(onFirst: () => void): Interrupts {
   const interrupted = new AbortController();

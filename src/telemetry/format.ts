@@ -83,13 +83,13 @@ export function longAgo(at: Instant, nowMs: number): string {
   return `${toTheSecond(ms)} (${roughly(nowMs - ms)} ago)`;
 }
 
-/** `2026-11-21T15:30:00Z (in 12m)`, or `(due 3m ago)` for what nobody has taken. */
+/** `2026-11-21T15:30:00Z (in 12m)`, or `(due 3m ago)` for what no worker has taken. */
 export function comingUp(ms: number, nowMs: number): string {
   const when = ms > nowMs ? `in ${roughly(ms - nowMs)}` : `due ${roughly(nowMs - ms)} ago`;
   return `${toTheSecond(ms)} (${when})`;
 }
 
-/** `15:30:05`, UTC: the beginning of a line that tells what happens now. */
+/** `15:30:05`, UTC: the beginning of a line about what happens now. */
 export function timeOfDay(ms: number): string {
   return instant(ms).slice(11, 19);
 }

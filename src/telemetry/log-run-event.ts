@@ -4,7 +4,7 @@ import type { Log } from './log.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
-/** One log line per event: `event` names it, its facts are fields, and the level says who needs to look. */
+/** One log line per event: `event` names it, its facts are fields, and the level shows how urgent it is. */
 export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent): void {
   const { kind, ...facts } = event;
   log[levelOf(event)]({ connector, event: kind, ...facts }, kind.replaceAll('-', ' '));

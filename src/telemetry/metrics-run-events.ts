@@ -10,7 +10,7 @@ export interface RunCounts {
   onRunEvent(connector: ConnectorName, event: RunEvent): void;
   runEnded(connector: ConnectorName, outcome: string): void;
   isRunning(connector: ConnectorName): boolean;
-  /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger tells. */
+  /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger knows. */
   failedAtMs(connector: ConnectorName): number | null;
 }
 
@@ -156,7 +156,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
   };
 }
 
-/** A clock that is set back must not make a counter refuse: who tells of a run would get the error. */
+/** A clock that is set back must not make a counter refuse: the caller that reports a run would get the error. */
 function seconds(ms: number): number {
   return Math.max(0, ms) / 1000;
 }

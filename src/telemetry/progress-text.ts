@@ -56,7 +56,7 @@ export function sinkAwayText(message: string, leftMs: number): string {
   return `${message}, ${leftMs > 0 ? `trying for another ${Math.ceil(leftMs / 1000)} s` : 'last try now'}`;
 }
 
-/** Of what the other side said, which may be long. */
+/** Instead of the other side's message, which may be long. */
 const failureTexts: Partial<Record<ErrorCode, string>> = {
   UPSTREAM: 'answered with an error',
   BODY_INVALID: 'unusable answer',

@@ -25,7 +25,7 @@ export interface Progress {
   readonly sinkAway: { readonly message: string; readonly untilMs: number } | null;
   /** Walks have ended; the run is looking for deletes. */
   readonly isSweeping: boolean;
-  /** Rows asked for because they seem to be gone, and rows marked as deleted. */
+  /** Rows asked for because they seem to be deleted, and rows marked as deleted. */
   readonly confirmed: number;
   readonly deleted: number;
   /** Null until files are fetched. */

@@ -198,7 +198,7 @@ function timeOf(option: string, text: string): number {
   throw usage(`${option}: expected a date or a time, such as ${instantExamples}, got "${text}".`);
 }
 
-/** So that the same command means the same all day, and goes on with what it began; what is newer the syncs bring. */
+/** So that the same command means the same all day, and resumes what it began; syncs bring what is newer. */
 function startOfDay(ms: number): number {
   const dayMs = 24 * 60 * 60 * 1000;
   return Math.floor(ms / dayMs) * dayMs;

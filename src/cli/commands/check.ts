@@ -134,7 +134,7 @@ async function checkSink(sink: SinkSettings, context: CommandContext): Promise<s
   return `${place} can be written (${counted(connectors, 'connector')} in it)`;
 }
 
-/** A sink that could not be opened because of what it rests on: that is said too, where it can be asked. */
+/** A sink that could not be opened because of what it rests on: that is shown too, where it can be asked. */
 async function checkUnderneath(
   sink: SinkSettings,
   { clock }: CommandContext,

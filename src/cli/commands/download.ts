@@ -51,13 +51,13 @@ Examples:
       signal,
     );
     const { file, bytes, sha256 } = done;
-    const said = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
+    const facts = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
     if (file === null) {
-      terminal.note(`${printable(done.name ?? 'file')}  ${said}`);
+      terminal.note(`${printable(done.name ?? 'file')}  ${facts}`);
       return;
     }
     terminal.printJson(done);
-    terminal.print(`${printable(file)}  ${said}`);
+    terminal.print(`${printable(file)}  ${facts}`);
   },
 });
 
@@ -97,7 +97,7 @@ function checkFree(file: string, isForced: boolean): void {
 
 const advice = 'Free space there, or name another place with --output.';
 
-/** Somebody may have made the file while its bytes came in. */
+/** Another process may have made the file while its bytes came in. */
 async function* checkedAtEnd(
   bytes: AsyncIterable<Uint8Array>,
   check: () => void,
@@ -125,7 +125,7 @@ function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloade
     for await (const chunk of bytes) {
       hash.update(chunk);
       sent += chunk.byteLength;
-      // Whoever read has had enough, or the disk behind it: the terminal knows which.
+      // The reader has closed the output, or its disk is full: the terminal knows which.
       if (!(await terminal.printBytes(chunk))) break;
     }
     return { name, contentType, file: null, bytes: sent, sha256: hash.digest('hex') };

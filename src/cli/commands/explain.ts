@@ -45,7 +45,7 @@ Example:
   },
 });
 
-/** What a run did to everything else is not asked for here: `runs <id>` tells that. */
+/** What a run did to everything else is not asked for here: `runs <id>` shows that. */
 function withoutReport(run: RunSummary | null): object | null {
   if (run === null) return null;
   const { report: _report, ...rest } = run;

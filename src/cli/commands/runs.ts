@@ -162,13 +162,13 @@ function changesSince(known: StateByRun, runs: readonly RunSummary[]): readonly 
   });
 }
 
-/** The end names no run: of one connector only one goes on at a time, and the line fits a narrow screen. */
+/** The end names no run: a connector has only one at a time, and the line fits a narrow screen. */
 function changeText(change: RunChange['change'], run: RunSummary, width: number): string {
   const { startedAt, finishedAt } = run;
   const connector = run.connector.padEnd(width);
   if (change === 'started') {
-    const goesOn = run.continues === null ? '' : `, resumed ${run.continues}`;
-    return `${timeOfDay(Date.parse(startedAt))}  ${connector}  started: ${run.run}${goesOn}`;
+    const resumed = run.continues === null ? '' : `, resumed ${run.continues}`;
+    return `${timeOfDay(Date.parse(startedAt))}  ${connector}  started: ${run.run}${resumed}`;
   }
   const endedMs = Date.parse(finishedAt ?? startedAt);
   const what = run.report === null ? `${run.state}, its process ended without a report` : endText(run.report);
@@ -187,12 +187,12 @@ Example:
     const { terminal } = context;
     const found = await findRun(loadConfig(context), id, context.program);
     const { run, connector } = found.run;
-    const gone = await cancelRun(found, context);
-    terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: gone !== null });
+    const ended = await cancelRun(found, context);
+    terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: ended !== null });
     terminal.print(
-      gone === null
+      ended === null
         ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
-        : `${connector}: the process of run ${run} (${gone.pid}) has ended; the next run resumes from what it stored.`,
+        : `${connector}: the process of run ${run} (${ended.pid}) has ended; the next run resumes from what it stored.`,
     );
   },
 });

@@ -17,7 +17,7 @@ export const schema = command({
       argument: ['[connector]', 'a name from the config (default: all)'],
       help: `
 Nothing of it is lost: it is kept in _extra, in a column of its own (onSchemaChange: evolve) or in quarantine. Fields that the
-definition has come to declare are not shown any more.
+definition has come to declare are no longer shown.
 
 Example:
   $ connector-sync schema diff newsletter`,

@@ -137,8 +137,8 @@ function fieldsOf(filter: JsonValue): readonly string[] {
 }
 
 /**
- * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader of
- * the pipe is gone. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
+ * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader
+ * closes the pipe. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
  */
 async function writeAllPages(
   { terminal, signal }: CommandContext,

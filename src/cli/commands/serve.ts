@@ -43,7 +43,7 @@ Examples:
     warnOfPlainText(context, choices);
     const application = await chooseApplication(context, folder);
     await using service = await start(context, choices, folder, application);
-    // The one place that prints a secret, once, because it was made up here and nobody could know it otherwise.
+    // The one place that prints a secret, once, because it was made up here and cannot be known otherwise.
     const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
     terminal.printJson({
       url: service.url,
@@ -57,16 +57,14 @@ Examples:
       ...(secretText === null ? {} : { clientSecret: secretText }),
     });
     const { program } = context;
-    for (const line of announcement({ service, choices, data: flags.data, application, program })) {
-      terminal.print(line);
-    }
+    terminal.print(...announcement({ service, choices, data: flags.data, application, program }));
     if (application.kind === 'given') context.scrubber.register(application.clientSecret);
-    // Being told to stop is how a server ends: exit code 0.
+    // A server ends by being stopped: exit code 0.
     await aborted(signal);
   },
 });
 
-function warnOfPlainText({ terminal }: CommandContext, { host, tls }: ServeChoices): void {
+function warnOfPlainText({ terminal }: CommandContext, { service: { host }, tls }: ServeChoices): void {
   const isLoopback = host === 'localhost' || (isIP(host) !== 0 && isLoopbackAddress(host));
   if (tls !== null || isLoopback) return;
   terminal.note(
@@ -81,13 +79,11 @@ async function start(
   folder: string,
   application: Awaited<ReturnType<typeof chooseApplication>>,
 ): Promise<Service> {
-  const { host, port } = choices;
   // Loaded only where something is served: a server's code would slow the start of every other command.
   const { serveSamples } = await import('./serve/serve-samples.ts');
   const log = await stderrLog({ env, terminal });
   return await serveSamples({
-    host,
-    port,
+    ...choices.service,
     data: folder,
     key: loadServiceKey(folder, env['CONNECTOR_SYNC_SERVICE_KEY']),
     ...(application.kind === 'there'
@@ -97,15 +93,6 @@ async function start(
       builtInDefinitionsFolder,
       ...choices.definitions.map((name) => resolve(cwd, name)),
     ]),
-    accounts: choices.accounts,
-    upstream: choices.upstream,
-    otherwise: choices.otherwise,
-    isIndexed: choices.isIndexed,
-    refreshEveryMs: choices.refreshEveryMs,
-    tokenTtlSeconds: choices.tokenSeconds,
-    allowedHosts: choices.allowedHosts,
-    trustedProxies: choices.trustedProxies,
-    limits: { requestsPerSecond: choices.requestsPerSecond },
     tls: choices.tls === null ? null : readTls(choices.tls, cwd),
     onFailure: (error) => terminal.note(failureText(error)),
     onRequest: (entry) => log?.info(entry, 'request'),
@@ -141,17 +128,17 @@ function tlsRefused(error: unknown, { tls }: ServeChoices): unknown {
   );
 }
 
-/** Nobody was shown its secret, so the next start makes up another one. */
+/** Its secret was not shown, so the next start makes up another one. */
 async function forget(clientId: string, folder: string, clock: Clock): Promise<void> {
   try {
     using applications = await openApplications(folder, clock, { isMade: false });
     applications?.delete(clientId);
   } catch {
-    // What kept the service from starting keeps this from working too, and is what will be told.
+    // What kept the service from starting keeps this from working too, and is what will be reported.
   }
 }
 
-/** The text of an error that nobody foresaw may quote a record: only where it came from is told. */
+/** The text of an unexpected error may quote a record: only where it came from is shown. */
 function failureText(error: unknown): string {
   if (error instanceof SyncError) return `A request failed: ${error.code}: ${error.message}`;
   const frames = error instanceof Error ? (error.stack ?? '').match(/^ +at .*$/gm) : null;
@@ -162,7 +149,7 @@ function failureText(error: unknown): string {
   ].join('\n');
 }
 
-function portTaken(error: unknown, { host, port }: ServeChoices): unknown {
+function portTaken(error: unknown, { service: { host, port } }: ServeChoices): unknown {
   if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) return error;
   return usage(
     `Port ${port} of ${host} is in use by another program. Choose another with --port, or 0 for any free one.`,

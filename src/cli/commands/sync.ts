@@ -62,7 +62,7 @@ export const sync = command({
   help: examples,
   run: async (context, flags, names) => {
     const local = loadConfig(context);
-    // Before anything is read: a mistake in it would otherwise be told once for each connector.
+    // Before anything is read: a mistake in it would otherwise be reported once for each connector.
     logLevel(context.env);
     const all = narrowConnectors(chosenConnectors(local, names), {
       select: flags.select,
@@ -130,7 +130,7 @@ interface NarrowedConnector {
 
 /**
  * What globs mean for several connectors together, which may be of different types: one that matches nowhere is USAGE,
- * one that matches in another connector only is no mistake. Throws USAGE also where nothing at all is left to read.
+ * one that matches in another connector only is no mistake. Throws USAGE also where nothing at all remains to read.
  */
 function narrowConnectors(
   connectors: readonly ConnectorSettings[],

@@ -16,7 +16,7 @@ import { wholeNumber } from '../parse-flags.ts';
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;
-/** What a person asked for in the wrong way; everything else may come while nobody looks. */
+/** Mistakes in what a person has written; all other errors may occur unattended. */
 const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'DEFINITION_INVALID'] as const);
 
 const help = `
@@ -50,11 +50,11 @@ export const worker = command({
     const log = await stderrLog(context, 'info');
     try {
       await workUntilStopped(context, flags, log);
-      // Being told to stop is how a worker ends.
+      // A worker ends by being stopped.
       return exitCodes.ok;
     } catch (error) {
       if (error instanceof SyncError && forPeople.has(error.code)) throw error;
-      // Into the log, not beside it: who collects the log reads JSON lines.
+      // Into the log, not beside it: a collector of logs reads JSON lines.
       const document = errorDocument(error);
       terminal.printJson({ error: document });
       log.fatal({ err: error }, document.message);

@@ -1,4 +1,7 @@
-import { join } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { maxSampleRevision } from '../../sample/writing.ts';
+import { logLevel } from '../environment.ts';
 import type { ServedAccount } from '../commands/serve/serve-samples.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Service } from '../../service/start-service.ts';
@@ -54,7 +57,7 @@ interface DemoSchedule {
   readonly prefix: string;
 }
 
-/** Limits are high because nobody else uses the local service. Without a schedule the file names no Redis. */
+/** Limits are high because nothing else uses the local service. Without a schedule the file names no Redis. */
 function demoConfigText(schedule: DemoSchedule | null): string {
   const redis =
     schedule === null
@@ -89,43 +92,57 @@ ${when}    concurrency: 8
 ${publish}`;
 }
 
-interface DemoSettingsOptions {
+/** A demo while it runs. */
+interface Demo extends AsyncDisposable {
   readonly directory: string;
   readonly service: Service;
-  /** The service's client secret. */
-  readonly secret: string;
-  readonly schedule: DemoSchedule | null;
-  /** Null: the demo uses none. */
-  readonly redisUrl: Secret | null;
+  readonly revision: number;
+  /**
+   * Through a config file of its own, as any other sync: what the demo shows is what the program does. Without a
+   * schedule no Redis is used.
+   */
+  settings(schedule: (DemoSchedule & { readonly redisUrl: Secret }) | null): Promise<Settings>;
 }
 
-/** Through a config file of its own, as any other sync: what the demo shows is what the program does. */
-export async function demoSettings(
-  context: CommandContext,
-  { directory, service, secret, schedule, redisUrl }: DemoSettingsOptions,
-): Promise<Settings> {
-  const file = join(directory, 'connector-sync.yaml');
-  await writePrivateFile(file, demoConfigText(schedule), false);
-  const env = {
-    ...context.env,
-    [demoVariables.url]: service.url,
-    [demoVariables.secret]: secret,
-    ...(redisUrl === null ? {} : { REDIS_URL: redisUrl.reveal() }),
-  };
-  const settings = loadSettings({ file, env });
-  registerSecrets(settings, context.scrubber);
-  return settings;
+export interface DemoFlags {
+  readonly directory: string;
+  readonly port: string;
+  readonly revision: string;
 }
 
 /**
  * The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that
  * cannot be used.
  */
-export async function startDemoService(
-  portText: string,
-  clientSecret: string,
-  revision = 0,
-): Promise<Service> {
+export async function openDemo(context: CommandContext, flags: DemoFlags): Promise<Demo> {
+  logLevel(context.env);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const directory = resolve(context.cwd, flags.directory);
+  const secret = randomBytes(18).toString('base64url');
+  context.terminal.note('Starting a local API with sample data ...');
+  const service = await startService(flags.port, secret, revision);
+  return {
+    directory,
+    service,
+    revision,
+    async settings(schedule) {
+      const file = join(directory, 'connector-sync.yaml');
+      await writePrivateFile(file, demoConfigText(schedule), false);
+      const env = {
+        ...context.env,
+        [demoVariables.url]: service.url,
+        [demoVariables.secret]: secret,
+        ...(schedule === null ? {} : { REDIS_URL: schedule.redisUrl.reveal() }),
+      };
+      const settings = loadSettings({ file, env });
+      registerSecrets(settings, context.scrubber);
+      return settings;
+    },
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  };
+}
+
+async function startService(portText: string, clientSecret: string, revision: number): Promise<Service> {
   const port = wholeNumber('--port', portText, 65_535);
   const { serveSamples } = await import('../commands/serve/serve-samples.ts');
   return await serveSamples({

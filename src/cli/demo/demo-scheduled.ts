@@ -1,18 +1,16 @@
+import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { randomBytes } from 'node:crypto';
-import { join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-context.ts';
-import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
-import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { findRedis } from '../find-redis.ts';
-import { logLevel, stderrLog, shellWord } from '../environment.ts';
+import { stderrLog, shellWord } from '../environment.ts';
 import { endText } from '../output/run-report-text.ts';
-import { wholeNumber } from '../parse-flags.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
 import { aborted } from '../watch-interrupts.ts';
 
@@ -20,22 +18,14 @@ const cron = '*/5 * * * * *';
 const runsOfEach = 3;
 
 /** A worker as any other, in front of a person: ends by itself after three runs of each connector, or with Ctrl-C. */
-export async function runScheduledDemo(
-  context: CommandContext,
-  flags: { readonly directory: string; readonly port: string; readonly revision: string },
-): Promise<ExitCode> {
+export async function runScheduledDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
   const { terminal, env, cwd } = context;
-  logLevel(env);
-  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
-  const directory = resolve(cwd, flags.directory);
-  const secret = randomBytes(18).toString('base64url');
   const prefix = `connector-sync-demo-${randomBytes(4).toString('hex')}`;
-  terminal.note('Starting a local API with sample data ...');
-  await using service = await startDemoService(flags.port, secret, revision);
+  await using demo = await openDemo(context, flags);
+  const { directory, service } = demo;
   terminal.note('Looking for Redis ...');
   await using redis = await findRedis({ env, prefix });
-  const schedule = { cron, prefix };
-  const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });
+  const settings = await demo.settings({ cron, prefix, redisUrl: redis.url });
   terminal.print(...introduction(settings, service.url, redis.origin));
   const ended = await watchRuns(context, settings);
   terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });

@@ -1,9 +1,9 @@
+import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, demoParquet } from './demo-config.ts';
 import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
 import { textTable } from '../output/text-table.ts';
 import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 import { openApp } from '../../app/open-app.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import { targetNamed } from '../../settings/chosen-targets.ts';
@@ -14,22 +14,14 @@ import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
 import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
-import { demoBaseUrl, demoDatabase, demoParquet, demoSettings, startDemoService } from './demo-config.ts';
 import { firstReports } from '../../app/find-run.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { logLevel, shellWord } from '../environment.ts';
+import { shellWord } from '../environment.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
-import { wholeNumber } from '../parse-flags.ts';
 import { command } from '../command.ts';
-
-interface DemoFlags {
-  readonly directory: string;
-  readonly port: string;
-  readonly revision: string;
-}
 
 interface DemoRuns {
   readonly reports: readonly RunReport[];
@@ -63,24 +55,14 @@ is started for it and ended with it.`,
 
 async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
   const { terminal, clock } = context;
-  logLevel(context.env);
-  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const startedMs = clock.now();
-  const directory = resolve(context.cwd, flags.directory);
-  const secret = randomBytes(18).toString('base64url');
+  await using opened = await openDemo(context, flags);
+  const { directory, service, revision } = opened;
   const isFirst = !existsSync(join(directory, demoDatabase));
-  terminal.note('Starting a local API with sample data ...');
-  await using service = await startDemoService(flags.port, secret, revision);
   terminal.print(
     `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
   );
-  const settings = await demoSettings(context, {
-    directory,
-    service,
-    secret,
-    schedule: null,
-    redisUrl: null,
-  });
+  const settings = await opened.settings(null);
   const { reports, first } = await syncAll(context, settings);
   if (context.signal.aborted) {
     terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');

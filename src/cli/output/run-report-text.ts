@@ -164,7 +164,7 @@ function notes({ counts, ...entity }: EntityReport, { unproven }: RunReport): st
   return [...changesOnly(entity), ...noted].join(', ');
 }
 
-/** Where all were read so, the column `complete` has said it. */
+/** Where all were read so, the column `complete` shows it. */
 function changesOnly({
   incremental,
   proofs,

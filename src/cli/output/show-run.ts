@@ -12,11 +12,11 @@ import { showProgress } from '../../telemetry/show-progress.ts';
 import { stderrLog } from '../environment.ts';
 import { runReportText } from './run-report-text.ts';
 
-/** What a run tells while it goes on. */
+/** What a run reports while it is in progress. */
 export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
 
 /**
- * Shows a run while it goes on: progress for a person, an event per line for a program (with `marks` in each; null:
+ * Shows a run in progress: progress for a person, an event per line for a program (with `marks` in each; null:
  * none), log lines where $LOG_LEVEL asks for them.
  */
 export async function showRun<T>(

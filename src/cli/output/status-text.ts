@@ -94,7 +94,7 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
   ];
 }
 
-/** A row that is missing is still among the rows. What the last run withheld is told as it told it. */
+/** A row that is missing is still among the rows. What the last run withheld is shown as its report shows it. */
 function missingText(
   { connector, paused }: StoredConnector,
   status: ConnectorStatus,
@@ -107,8 +107,8 @@ function missingText(
   const report = status.lastRun?.report ?? null;
   const { schedule } = connector;
   const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
-  const told = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
-  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - told);
+  const shown = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
+  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - shown);
   return [
     ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
     ...(others === 0

@@ -23,8 +23,8 @@ export interface Terminal extends ProgressScreen {
   printJson(value: unknown): void;
   /**
    * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a
-   * screen what could steer it is made visible instead. Resolves when there is room for more; false: nobody reads any
-   * more.
+   * screen what could steer it is made visible instead. Resolves when there is room for more; false: the reader has
+   * closed the output.
    */
   printRecords(text: string): Promise<boolean>;
   /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
@@ -32,9 +32,9 @@ export interface Terminal extends ProgressScreen {
   /** What happens and what went wrong, on stderr. */
   note(...lines: readonly string[]): void;
   readonly isJson: boolean;
-  /** How wide a line of results may be; null where nobody looks at a screen. */
+  /** How wide a line of results may be; null where it is no screen. */
   columns(): number | null;
-  /** True once standard output refused what it was given (a full disk, say); a reader that has gone away is no loss. */
+  /** True once standard output refused what it was given (a full disk, say); a reader that closes it is no loss. */
   hasLostOutput(): boolean;
 }
 
@@ -114,7 +114,7 @@ interface Writer {
   writeAll(chunk: string | Uint8Array): Promise<boolean>;
 }
 
-/** After its first error an output gets nothing more. A reader that has gone away (`| head`) is none to speak of. */
+/** After its first error an output gets nothing more. A reader that closes it (`| head`) is no failure. */
 function writer(output: Output, onLost: (error: Error) => void): Writer {
   let isGone = false;
   let onRoom = (): void => undefined;

@@ -83,8 +83,6 @@ function widthOf(character: string): number {
   return wide.test(character) ? 2 : 1;
 }
 
-const hanging = '    ';
-
 /**
  * An enumeration in lines of at most `width` characters (null: one line), broken behind commas; a longer part stays
  * whole. Lines after the first are indented four further. Not for what people copy: a broken command is no command.
@@ -92,16 +90,24 @@ const hanging = '    ';
 export function wrapped(text: string, width: number | null): readonly string[] {
   if (width === null || displayWidth(text) <= width) return [text];
   const indent = /^ */.exec(text)?.[0] ?? '';
+  return filled(text.trim().split(/(?<=,) /), indent, `${indent}    `, width);
+}
+
+/** The parts in lines of at most `width` columns, blanks between them; a longer part stays whole. */
+export function filled(
+  parts: readonly string[],
+  first: string,
+  hanging: string,
+  width: number,
+): readonly string[] {
   const lines: string[] = [];
-  let line = indent;
-  for (const part of text.trim().split(/(?<=,) /)) {
-    const longer = line.trim() === '' ? `${line}${part}` : `${line} ${part}`;
-    if (displayWidth(longer) <= width || line.trim() === '') {
-      line = longer;
-      continue;
-    }
-    lines.push(line);
-    line = `${indent}${hanging}${part}`;
+  let line = first;
+  for (const [index, part] of parts.entries()) {
+    const longer = index === 0 ? `${line}${part}` : `${line} ${part}`;
+    if (index > 0 && displayWidth(longer) > width) {
+      lines.push(line);
+      line = `${hanging}${part}`;
+    } else line = longer;
   }
   return [...lines, line];
 }
@@ -109,7 +115,7 @@ export function wrapped(text: string, width: number | null): readonly string[] {
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
  * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is
- * too long for the column before (complete). Where not even the numbers fit, each row is told as a sentence.
+ * too long for the column before (complete). Where not even the numbers fit, each row is written as a sentence.
  */
 export function fittingTable(
   columns: readonly TableColumn[],
@@ -131,7 +137,7 @@ export function fittingTable(
     : withTextsBelow(shownColumns, shownRows, width);
 }
 
-/** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit goes on below. */
+/** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit continues below. */
 export function rowSentences(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],

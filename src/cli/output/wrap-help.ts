@@ -1,12 +1,12 @@
-import { displayWidth } from './text-table.ts';
+import { displayWidth, filled } from './text-table.ts';
 
 const exampleNote = /^(\s*\$ .*?\S)(?:\s{2,}(\S.*))?$/;
 /** `  --flag <value>  what it does`: where the second column begins. */
 const secondColumn = /^\s+\S.*?\s{2,}(?=\S)/;
 
 /**
- * A help text in lines of at most `width` columns, broken between words. Paragraphs are filled anew, lists keep their
- * columns, and a command of an example that is too long goes on behind a backslash, so that it can still be copied. A
+ * A help text in lines of at most `width` columns, broken between words. Paragraphs are filled again, lists keep their
+ * columns, and a command of an example that is too long continues after a backslash, so that it can still be copied. A
  * single word that is longer stays whole. A text that fits is left as it is.
  */
 export function wrapHelp(text: string, width: number): string {
@@ -53,21 +53,6 @@ function wrapCommand(command: string, indent: string, deeper: string, width: num
   if (displayWidth(`${indent}${command}`) <= width) return [`${indent}${command}`];
   const lines = filled(shellWords(command), indent, deeper, width - 2);
   return lines.map((line, index) => (index < lines.length - 1 ? `${line} \\` : line));
-}
-
-function filled(parts: readonly string[], first: string, hanging: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = first;
-  let isEmpty = true;
-  for (const part of parts) {
-    const longer = isEmpty ? `${line}${part}` : `${line} ${part}`;
-    if (!isEmpty && displayWidth(longer) > width) {
-      lines.push(line);
-      line = `${hanging}${part}`;
-    } else line = longer;
-    isEmpty = false;
-  }
-  return [...lines, line];
 }
 
 function words(text: string): readonly string[] {

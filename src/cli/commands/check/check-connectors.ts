@@ -20,7 +20,7 @@ import type { CommandContext } from '../../command-context.ts';
 import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 
-/** Connectors looked at side by side: most answers come from a list that is there already. */
+/** Connectors checked at the same time: most answers come from a list that was read before. */
 const atATime = 8;
 /** For the pages of all connectors together. */
 const pageMinutes = 2;
@@ -100,7 +100,7 @@ async function checkConnector(
   const { access } = app.settings;
   let pages: readonly CheckResult[] = [];
   const result = await attempt(what, async () => {
-    // Known without a call, unless it is the API that tells which account the connector has.
+    // Known without a call, unless only the API knows which account the connector has.
     if (identity !== null && !isDirect && access !== null && !isAccount(identity)) {
       const connectorId = address.kind === 'id' ? address.id : identity.connectorId;
       checkIdentity({ baseUrl: access.baseUrl, connectorId });

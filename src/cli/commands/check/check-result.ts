@@ -50,7 +50,7 @@ export function passed(what: string, detail: string): CheckResult {
 
 /**
  * The results of many like things (`many` names them), so that a person can read them: of what is right a number where
- * there are many, of each kind of problem the first ones and a count of the rest. Few things are told one by one.
+ * there are many, of each kind of problem the first ones and a count of the rest. Few things are listed one by one.
  */
 export function summarize(results: readonly CheckResult[], many: string): readonly CheckResult[] {
   if (results.length <= mostNamed) return results;
@@ -92,7 +92,7 @@ const redrawMs = 100;
 const lineMs = 10_000;
 
 /**
- * What takes minutes is told: after a second, redrawn in place on a terminal, and elsewhere a line every ten seconds.
+ * What takes minutes is shown: after a second, redrawn in place on a terminal, and elsewhere a line every ten seconds.
  */
 interface CheckProgress extends Disposable {
   tell(line: () => string): void;

@@ -107,10 +107,10 @@ async function readCredentials(
 function checkCredentials(definition: Definition, credentials: JsonObject, from: string): void {
   const problems = credentialProblems(definition, credentials);
   if (problems.length === 0) return;
-  const said = problems.map(({ field, message }) => (field === null ? message : `${field}: ${message}`));
+  const texts = problems.map(({ field, message }) => (field === null ? message : `${field}: ${message}`));
   const { credentials: ways } = definition;
   const others = ways.length === 1 ? '' : ` Ways to sign in: ${ways.map(shapeText).join(' or ')}.`;
-  throw usage(`The credentials in ${from} cannot be used. ${said.join(' ')}${others}`);
+  throw usage(`The credentials in ${from} cannot be used. ${texts.join(' ')}${others}`);
 }
 
 function textOf(file: string): string {

@@ -65,10 +65,10 @@ function filesText(
   if (downloads === null && files === 0) return [];
   const where =
     downloads === null ? 'the folder that "downloads" named when they were fetched' : downloads.directory;
-  const told = `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`;
-  if (downloads === null || !isSharedSink(to.type)) return [told];
+  const stay = `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`;
+  if (downloads === null || !isSharedSink(to.type)) return [stay];
   return [
-    told,
+    stay,
     `  Every machine that syncs it must see that folder: sink ${to.name} requires "shared: true" under "downloads".`,
   ];
 }

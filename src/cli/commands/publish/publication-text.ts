@@ -88,7 +88,7 @@ export function publicationText(
         ...(isBrief ? [] : changesTable(manifest, width === null ? null : width - 2)).map(
           (line) => `  ${line}`,
         ),
-        ...anewTexts(end.newGenerations).map((line) => `  ${line}`),
+        ...generationTexts(end.newGenerations).map((line) => `  ${line}`),
         ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
       ];
     }
@@ -96,7 +96,7 @@ export function publicationText(
 }
 
 /** A line for each reason: it is often the same for all. */
-function anewTexts(generations: readonly NewGeneration[]): readonly string[] {
+function generationTexts(generations: readonly NewGeneration[]): readonly string[] {
   const namesByReason = new Map<string, string[]>();
   for (const { connector, entity, reason } of generations) {
     if (reason === null) continue;

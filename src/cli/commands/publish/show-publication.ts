@@ -9,7 +9,7 @@ import type { CommandContext } from '../../command-context.ts';
 import { publicationDocument, publicationText } from './publication-text.ts';
 
 /**
- * One publication, with its progress while it goes on and its result at the end, without each entity after a sync.
+ * One publication, with its progress and, at the end, its result, without each entity after a sync.
  * Rejects where nothing was published.
  */
 export async function showPublication(

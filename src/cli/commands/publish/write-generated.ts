@@ -23,8 +23,8 @@ export interface WrittenFile {
   /** Relative to the folder. */
   readonly path: string;
   /**
-   * `beside`: somebody has edited the file, so the new text is in `<file>.new`. `edited`: the same, and nothing new is
-   * to be said. `stale`: generated earlier, and not any more.
+   * `beside`: the file was edited, so the new text is in `<file>.new`. `edited`: the same, and the text has
+   * not changed. `stale`: generated earlier, and no longer.
    */
   readonly outcome: 'written' | 'unchanged' | 'beside' | 'edited' | 'stale';
 }
@@ -42,12 +42,12 @@ export function writeGenerated(folder: string, files: readonly GeneratedFile[]):
 
 function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
   const place = path.join(folder, file.path);
-  return said(place, () => {
+  return explained(place, () => {
     const text = generatedText(file);
     const there = readThere(place);
     const stated = there === null ? null : statedOf(place, file, there);
     if (there === text) {
-      // Somebody may have put the new text there.
+      // A person may have put the new text there.
       if (file.from === null && stated?.isEdited !== false) writeHash(place, text);
       return 'unchanged';
     }
@@ -111,7 +111,7 @@ function replace(place: string, text: string): void {
   }
 }
 
-/** Files with our first line that nobody edited, in the folders that hold nothing but generated ones. */
+/** Files with our first line that were not edited, in the folders that hold nothing but generated ones. */
 function staleFiles(folder: string, files: readonly GeneratedFile[]): readonly string[] {
   const roots = new Set(
     files
@@ -132,7 +132,7 @@ function staleFiles(folder: string, files: readonly GeneratedFile[]): readonly s
   });
 }
 
-function said<Result>(place: string, work: () => Result): Result {
+function explained<Result>(place: string, work: () => Result): Result {
   try {
     return work();
   } catch (error) {

@@ -7,8 +7,13 @@ import type { ConnectorSettings, LocalSettings } from '../../../settings/setting
 import { toTheSecond } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodeOfError, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
-import { unreadableSinkDocuments, unreadableSinkLines } from '../../list-page.ts';
-import { pageOf, pageRemarks, type ListFlags } from '../../list-page.ts';
+import {
+  unreadableSinkDocuments,
+  unreadableSinkLines,
+  pageOf,
+  pageRemarks,
+  type ListFlags,
+} from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
 import { overviewOf, readOverviewsOfReadable, type SinkOverview } from '../../../app/connector-states.ts';
@@ -22,12 +27,13 @@ import {
   type ShownSchedule,
 } from '../../output/schedule-text.ts';
 
-/** What Redis says of all schedules: when each comes next, or why it cannot be asked. */
-interface NextRuns {
-  readonly nextByConnector: ReadonlyMap<string, number | null>;
-  readonly nextByTarget: ReadonlyMap<string, number | null>;
-  readonly failureByConnector: ReadonlyMap<string, FailedJob>;
-  readonly failureByTarget: ReadonlyMap<string, FailedJob>;
+type Kind = 'connectors' | 'targets';
+
+/** What Redis knows of all schedules, or why it cannot be asked. */
+interface Queued {
+  /** Milliseconds; null where it holds none. */
+  next(kind: Kind, sink: string, name: string): number | null;
+  failure(kind: Kind, sink: string, name: string): FailedJob | null;
   /** Of the sinks in which jobs wait. */
   readonly backlogBySink: ReadonlyMap<string, Backlog>;
   readonly problem: string | null;
@@ -45,19 +51,20 @@ export async function runScheduleList(
   const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
   const page = pageOf(readable, overviews, flags, clock.now());
   const targets = workerTargets(settings, new Set(chosen.map(({ name }) => name)));
-  const { nextByConnector, nextByTarget, failureByConnector, failureByTarget, backlogBySink, problem } =
-    await nextRuns(settings, { shown: page.connectors, chosen, targets }, overviews);
+  const queued = await askRedis(settings, { shown: page.connectors, chosen, targets }, overviews);
+  const { backlogBySink, problem } = queued;
   const shown = page.connectors.map((connector): ShownSchedule => {
     const { paused, lastRun } = overviewOf(overviews, connector) ?? { paused: null, lastRun: null };
-    const failure = failureByConnector.get(connector.name);
-    const isNews = failure !== undefined && failure.at > (lastRun?.finishedAt ?? '');
-    const next = nextByConnector.get(connector.name) ?? null;
+    const { name, sink } = connector;
+    const failure = queued.failure('connectors', sink.name, name);
+    const isNews = failure !== null && failure.at > (lastRun?.finishedAt ?? '');
+    const next = queued.next('connectors', sink.name, name);
     return { connector, next, paused, lastRun, givenUp: isNews ? failure : null };
   });
   const shownTargets = targets.map((target) => ({
     target,
-    next: nextByTarget.get(target.name) ?? null,
-    failure: failureByTarget.get(target.name) ?? null,
+    next: queued.next('targets', target.sink, target.name),
+    failure: queued.failure('targets', target.sink, target.name),
   }));
   terminal.printJson({
     connectors: shown.map(documentOf),
@@ -98,34 +105,28 @@ interface Listed {
   readonly targets: readonly WorkerTarget[];
 }
 
-async function nextRuns(
+async function askRedis(
   settings: LocalSettings,
   listed: Listed,
   overviews: ReadonlyMap<string, SinkOverview>,
-): Promise<NextRuns> {
+): Promise<Queued> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  const nothing = {
-    nextByConnector: new Map(),
-    nextByTarget: new Map(),
-    failureByConnector: new Map(),
-    failureByTarget: new Map(),
-    backlogBySink: new Map(),
-  };
+  const nothing = { next: () => null, failure: () => null, backlogBySink: new Map() };
   if (queues === null) return { ...nothing, problem };
   try {
-    return { ...(await readNext(listed, overviews, queues)), problem: null };
+    return { ...(await readQueued(listed, overviews, queues)), problem: null };
   } catch (error) {
     if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
     return { ...nothing, problem: error.message };
   }
 }
 
-async function readNext(
+async function readQueued(
   { shown, chosen, targets }: Listed,
   overviews: ReadonlyMap<string, SinkOverview>,
   queues: Queues,
-): Promise<Omit<NextRuns, 'problem'>> {
+): Promise<Omit<Queued, 'problem'>> {
   const idBySink = new Map<string, string>();
   const scheduled = shown.filter(({ schedule }) => schedule !== null);
   const sinkNames = [...scheduled.map(({ sink }) => sink.name), ...targets.map(({ sink }) => sink)];
@@ -135,25 +136,10 @@ async function readNext(
   }
   const sinkIds = [...idBySink.values()];
   const due = await queues.schedules(sinkIds);
-  const failures = await queues.failures(sinkIds);
-  const nextByConnector = new Map<string, number | null>();
-  const failureByConnector = new Map<string, FailedJob>();
-  for (const { name, sink } of shown) {
-    const key = `${idBySink.get(sink.name) ?? ''}:${name}`;
-    const failure = failures.get(key);
-    nextByConnector.set(name, due.connectors.get(key) ?? null);
-    if (failure !== undefined) failureByConnector.set(name, failure);
-  }
-  const nextByTarget = new Map(
-    targets.map(({ name, sink }) => [name, due.targets.get(`${idBySink.get(sink) ?? ''}:${name}`) ?? null]),
-  );
-  const unpublished = await queues.publicationFailures(sinkIds);
-  const failureByTarget = new Map(
-    targets.flatMap(({ name, sink }) => {
-      const failure = unpublished.get(`${idBySink.get(sink) ?? ''}:${name}`);
-      return failure === undefined ? [] : [[name, failure] as const];
-    }),
-  );
+  const failures = {
+    connectors: await queues.failures(sinkIds),
+    targets: await queues.publicationFailures(sinkIds),
+  };
   const backlogBySink = new Map<string, Backlog>();
   for (const [sink, id] of idBySink) {
     const schedules = chosen.flatMap((one) =>
@@ -162,7 +148,12 @@ async function readNext(
     const backlog = await queues.backlog(id, schedules);
     if (backlog.waiting > 0) backlogBySink.set(sink, backlog);
   }
-  return { nextByConnector, nextByTarget, failureByConnector, failureByTarget, backlogBySink };
+  const key = (sink: string, name: string): string => `${idBySink.get(sink) ?? ''}:${name}`;
+  return {
+    next: (kind, sink, name) => due[kind].get(key(sink, name)) ?? null,
+    failure: (kind, sink, name) => failures[kind].get(key(sink, name)) ?? null,
+    backlogBySink,
+  };
 }
 
 function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule): object {

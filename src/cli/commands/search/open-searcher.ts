@@ -14,7 +14,7 @@ import { storedIn } from '../../../app/stored-fields.ts';
 const deadlineMs = 60_000;
 
 /**
- * Searches what a sync has stored, read only, beside whoever writes. In a process of its own, because a statement of
+ * Searches what a sync has stored, read only, beside any writer. In a process of its own, because a statement of
  * SQLite cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
  */
 export async function openLocalSearcher(
@@ -34,7 +34,7 @@ export async function openLocalSearcher(
       `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
     );
   }
-  // No secret, and none is needed: a cursor only has to fit the sink it came from, and whoever can make one can read
+  // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make one can read
   // the file.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
   const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
@@ -117,7 +117,7 @@ export interface FoundPage {
   readonly hasMore: boolean;
   /** For the next page of the same search. */
   readonly cursor: string | null;
-  /** Milliseconds; null where nobody says. */
+  /** Milliseconds; null where it is not known. */
   readonly tookMs: number | null;
 }
 

@@ -74,7 +74,7 @@ async function textOf(file: string): Promise<string> {
   }
 }
 
-/** `send_time:desc,id`: ascending where nothing is said. */
+/** `send_time:desc,id`: ascending by default. */
 function readSort(text: string): JsonValue {
   return listOf(text, '--sort').map((part) => {
     const [, name = part, direction = 'asc'] = /^(.+):(asc|desc)$/.exec(part) ?? [];
@@ -86,7 +86,7 @@ function readSort(text: string): JsonValue {
   });
 }
 
-/** As an array of names, in which a dot is no separator any more. */
+/** As an array of names, in which a dot is no separator. */
 function pathOf({ searchable, fields }: Entity, name: string): readonly string[] {
   return searchable.has(name) || fields.has(name) ? [name] : name.split('.');
 }

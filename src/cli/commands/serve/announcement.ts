@@ -7,7 +7,7 @@ import { type ServeChoices, configLines, servedWorkspace } from './serve-flags.t
 
 interface Announced {
   readonly service: Pick<Service, 'url' | 'connectors'>;
-  readonly choices: Pick<ServeChoices, 'revision' | 'isIndexed' | 'refreshEveryMs' | 'upstream'>;
+  readonly choices: Pick<ServeChoices, 'revision' | 'service'>;
   /** As it was written. */
   readonly data: string;
   readonly application: ChosenApplication;
@@ -54,13 +54,13 @@ function connectorsText(ids: readonly string[]): string {
   return [...ids.slice(0, shown), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
 }
 
-function newOnesText({ upstream }: Announced['choices']): string {
+function newOnesText({ service: { upstream } }: Announced['choices']): string {
   return upstream === null
     ? 'sample data, whatever their credentials (--samples)'
     : 'the real service; sample data if a secret starts with "sample"';
 }
 
-function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {
+function indexText({ service: { isIndexed, refreshEveryMs } }: Announced['choices']): string {
   return isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)';
 }
 

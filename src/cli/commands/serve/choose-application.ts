@@ -19,7 +19,7 @@ export const servedOrganization = 'default';
 export const defaultDataFolder = './data/service';
 
 /**
- * Who may come in: as the environment says, made up at this start, or one that an earlier start or a command has made.
+ * The client that is let in: as the environment configures it, made up at this start, or one that an earlier start or a command has made.
  */
 export type ChosenApplication =
   | { readonly kind: 'given' | 'made-up'; readonly clientId: string; readonly clientSecret: Secret }
@@ -56,7 +56,7 @@ function givenApplication(env: CommandContext['env']): ChosenApplication | null 
   return clientId === '' ? null : { kind: 'given', clientId, clientSecret: new Secret(clientSecret) };
 }
 
-/** Who ends a service and starts it again at once must not find its folder still locked. */
+/** A service that is stopped and started again at once must not find its folder still locked. */
 async function openSoon(
   { clock, signal }: CommandContext,
   folder: string,

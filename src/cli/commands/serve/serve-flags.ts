@@ -34,21 +34,25 @@ export const serveOptions = {
 type ServeFlags = FlagsOf<typeof serveOptions>;
 
 export interface ServeChoices {
-  readonly host: string;
-  readonly port: number;
-  readonly allowedHosts: readonly string[];
-  readonly trustedProxies: readonly string[];
-  readonly upstream: NonNullable<SampleServiceOptions['upstream']> | null;
+  readonly service: Required<
+    Pick<
+      SampleServiceOptions,
+      | 'host'
+      | 'port'
+      | 'allowedHosts'
+      | 'trustedProxies'
+      | 'upstream'
+      | 'accounts'
+      | 'otherwise'
+      | 'isIndexed'
+      | 'refreshEveryMs'
+      | 'tokenTtlSeconds'
+      | 'limits'
+    >
+  > & { readonly refreshEveryMs: number };
   /** Folders with definitions, besides the built-in ones. */
   readonly definitions: readonly string[];
-  readonly accounts: SampleServiceOptions['accounts'];
-  /** Of the connectors that clients make. */
-  readonly otherwise: SampleServiceOptions['otherwise'];
   readonly revision: number;
-  readonly isIndexed: boolean;
-  readonly refreshEveryMs: number;
-  readonly requestsPerSecond: number;
-  readonly tokenSeconds: number;
   /** Paths of PEM files; null: HTTP. */
   readonly tls: { readonly cert: string; readonly key: string } | null;
 }
@@ -62,24 +66,25 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   const size = sizeOf(flags);
   const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
-  const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000, 1);
   const shortestMs = shortestTokenSeconds * 1000;
   if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
   return {
-    host: flags.host,
-    port: wholeNumber('--port', flags.port, 65_535),
-    allowedHosts: flags.allowHost.map(hostName),
-    upstream: upstreamOf(flags),
+    service: {
+      host: flags.host,
+      port: wholeNumber('--port', flags.port, 65_535),
+      allowedHosts: flags.allowHost.map(hostName),
+      trustedProxies: flags.trustProxy.map(proxyAddress),
+      upstream: upstreamOf(flags),
+      accounts: servedAccounts({ size, seed, revision }),
+      otherwise: { size, seed, revision },
+      isIndexed: flags.index,
+      refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
+      tokenTtlSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
+      limits: { requestsPerSecond: wholeNumber('--rate-limit', flags.rateLimit, 1_000_000, 1) },
+    },
     definitions: flags.definitions,
-    trustedProxies: flags.trustProxy.map(proxyAddress),
-    accounts: servedAccounts({ size, seed, revision }),
-    otherwise: { size, seed, revision },
     revision,
-    isIndexed: flags.index,
-    refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
-    requestsPerSecond,
     tls: tlsOf(flags),
-    tokenSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
   };
 }
 
@@ -96,7 +101,7 @@ function hostName(text: string): string {
   throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
 }
 
-function upstreamOf({ samples, allowUpstreamHost }: ServeFlags): ServeChoices['upstream'] {
+function upstreamOf({ samples, allowUpstreamHost }: ServeFlags): ServeChoices['service']['upstream'] {
   if (!samples) {
     return { allowHosts: allowUpstreamHost.map(upstreamHost) };
   }

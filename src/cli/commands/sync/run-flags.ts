@@ -19,7 +19,7 @@ export interface AskedRuns {
   readonly isBudgeted: boolean;
   /** What the next run is asked for; null when the time or the calls are used up. */
   next(): AskedRun | null;
-  /** Hears the events of a run: the calls of one that brings no report are counted by them. */
+  /** Takes the events of a run: the calls of one that brings no report are counted by them. */
   readonly onEvent: OnRunEvent;
   /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
   ended(report: RunReport | null): void;
