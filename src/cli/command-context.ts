@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import type { Input } from './read-input.ts';
 import type { Terminal } from './output/terminal.ts';
+import type { Input } from './parse-flags.ts';
 
 /** What every command gets: the world it runs in. */
 export interface CommandContext {

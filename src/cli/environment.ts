@@ -1,5 +1,5 @@
-import { basename, delimiter, dirname, join } from 'node:path';
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { SyncError } from '../core/errors.ts';
 import { checkLogLevel, openLog, type Log } from '../telemetry/log.ts';

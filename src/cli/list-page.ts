@@ -7,18 +7,11 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
-import { counted, count } from '../telemetry/format.ts';
-import { errorDocument } from './output/report-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { counted, count } from '../telemetry/format.ts';
+import type { FlagsOf } from './command.ts';
+import { errorDocument } from './output/report-error.ts';
 import { wholeNumber } from './parse-flags.ts';
-
-/** The flags of a command that lists connectors. */
-export interface ListFlags {
-  readonly failing: boolean;
-  readonly stale: boolean;
-  readonly limit: string;
-  readonly offset: string;
-}
 
 /** The connectors that a list shows, and how those that it is about stand. */
 interface ListPage {
@@ -39,6 +32,8 @@ export const listOptions = {
   '--limit <n>': { text: 'show at most so many; 0: all', default: '100' },
   '--offset <n>': { text: 'leave out so many of the first', default: '0' },
 } as const;
+
+export type ListFlags = FlagsOf<typeof listOptions>;
 
 /** Throws USAGE for a flag that is no number. */
 export function pageOf(

@@ -3,8 +3,8 @@ import type { Clock } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { oneOf, labelText } from './series.ts';
 import type { ConnectorSeries } from './metrics-of-connectors.ts';
+import { oneOf, labelText } from './series.ts';
 
 export interface RunCounts {
   onRunEvent(connector: ConnectorName, event: RunEvent): void;

@@ -1,12 +1,12 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../core/clock.ts';
-import type { RunCounts } from './metrics-run-events.ts';
 import {
   openSampleSeries,
   showConnector,
   type SampledConnector,
   type SampledState,
 } from './metrics-of-states.ts';
+import type { RunCounts } from './metrics-run-events.ts';
 import type { Series } from './series.ts';
 
 /** How things stand at one moment. */

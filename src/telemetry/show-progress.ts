@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import { advanceProgress, startProgress, type Expected } from './progress.ts';
+import { duration } from './format.ts';
 import {
   progressLines,
   progressSummary,
@@ -9,7 +9,7 @@ import {
   sinkAwayText,
   type ProgressStyle,
 } from './progress-text.ts';
-import { duration } from './format.ts';
+import { advanceProgress, startProgress, type Expected } from './progress.ts';
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {

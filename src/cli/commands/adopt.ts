@@ -1,4 +1,3 @@
-import { rightColumns, textTable, leftColumns } from '../output/text-table.ts';
 import { adoptIdentity, changedIdentity, sampleConnector, type Sample } from '../../app/adopt-connector.ts';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
@@ -8,15 +7,14 @@ import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import { printable, count } from '../../telemetry/format.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command-context.ts';
-import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { loadConfig } from '../load-config.ts';
 import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { rightColumns, textTable, leftColumns } from '../output/text-table.ts';
 
 export const adopt = command({
   argument: ['<connector>', 'a name from the config'],
-  options: {
-    '--yes': 'accept the new address; without this, only show the comparison',
-  },
+  options: { '--yes': 'accept the new address; without this, only show the comparison' },
   help: `
 For a changed api.baseUrl or connector id (https instead of http, another host), or after a sync that seemed to read
 another account. Reads a sample through the new address

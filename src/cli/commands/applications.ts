@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
 import { usage } from '../../core/usage-error.ts';
 import { toTheSecond } from '../../telemetry/format.ts';
-import { textTable, leftColumns } from '../output/text-table.ts';
+import { command } from '../command.ts';
 import { shellWord } from '../environment.ts';
+import { textTable, leftColumns } from '../output/text-table.ts';
 import {
   openApplications,
   defaultDataFolder,
   servedOrganization,
   madeUpSecret,
 } from './serve/choose-application.ts';
-import { command } from '../command.ts';
 
 const dataOption = { '--data <folder>': { text: 'of the service', default: defaultDataFolder } } as const;
 

@@ -12,26 +12,26 @@ import {
   parseInstant,
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
-import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
-import { usage } from '../../core/usage-error.ts';
-import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
 import type { Clock } from '../../core/clock.ts';
+import { addCounts, noCounts } from '../../core/records.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
 import { windowText, type Window } from '../../engine/run-options.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
-import { addCounts, noCounts } from '../../core/records.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { toTheSecond, count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { endText } from '../output/run-report-text.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
-import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
-import type { CommandContext } from '../command-context.ts';
-import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { logLevel } from '../environment.ts';
-import { loadConfig } from '../load-config.ts';
-import { command } from '../command.ts';
+import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 
 export const backfill = command({
   argument: ['<connector>', 'its name in the config'],

@@ -1,3 +1,19 @@
+import { readCopies } from '../../app/copy-connector.ts';
+import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
+import { probeTarget, targetStatus } from '../../app/publish-target.ts';
+import { isWeakSecret } from '../../core/hide-secrets.ts';
+import { sinksOf } from '../../settings/chosen-connectors.ts';
+import { checkTargets } from '../../settings/load-settings.ts';
+import type { LocalSettings, PublishSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
+import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
+import { printable, count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { openPatientApp } from '../output/show-run.ts';
+import { checkClosedFiles } from './check/check-closed-files.ts';
+import { checkConnectors } from './check/check-connectors.ts';
 import {
   found,
   warning,
@@ -10,22 +26,6 @@ import {
   summarize,
   type CheckResult,
 } from './check/check-result.ts';
-import { probeTarget, targetStatus } from '../../app/publish-target.ts';
-import { readCopies } from '../../app/copy-connector.ts';
-import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
-import { isWeakSecret } from '../../core/hide-secrets.ts';
-import { sinksOf } from '../../settings/chosen-connectors.ts';
-import { checkTargets } from '../../settings/load-settings.ts';
-import type { LocalSettings, PublishSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
-import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
-import { printable, count, counted } from '../../telemetry/format.ts';
-import { checkClosedFiles } from './check/check-closed-files.ts';
-import { checkConnectors } from './check/check-connectors.ts';
-import type { CommandContext } from '../command-context.ts';
-import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
-import { loadConfig } from '../load-config.ts';
-import { openPatientApp } from '../output/show-run.ts';
-import { command } from '../command.ts';
 
 const weakSecret = warning(
   'client secret',
@@ -37,9 +37,7 @@ const leastFreeMiB = 100;
 const defaultRuns = 2;
 
 export const check = command({
-  options: {
-    '--deep': 'read every closed JSONL file and compare its hash, not only its length',
-  },
+  options: { '--deep': 'read every closed JSONL file and compare its hash, not only its length' },
   help: '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml',
   run: async (context, { deep: isDeep }) => {
     // Without a valid config nothing else can be checked: its problems are the whole answer.

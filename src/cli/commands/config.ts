@@ -1,8 +1,8 @@
 import { describeSettings } from '../../settings/describe-settings.ts';
 import { settingsJsonSchema } from '../../settings/settings-file.ts';
 import type { CommandContext } from '../command-context.ts';
-import { loadConfig } from '../load-config.ts';
 import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
 
 export const config = command({
   commands: {

@@ -1,18 +1,18 @@
-import { oneOf } from '../parse-flags.ts';
+import type { App } from '../../app/app.ts';
+import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
+import type { ApiSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
+import { printable } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
+import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
+import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { leftColumns, fittingTable } from '../output/text-table.ts';
-import { command } from '../command.ts';
-import type { CommandContext } from '../command-context.ts';
+import { oneOf } from '../parse-flags.ts';
 import { definitionNamed, runCreate } from './connectors/create-connector.ts';
-import type { App } from '../../app/app.ts';
-import type { ApiSettings } from '../../settings/settings.ts';
-import { exitCodes } from '../output/exit-codes.ts';
-import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
-import { type ConnectorId, isConnectorId } from '../../core/names.ts';
-import { printable } from '../../telemetry/format.ts';
 
 export const connectors = command({
   help: `
@@ -85,9 +85,7 @@ Examples:
     delete: command({
       description: 'Delete a connector behind the API; its synced records stay in the sink.',
       argument: ['<id>', 'as "connectors list" shows it'],
-      options: {
-        '--yes': 'do it; without this, only show what would be removed',
-      },
+      options: { '--yes': 'do it; without this, only show what would be removed' },
       help: '\nExample:\n  $ connector-sync connectors delete 6f9c2d1e --yes',
       run: async (context, { yes: isSure }, text) => {
         const settings = loadConfig(context, 'api', 'access');

@@ -1,5 +1,3 @@
-import { showLive } from '../../telemetry/show-progress.ts';
-import { reportFailureOf } from '../output/report-error.ts';
 import {
   copyConnector,
   discardCopy,
@@ -14,11 +12,13 @@ import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
+import { showLive } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { reportFailureOf } from '../output/report-error.ts';
 import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
-import { command } from '../command.ts';
 
 export const copy = command({
   argument: [

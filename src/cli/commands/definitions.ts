@@ -3,10 +3,10 @@ import { dataDictionary } from '../../definitions/data-dictionary.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { displayWidth, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
-import { command } from '../command.ts';
 
 export const definitions = command({
   options: {

@@ -4,19 +4,17 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
-import { wrapped } from '../output/text-table.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { command } from '../command.ts';
+import { wrapped } from '../output/text-table.ts';
 
 const defaultWorkspace = 'default';
 
 export const discover = command({
   argument: ['[connector]', 'a connector of the config, or the name of a definition'],
-  options: {
-    '--workspace <name...>': 'workspaces to look into (default: the config\'s, else "default")',
-  },
+  options: { '--workspace <name...>': 'workspaces to look into (default: the config\'s, else "default")' },
   help: '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
   run: async (context, flags, name) => {
     const settings = loadConfig(context, 'access');

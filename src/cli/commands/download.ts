@@ -1,4 +1,3 @@
-import { isReplaceable, unwritable } from '../output/write-files.ts';
 import { createHash } from 'node:crypto';
 import { basename, dirname, resolve } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
@@ -8,11 +7,12 @@ import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';
 import { printable, counted } from '../../telemetry/format.ts';
+import { command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { readTarget } from '../read-target.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { command } from '../command.ts';
+import { isReplaceable, unwritable } from '../output/write-files.ts';
+import { readTarget } from '../read-target.ts';
 
 interface Downloaded extends WrittenBytes {
   readonly name: string | null;

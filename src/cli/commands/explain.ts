@@ -1,20 +1,18 @@
+import { type Explanation, explainRow } from '../../app/explain-row.ts';
+import { parseRecordKey } from '../../app/record-key.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
 import type { MissingRow, PartitionHistory, RunSummary } from '../../sinks/ledger-reader.ts';
 import { printable, counted } from '../../telemetry/format.ts';
-import { jsonText } from '../output/json-text.ts';
-import { type Explanation, explainRow } from '../../app/explain-row.ts';
-import { exitCodes } from '../output/exit-codes.ts';
-import { loadConfig } from '../load-config.ts';
-import { parseRecordKey } from '../../app/record-key.ts';
 import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodes } from '../output/exit-codes.ts';
+import { jsonText } from '../output/json-text.ts';
 
 export const explain = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],
-  options: {
-    '-k, --key <name=value...>': 'every field of its key',
-  },
+  options: { '-k, --key <name=value...>': 'every field of its key' },
   help: `
 Reads the ledger alone: no call is made and nothing is written.
 

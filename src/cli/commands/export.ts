@@ -1,21 +1,21 @@
-import { wholeNumber, oneOf } from '../parse-flags.ts';
-import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
-import { keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
-import { type FlagsOf, command } from '../command.ts';
 import { resolve, basename, dirname } from 'node:path';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
-import { openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
 import { jsonlFormat } from '../../export/jsonl-format.ts';
+import { openChanges, type EntityChanges, type ExportEnd } from '../../export/open-changes.ts';
 import type { RecordFormat } from '../../export/record-format.ts';
+import { createPrivateDirectory } from '../../files/private-file.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
+import { keyDigits } from '../../sinks/files/safe-file-name.ts';
+import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
-import { jsonText } from '../output/json-text.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { createPrivateDirectory } from '../../files/private-file.ts';
+import { jsonText } from '../output/json-text.ts';
+import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
+import { wholeNumber, oneOf } from '../parse-flags.ts';
 
 const options = {
   '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },

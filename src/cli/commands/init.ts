@@ -1,31 +1,26 @@
-import { oneOf } from '../parse-flags.ts';
-import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
-import { usage } from '../../core/usage-error.ts';
-import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
+import { usage } from '../../core/usage-error.ts';
+import type { CredentialShape, Definition } from '../../definitions/definition.ts';
+import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
-import { configFile } from '../load-config.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { shellWord } from '../environment.ts';
+import { configFile } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
-import { command } from '../command.ts';
+import { oneOf } from '../parse-flags.ts';
 
-interface InitFlags {
-  readonly baseUrl: string | undefined;
-  readonly direct: readonly string[];
-  readonly workspace: string;
-  readonly sink: string;
-}
+const options = {
+  '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
+  '--direct <service...>': 'read services themselves, without an API: mailchimp, notion',
+  '--workspace <name>': { text: 'workspace in which the connectors are looked up', default: 'default' },
+  '--sink <type>': { text: 'sqlite, jsonl or postgres', default: 'sqlite' },
+} as const;
 
 export const init = command({
-  options: {
-    '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
-    '--direct <service...>': 'read services themselves, without an API: mailchimp, notion',
-    '--workspace <name>': { text: 'workspace in which the connectors are looked up', default: 'default' },
-    '--sink <type>': { text: 'sqlite, jsonl or postgres', default: 'sqlite' },
-  },
+  options,
   help: '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
   run: async (context, flags) => {
     const file = configFile(context);
@@ -58,7 +53,7 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-function choicesOf(flags: InitFlags, dataFolder: string): ConfigChoices {
+function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string): ConfigChoices {
   const { baseUrl, workspace } = flags;
   const sink = oneOf('--sink', flags.sink, ['sqlite', 'jsonl', 'postgres']);
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {

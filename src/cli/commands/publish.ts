@@ -1,20 +1,20 @@
+import type { AskedPublication } from '../../app/publish-target.ts';
+import type { PublishEnd } from '../../publish/publish-request.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
+import type { PublishSettings } from '../../settings/settings.ts';
+import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { durationOf } from '../parse-flags.ts';
 import {
   ofEachTarget,
   runPublishCheck,
   runPublishPrune,
   runPublishStatus,
 } from './publish/inspect-targets.ts';
-import { durationOf } from '../parse-flags.ts';
-import type { AskedPublication } from '../../app/publish-target.ts';
-import type { PublishEnd } from '../../publish/publish-request.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
-import type { PublishSettings } from '../../settings/settings.ts';
-import type { CommandContext } from '../command-context.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { staleEntities, staleText } from './publish/publication-text.ts';
 import { publishSchema } from './publish/schema.ts';
 import { showPublication } from './publish/show-publication.ts';
-import { command } from '../command.ts';
 
 interface PublishFlags {
   readonly newGeneration: boolean;

@@ -1,11 +1,11 @@
-import { escaped, printable, counted } from '../../telemetry/format.ts';
-import { command, type AddCommand } from '../command.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';
+import { escaped, printable, counted } from '../../telemetry/format.ts';
+import { command, type AddCommand } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { readTarget } from '../read-target.ts';
 import { openPatientApp } from '../output/show-run.ts';
+import { readTarget } from '../read-target.ts';
 
 type ReadAction = 'list' | 'get';
 
@@ -16,9 +16,7 @@ export const get = readCommand('get', 'newsletter/campaigns --param campaign_id=
 function readCommand(action: ReadAction, example: string): AddCommand {
   return command({
     argument: ['<connector/entity>', 'such as newsletter/campaigns'],
-    options: {
-      '-p, --param <name=value...>': 'a declared parameter; objects and arrays as JSON',
-    },
+    options: { '-p, --param <name=value...>': 'a declared parameter; objects and arrays as JSON' },
     help: `\nExample:\n  $ connector-sync ${action} ${example}`,
     run: async (context, flags, target) => {
       const settings = loadConfig(context, 'access');

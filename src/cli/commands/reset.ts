@@ -1,13 +1,13 @@
-import { leftColumns, rightColumns, textTable } from '../output/text-table.ts';
+import { resetConnector, wouldReset, type ResetTarget } from '../../app/reset-connector.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
-import { resetConnector, wouldReset, type ResetTarget } from '../../app/reset-connector.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
-import { loadConfig } from '../load-config.ts';
-import type { LocalSettings } from '../../settings/settings.ts';
 import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { leftColumns, rightColumns, textTable } from '../output/text-table.ts';
 
 interface Target extends ResetTarget {
   readonly name: string;

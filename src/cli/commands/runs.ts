@@ -1,20 +1,20 @@
-import { leftColumns, rightColumns, displayWidth, textTable, rowSentences } from '../output/text-table.ts';
+import { cancelRun } from '../../app/cancel-run.ts';
+import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { undeleteRun } from '../../app/undelete-run.ts';
+import { slept } from '../../core/clock.ts';
+import type { RunId } from '../../core/names.ts';
+import { noCounts, addCounts } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
-import { findRun, fromEverySink } from '../../app/find-run.ts';
-import { loadConfig } from '../load-config.ts';
-import { command } from '../command.ts';
-import { cancelRun } from '../../app/cancel-run.ts';
-import { wholeNumber } from '../parse-flags.ts';
-import { slept } from '../../core/clock.ts';
-import { noCounts, addCounts } from '../../core/records.ts';
-import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import type { CommandContext } from '../command-context.ts';
-import { runReportText, endText } from '../output/run-report-text.ts';
-import type { RunId } from '../../core/names.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
+import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { runReportText, endText } from '../output/run-report-text.ts';
+import { leftColumns, rightColumns, displayWidth, textTable, rowSentences } from '../output/text-table.ts';
+import { wholeNumber } from '../parse-flags.ts';
 
 const defaultLimit = 20;
 

@@ -1,11 +1,11 @@
-import { listOptions } from '../list-page.ts';
-import { runScheduleApply, runPause, runResume } from './schedule/change-schedules.ts';
-import { runScheduleList } from './schedule/schedule-list.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../app/reach-queues.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
-import { loadConfig } from '../load-config.ts';
-import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../app/reach-queues.ts';
 import { command } from '../command.ts';
+import { listOptions } from '../list-page.ts';
+import { loadConfig } from '../load-config.ts';
+import { runScheduleApply, runPause, runResume } from './schedule/change-schedules.ts';
+import { runScheduleList } from './schedule/schedule-list.ts';
 
 export const schedule = command({
   help: `

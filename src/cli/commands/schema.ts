@@ -1,13 +1,13 @@
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
-import type { DriftRow } from '../../sinks/drift.ts';
-import { loadConfig } from '../load-config.ts';
 import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/yaml-data.ts';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import type { DriftRow } from '../../sinks/drift.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
-import { leftColumns, fittingTable } from '../output/text-table.ts';
 import { command } from '../command.ts';
+import { loadConfig } from '../load-config.ts';
+import { leftColumns, fittingTable } from '../output/text-table.ts';
 
 export const schema = command({
   commands: {

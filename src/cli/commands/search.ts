@@ -1,5 +1,4 @@
-import { oneOf } from '../parse-flags.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { SyncError } from '../../core/errors.ts';
 import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
@@ -7,8 +6,11 @@ import { entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { printable, counted, duration } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
-import { jsonText } from '../output/json-text.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
+import { jsonText } from '../output/json-text.ts';
+import { wrapped } from '../output/text-table.ts';
+import { oneOf } from '../parse-flags.ts';
 import { answerTable } from './search/answer-table.ts';
 import {
   openLocalSearcher,
@@ -17,8 +19,6 @@ import {
   type Searcher,
 } from './search/open-searcher.ts';
 import { readQuery } from './search/read-query.ts';
-import { wrapped } from '../output/text-table.ts';
-import { SyncError } from '../../core/errors.ts';
 
 type Format = 'table' | 'json' | 'jsonl';
 

@@ -1,4 +1,3 @@
-import { serveOptions, readServeFlags, type ServeChoices, servedWorkspace } from './serve/serve-flags.ts';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
@@ -6,15 +5,16 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
+import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
-import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
 import { stderrLog } from '../environment.ts';
+import { aborted } from '../watch-interrupts.ts';
 import { announcement } from './serve/announcement.ts';
 import { chooseApplication, openApplications } from './serve/choose-application.ts';
-import { aborted } from '../watch-interrupts.ts';
-import { command } from '../command.ts';
+import { serveOptions, readServeFlags, type ServeChoices, servedWorkspace } from './serve/serve-flags.ts';
 
 export const serve = command({
   options: serveOptions,

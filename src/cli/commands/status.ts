@@ -1,5 +1,7 @@
+import { readOverviewsOfReadable } from '../../app/connector-states.ts';
+import { readStatuses } from '../../app/read-statuses.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { command } from '../command.ts';
 import {
   listOptions,
   pageOf,
@@ -8,10 +10,8 @@ import {
   unreadableSinkLines,
 } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
-import { readOverviewsOfReadable } from '../../app/connector-states.ts';
-import { readStatuses } from '../../app/read-statuses.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { statusText } from '../output/status-text.ts';
-import { command } from '../command.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],

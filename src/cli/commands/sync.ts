@@ -1,25 +1,25 @@
-import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
-import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
 import type { EntityGlobs } from '../../app/app.ts';
+import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { planSync, openSharingApp } from '../../app/open-app.ts';
-import type { CallEstimate } from '../../engine/estimate-calls.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
-import { count, counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
-import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
-import { type FlagsOf, command } from '../command.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import { withParts } from '../../settings/load-settings.ts';
-import { logLevel } from '../environment.ts';
-import { showRunEnd } from '../output/show-run.ts';
-import { loadConfig } from '../load-config.ts';
-import { askedRuns } from './sync/run-flags.ts';
 import { shareWork, type AskedWork } from '../../app/shared-work.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
+import type { CallEstimate } from '../../engine/estimate-calls.ts';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import { count, counted } from '../../telemetry/format.ts';
+import type { CommandContext } from '../command-context.ts';
+import { type FlagsOf, command } from '../command.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
+import { showRunEnd } from '../output/show-run.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
+import { askedRuns } from './sync/run-flags.ts';
+import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
 
 const examples = `
 Examples:

@@ -1,5 +1,3 @@
-import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
-import { type FlagsOf, command } from '../command.ts';
 import { setFlagsFromString } from 'node:v8';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -8,11 +6,13 @@ import { connectorsMatching } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { CommandContext } from '../command-context.ts';
+import { type FlagsOf, command } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
+import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
-import { aborted } from '../watch-interrupts.ts';
 import { wholeNumber } from '../parse-flags.ts';
+import { aborted } from '../watch-interrupts.ts';
 
 const mostRuns = 64;
 const mostRunsOfAll = 1000;

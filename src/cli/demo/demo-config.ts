@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
-import { maxSampleRevision } from '../../sample/writing.ts';
-import { logLevel } from '../environment.ts';
-import type { ServedAccount } from '../commands/serve/serve-samples.ts';
 import type { Secret } from '../../core/secret.ts';
+import { usage } from '../../core/usage-error.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
+import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
+import type { ServedAccount } from '../commands/serve/serve-samples.ts';
+import { logLevel } from '../environment.ts';
 import { registerSecrets } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
-import { usage } from '../../core/usage-error.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
 import { wholeNumber } from '../parse-flags.ts';
 
 /**

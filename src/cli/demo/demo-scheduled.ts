@@ -1,18 +1,18 @@
-import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { randomBytes } from 'node:crypto';
 import { join, relative } from 'node:path';
+import type { EndedRun } from '../../app/worker-runs.ts';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
-import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { findRedis } from '../find-redis.ts';
 import { stderrLog, shellWord } from '../environment.ts';
+import { findRedis } from '../find-redis.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { endText } from '../output/run-report-text.ts';
-import type { EndedRun } from '../../app/worker-runs.ts';
 import { aborted } from '../watch-interrupts.ts';
+import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase } from './demo-config.ts';
 
 const cron = '*/5 * * * * *';
 const runsOfEach = 3;

@@ -1,6 +1,6 @@
+import { rowsWritten } from '../../app/run-totals.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
-import { rowsWritten } from '../../app/run-totals.ts';
 
 /** What the demo's runs took and wrote, beside what reading everything for the first time took. */
 export function totalsText(

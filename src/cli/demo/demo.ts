@@ -1,27 +1,27 @@
-import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, demoParquet } from './demo-config.ts';
-import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
-import { textTable } from '../output/text-table.ts';
-import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { firstReports } from '../../app/find-run.ts';
 import { openApp } from '../../app/open-app.ts';
+import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
+import { rowsWritten } from '../../app/run-totals.ts';
 import type { ColumnValue } from '../../core/records.ts';
+import { maxSampleRevision } from '../../sample/writing.ts';
 import { targetNamed } from '../../settings/chosen-targets.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
-import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/format.ts';
 import type { CommandContext } from '../command-context.ts';
+import { command } from '../command.ts';
 import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
-import { firstReports } from '../../app/find-run.ts';
-import { runScheduledDemo } from './demo-scheduled.ts';
+import { shellWord } from '../environment.ts';
 import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { shellWord } from '../environment.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
-import { rowsWritten } from '../../app/run-totals.ts';
-import { command } from '../command.ts';
+import { textTable } from '../output/text-table.ts';
+import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, demoParquet } from './demo-config.ts';
+import { runScheduledDemo } from './demo-scheduled.ts';
+import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
 
 interface DemoRuns {
   readonly reports: readonly RunReport[];

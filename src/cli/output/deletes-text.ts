@@ -1,5 +1,5 @@
-import type { EntityReport, RunReport, Withholding } from '../../sinks/run-report.ts';
 import { instant } from '../../core/clock.ts';
+import type { EntityReport, RunReport, Withholding } from '../../sinks/run-report.ts';
 import { count, counted, duration, toTheMinute } from '../../telemetry/format.ts';
 
 type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;

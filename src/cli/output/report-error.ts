@@ -1,6 +1,6 @@
-import { exitCodeOfError, type ExitCode } from './exit-codes.ts';
 import { SyncError } from '../../core/errors.ts';
 import { ProblemsError, type Problem } from '../../core/problems.ts';
+import { exitCodeOfError, type ExitCode } from './exit-codes.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ErrorDocument {

@@ -1,9 +1,9 @@
-import type { UnprovenListings, EntityReport, FailureReport, RunReport } from '../../sinks/run-report.ts';
-import { printable, counted, count, duration } from '../../telemetry/format.ts';
-import { jsonText } from './json-text.ts';
 import { recordsRead, rowsWritten, tookMs } from '../../app/run-totals.ts';
 import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
+import type { UnprovenListings, EntityReport, FailureReport, RunReport } from '../../sinks/run-report.ts';
+import { printable, counted, count, duration } from '../../telemetry/format.ts';
 import { deleteLines } from './deletes-text.ts';
+import { jsonText } from './json-text.ts';
 import { wrapped, leftColumns, rightColumns, fittingTable } from './text-table.ts';
 
 const shownFailures = 10;

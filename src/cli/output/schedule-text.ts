@@ -1,10 +1,10 @@
 import type { Instant } from '../../core/clock.ts';
-import { formatDuration } from '../../settings/parse-unit.ts';
+import type { Backlog } from '../../jobs/worker-state.ts';
 import type { WorkerTarget } from '../../settings/chosen-targets.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, duration, comingUp, longAgo } from '../../telemetry/format.ts';
-import type { Backlog } from '../../jobs/worker-state.ts';
 import { textTable, leftColumns } from './text-table.ts';
 
 export interface ShownSchedule {

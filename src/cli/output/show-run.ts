@@ -1,14 +1,14 @@
 import type { App, RunEnd, SyncRequest } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import type { OnRunEvent } from '../../core/events.ts';
-import type { SettingsWith } from '../../settings/settings.ts';
-import { retryText } from '../../telemetry/progress-text.ts';
-import type { CommandContext } from '../command-context.ts';
-import { duration } from '../../telemetry/format.ts';
 import { instant } from '../../core/clock.ts';
+import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
+import type { SettingsWith } from '../../settings/settings.ts';
+import { duration } from '../../telemetry/format.ts';
 import { logRunEvent } from '../../telemetry/log-run-event.ts';
+import { retryText } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
+import type { CommandContext } from '../command-context.ts';
 import { stderrLog } from '../environment.ts';
 import { runReportText } from './run-report-text.ts';
 

@@ -2,8 +2,8 @@ import { failureLimit, type StoredConnector } from '../../app/read-statuses.ts';
 import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, toTheMinute } from '../../telemetry/format.ts';
-import { jsonText } from './json-text.ts';
 import { toConfirmLines, withheldLines } from './deletes-text.ts';
+import { jsonText } from './json-text.ts';
 import { unprovenLines } from './run-report-text.ts';
 import { wrapped, leftColumns, rightColumns, fittingTable } from './text-table.ts';
 

@@ -1,7 +1,7 @@
-import { escaped } from '../../telemetry/format.ts';
 import { setImmediate } from 'node:timers/promises';
-import type { ProgressScreen } from '../../telemetry/show-progress.ts';
+import { escaped } from '../../telemetry/format.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
+import type { ProgressScreen } from '../../telemetry/show-progress.ts';
 import { jsonText } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */

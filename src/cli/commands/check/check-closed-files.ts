@@ -1,3 +1,15 @@
+import { openClosedFiles } from '../../../app/locate-sink.ts';
+import type { ConnectorName } from '../../../core/names.ts';
+import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
+import {
+  damageAdvice,
+  damageText,
+  type CheckedFiles,
+  type ClosedFiles,
+  type ContentsProgress,
+} from '../../../sinks/closed-files.ts';
+import { count, counted } from '../../../telemetry/format.ts';
+import type { CommandContext } from '../../command-context.ts';
 import {
   found,
   openCheckProgress,
@@ -7,18 +19,6 @@ import {
   summarize,
   type CheckResult,
 } from './check-result.ts';
-import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
-import type { ConnectorName } from '../../../core/names.ts';
-import {
-  damageAdvice,
-  damageText,
-  type CheckedFiles,
-  type ClosedFiles,
-  type ContentsProgress,
-} from '../../../sinks/closed-files.ts';
-import { count, counted } from '../../../telemetry/format.ts';
-import { openClosedFiles } from '../../../app/locate-sink.ts';
-import type { CommandContext } from '../../command-context.ts';
 
 const mostNamed = 20;
 const mebibyte = 1024 * 1024;

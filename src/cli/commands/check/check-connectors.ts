@@ -1,3 +1,15 @@
+import type { ConnectorSource, App } from '../../../app/app.ts';
+import { readOverviewsOfReadable, overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
+import { hasCode, ThrottledError } from '../../../core/errors.ts';
+import { probePage } from '../../../engine/probe-page.ts';
+import type { ConnectorSettings } from '../../../settings/settings.ts';
+import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
+import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
+import { openAdministration } from '../../../source/api/open-administration.ts';
+import type { ApiClient } from '../../../source/api/open-api-client.ts';
+import { isAccount } from '../../../source/connector-origin.ts';
+import { count, counted, printable } from '../../../telemetry/format.ts';
+import type { CommandContext } from '../../command-context.ts';
 import {
   warning,
   failed,
@@ -7,18 +19,6 @@ import {
   openCheckProgress,
   attempt,
 } from './check-result.ts';
-import { readOverviewsOfReadable, overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
-import type { ConnectorSource, App } from '../../../app/app.ts';
-import { hasCode, ThrottledError } from '../../../core/errors.ts';
-import { probePage } from '../../../engine/probe-page.ts';
-import type { ConnectorSettings } from '../../../settings/settings.ts';
-import { count, counted, printable } from '../../../telemetry/format.ts';
-import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
-import { isAccount } from '../../../source/connector-origin.ts';
-import type { ApiClient } from '../../../source/api/open-api-client.ts';
-import type { CommandContext } from '../../command-context.ts';
-import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
-import { openAdministration } from '../../../source/api/open-administration.ts';
 
 /** Connectors checked at the same time: most answers come from a list that was read before. */
 const atATime = 8;

@@ -1,7 +1,7 @@
-import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { count } from '../../../telemetry/format.ts';
-import { errorDocument } from '../../output/report-error.ts';
 import type { CommandContext } from '../../command-context.ts';
+import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { errorDocument } from '../../output/report-error.ts';
 
 /** One line of `check`. A warning says what may bite later and changes no exit code. */
 export interface CheckResult {

@@ -1,19 +1,19 @@
 import { resolve } from 'node:path';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import type { ConnectorId } from '../../../core/names.ts';
+import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
+import { credentialProblems, shapeText } from '../../../definitions/credential-problems.ts';
+import type { Definition } from '../../../definitions/definition.ts';
+import { suggestName } from '../../../definitions/suggest-name.ts';
+import { readSecretFile } from '../../../settings/read-secret-file.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 import { printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
 import { openPatientApp } from '../../output/show-run.ts';
-import { suggestName } from '../../../definitions/suggest-name.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
-import { Secret } from '../../../core/secret.ts';
-import { credentialProblems, shapeText } from '../../../definitions/credential-problems.ts';
-import type { Definition } from '../../../definitions/definition.ts';
-import { readSecretFile } from '../../../settings/read-secret-file.ts';
-import { readInput } from '../../read-input.ts';
+import { readInput } from '../../parse-flags.ts';
 
 interface CreateFlags {
   readonly workspace: string;

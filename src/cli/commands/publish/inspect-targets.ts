@@ -1,14 +1,14 @@
-import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
-import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
 import type { PrunedTarget } from '../../../publish/target.ts';
 import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
+import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
+import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
 import { heldBackTexts } from './publication-text.ts';
 

@@ -10,9 +10,9 @@ import { targetNamed } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';
+import { command } from '../../command.ts';
 import { loadConfig } from '../../load-config.ts';
 import { writeGenerated, type WrittenFile } from './write-generated.ts';
-import { command } from '../../command.ts';
 
 export const publishSchema = command({
   description: 'Write dbt models, or statements that make and load tables, for what a target holds.',

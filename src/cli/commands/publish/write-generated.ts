@@ -1,5 +1,3 @@
-import { usage } from '../../../core/usage-error.ts';
-import { unwritable } from '../../output/write-files.ts';
 import { randomBytes } from 'node:crypto';
 import {
   existsSync,
@@ -12,12 +10,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import { usage } from '../../../core/usage-error.ts';
 import {
   generatedText,
   readGenerated,
   sha256,
   type GeneratedFile,
 } from '../../../publish/schema/generated-file.ts';
+import { unwritable } from '../../output/write-files.ts';
 
 export interface WrittenFile {
   /** Relative to the folder. */

@@ -1,15 +1,15 @@
+import { overviewOf, readOverviews } from '../../../app/connector-states.ts';
+import { servedSink, locateSink } from '../../../app/locate-sink.ts';
 import { checkHere, pauseConnector, resumeConnector } from '../../../app/pause-connector.ts';
+import { reachQueues, openQueuesOf } from '../../../app/reach-queues.ts';
 import { instant } from '../../../core/clock.ts';
 import { usage } from '../../../core/usage-error.ts';
+import type { Queues } from '../../../jobs/open-queues.ts';
+import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
-import { servedSink, locateSink } from '../../../app/locate-sink.ts';
-import { reachQueues, openQueuesOf } from '../../../app/reach-queues.ts';
-import type { Queues } from '../../../jobs/open-queues.ts';
-import type { ServedSink } from '../../../jobs/worker-context.ts';
-import { overviewOf, readOverviews } from '../../../app/connector-states.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
 export async function runScheduleApply(

@@ -1,12 +1,13 @@
+import { overviewOf, readOverviewsOfReadable, type SinkOverview } from '../../../app/connector-states.ts';
+import { reachQueues } from '../../../app/reach-queues.ts';
 import { hasCode } from '../../../core/errors.ts';
-import type { Backlog } from '../../../jobs/worker-state.ts';
 import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
+import type { Backlog } from '../../../jobs/worker-state.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { exitCodeOfError, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
 import {
   unreadableSinkDocuments,
   unreadableSinkLines,
@@ -15,8 +16,7 @@ import {
   type ListFlags,
 } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
-import { reachQueues } from '../../../app/reach-queues.ts';
-import { overviewOf, readOverviewsOfReadable, type SinkOverview } from '../../../app/connector-states.ts';
+import { exitCodeOfError, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
 import {
   backlogLines,
   givenUpLines,

@@ -1,15 +1,15 @@
-import type { JsonObject, JsonValue } from '../../../core/json.ts';
+import { createHash } from 'node:crypto';
+import { storedIn } from '../../../app/stored-fields.ts';
 import { SyncError } from '../../../core/errors.ts';
+import type { JsonObject, JsonValue } from '../../../core/json.ts';
 import { usage } from '../../../core/usage-error.ts';
+import { openSearchProcesses } from '../../../search/process/open-search-processes.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';
 import type { SettingsWith } from '../../../settings/settings.ts';
 import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { openPatientApp } from '../../output/show-run.ts';
-import { createHash } from 'node:crypto';
-import { openSearchProcesses } from '../../../search/process/open-search-processes.ts';
-import { storedIn } from '../../../app/stored-fields.ts';
 
 const deadlineMs = 60_000;
 

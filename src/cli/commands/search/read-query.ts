@@ -5,8 +5,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../http/lossless-json.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { readInput } from '../../read-input.ts';
-import { wholeNumber } from '../../parse-flags.ts';
+import { wholeNumber, readInput } from '../../parse-flags.ts';
 
 export interface QueryFlags {
   readonly filter: string | undefined;

@@ -1,6 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../../core/clock.ts';
+import { SyncError } from '../../../core/errors.ts';
+import { isWeakSecret } from '../../../core/hide-secrets.ts';
+import { Secret } from '../../../core/secret.ts';
+import { usage } from '../../../core/usage-error.ts';
 import {
   defaultMaxTokens,
   defaultScopedTokenSeconds,
@@ -8,11 +13,6 @@ import {
 } from '../../../service/server-limits.ts';
 import type { Application } from '../../../service/state/applications.ts';
 import type { ServiceState } from '../../../service/state/open-service-state.ts';
-import { randomBytes } from 'node:crypto';
-import { SyncError } from '../../../core/errors.ts';
-import { isWeakSecret } from '../../../core/hide-secrets.ts';
-import { Secret } from '../../../core/secret.ts';
-import { usage } from '../../../core/usage-error.ts';
 import type { CommandContext } from '../../command-context.ts';
 
 export const servedOrganization = 'default';

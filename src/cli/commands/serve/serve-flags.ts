@@ -1,13 +1,13 @@
-import { durationOf, oneOf, wholeNumber } from '../../parse-flags.ts';
-import { defaultDataFolder } from './choose-application.ts';
-import type { ServedAccount, SampleServiceOptions } from './serve-samples.ts';
-import type { FlagsOf } from '../../command.ts';
 import { isIP } from 'node:net';
 import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { allowedHost } from '../../../settings/check-urls.ts';
+import type { FlagsOf } from '../../command.ts';
+import { durationOf, oneOf, wholeNumber } from '../../parse-flags.ts';
+import { defaultDataFolder } from './choose-application.ts';
+import type { ServedAccount, SampleServiceOptions } from './serve-samples.ts';
 
 export const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },

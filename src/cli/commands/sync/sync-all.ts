@@ -1,16 +1,16 @@
-import { reportFailureOf } from '../../output/report-error.ts';
-import type { ConnectorSettings } from '../../../settings/settings.ts';
 import type { EntityGlobs, App } from '../../../app/app.ts';
+import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
 import { instant, type Clock } from '../../../core/clock.ts';
 import { ThrottledError } from '../../../core/errors.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
+import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { reportFailureOf } from '../../output/report-error.ts';
 import { endText } from '../../output/run-report-text.ts';
-import type { AskedRuns } from './run-flags.ts';
 import { showRun } from '../../output/show-run.ts';
-import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
+import type { AskedRuns } from './run-flags.ts';
 
 /** A connector, and which of its entities a person named. */
 export interface ChosenConnector {
