@@ -1,4 +1,5 @@
 import {
+  readOverview,
   type UnreadableSink,
   countStates,
   statesOf,
@@ -7,6 +8,7 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import type { FlagsOf } from './command.ts';
@@ -100,4 +102,19 @@ export function unreadableSinkLines(unreadable: readonly UnreadableSink[]): read
     ({ sink, connectors, error }) =>
       `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
   );
+}
+
+/** Of the sinks that can be read: what is wrong with another one is reported where the command opens it. */
+export async function knownOverviews(
+  connectors: readonly ConnectorSettings[],
+): Promise<ReadonlyMap<string, SinkOverview>> {
+  const overviews = new Map<string, SinkOverview>();
+  for (const sink of sinksOf(connectors)) {
+    try {
+      overviews.set(sink.name, await readOverview(sink));
+    } catch {
+      // Reported where the command opens it.
+    }
+  }
+  return overviews;
 }

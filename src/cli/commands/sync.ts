@@ -1,5 +1,6 @@
+import { knownOverviews } from '../list-page.ts';
 import type { EntityGlobs } from '../../app/app.ts';
-import { overviewOf, readOverviewsOfReadable } from '../../app/connector-states.ts';
+import { overviewOf } from '../../app/connector-states.ts';
 import { planSync, openSharingApp } from '../../app/open-app.ts';
 import { shareWork, type AskedWork } from '../../app/shared-work.ts';
 import { SyncError } from '../../core/errors.ts';
@@ -115,8 +116,7 @@ function askedWork({ select, exclude, full, allowDeletes }: SyncFlags): AskedWor
 
 /** With a budget, the last of them may get no turn: it shall not be the same one every time. */
 async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
-  // A sink that cannot be read is met again by the run, which reports what is wrong with it.
-  const { overviews } = await readOverviewsOfReadable(chosen.map(({ connector }) => connector));
+  const overviews = await knownOverviews(chosen.map(({ connector }) => connector));
   const lastStart = ({ connector }: ChosenConnector): string =>
     overviewOf(overviews, connector)?.lastRun?.startedAt ?? '';
   return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));

@@ -48,5 +48,5 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only (EROFS)',
   ENOSPC: 'no space is left on its disk (ENOSPC)',
   EISDIR: 'it is a folder, expected a file (EISDIR)',
-  ENOENT: 'its folder cannot be created (ENOENT)',
+  ENOENT: 'its folder cannot be found or created (ENOENT)',
 };

@@ -1,5 +1,6 @@
+import { knownOverviews } from '../../list-page.ts';
 import type { ConnectorSource, App } from '../../../app/app.ts';
-import { readOverviewsOfReadable, overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
+import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
@@ -43,7 +44,7 @@ export async function checkConnectors(
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
   // A sink that cannot be read has a line of its own, which says why.
-  const { overviews: stored } = await readOverviewsOfReadable(connectors);
+  const stored = await knownOverviews(connectors);
   using progress = openCheckProgress(context);
   const client = hasToken
     ? await openListingClient(app, connectors, signal, (lists) =>
