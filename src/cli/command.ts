@@ -75,7 +75,7 @@ export function command<
 
 /** An option that was not given is false, or no values. */
 function flagsOf(added: Command): object {
-  const flags = added.opts<Record<string, unknown>>();
+  const flags: Record<string, unknown> = { ...added.opts() };
   for (const option of added.options) {
     if (option.isBoolean()) flags[option.attributeName()] ??= false;
     else if (option.variadic) flags[option.attributeName()] ??= [];
