@@ -226,7 +226,11 @@ describe('init', () => {
 
   it.each([
     ['below a file', 'taken/my.yaml', 'is a file, expected a folder'],
-    ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be found or created'],
+    [
+      'where nothing can be made',
+      '/proc/nope/my.yaml',
+      'cannot be written: its folder cannot be found or created',
+    ],
   ])('says in words why it cannot write %s', async (_, file, why) => {
     await writeFile(join(folder, 'taken'), '');
     const [init, demo] = await Promise.all([
