@@ -34,8 +34,8 @@ export interface Input extends AsyncIterable<string | Uint8Array> {
 }
 
 /**
- * All of standard input as text, for a flag whose value is `-`. Throws USAGE for more than `maxBytes` and for what is no UTF-8, or the signal's
- * reason.
+ * All of standard input as text, for a flag whose value is `-`. Throws USAGE for more than `maxBytes` and for what is
+ * no UTF-8, or the signal's reason.
  */
 export async function readInput(input: Input, maxBytes: number, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();

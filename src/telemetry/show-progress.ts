@@ -102,8 +102,8 @@ async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: (
 }
 
 /**
- * Reports in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that fail
- * beside each other are reported once.
+ * Reports in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that
+ * fail beside each other are reported once.
  */
 export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRunEvent {
   let sinceMs: number | null = null;

@@ -23,7 +23,7 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
   }
 }
 
-/** Whether the file exists. Throws USAGE for what must not be replaced by a file: a device, a pipe, a link, a folder. */
+/** Whether the file exists. Throws USAGE for a device, pipe, link or folder: a file must not replace it. */
 export function isReplaceable(file: string): boolean {
   const stats = lstatSync(file, { throwIfNoEntry: false });
   if (stats === undefined || stats.isFile()) return stats !== undefined;

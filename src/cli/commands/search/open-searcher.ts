@@ -34,8 +34,8 @@ export async function openLocalSearcher(
       `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
     );
   }
-  // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make one can read
-  // the file.
+  // No secret, and none is needed: a cursor only has to fit the sink it came from, and a process that can make
+  // one can read the file.
   const cursorKey = createHash('sha256').update(`search cursor of ${sinkId}`).digest();
   const processes = openSearchProcesses({ processes: 1, maxWaiting: 1, deadlineMs, cursorKey, clock });
   const call = {

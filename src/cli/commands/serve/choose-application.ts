@@ -19,7 +19,8 @@ export const servedOrganization = 'default';
 export const defaultDataFolder = './data/service';
 
 /**
- * The client that is let in: as the environment configures it, made up at this start, or one that an earlier start or a command has made.
+ * The client that is let in: as the environment configures it, made up at this start, or one that an earlier start or
+ * a command has made.
  */
 export type ChosenApplication =
   | { readonly kind: 'given' | 'made-up'; readonly clientId: string; readonly clientSecret: Secret }
