@@ -18,7 +18,7 @@ const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .sort()
   .map((name) => ({ name, text: readFileSync(path.join('src', name), 'utf8') }));
 /** Versions of the tables are made from one another in their own way. */
-const makers = /\/(?:partitions-sql|sqlite\/schema|from-[\w-]+)\.ts$/;
+const makers = /\/(?:partitions-sql|(?:jsonl|sqlite)\/schema|from-[\w-]+)\.ts$/;
 
 /** Mentions of the table in code and SQL that do not read it. */
 function countWrites(text: string): number {
