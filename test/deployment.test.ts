@@ -143,6 +143,7 @@ describe('the image', () => {
     expect(taken).toContain('dist');
   });
 
+  // Proves promise 19
   it('holds every library that the program imports', () => {
     const imported = sourceFiles().flatMap(({ text }) =>
       [...text.matchAll(/(?:\bfrom |\bimport\()'([^'.\s][^'\s]*)'/g)].map(([, name = '']) => name),

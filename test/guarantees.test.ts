@@ -1,23 +1,36 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { documents } from './support/document-commands.ts';
-import { quoteProblem } from './support/declared-tests.ts';
+import { allProofs, listOfProofs, promises, readMark, statements } from './support/proofs.ts';
 
-/** `- `file`: title` in a list, or `| … | `file`: title |` at the end of a table's row. */
-const quote = /^(?:- |\|.*\| )`(?<file>test\/[^`]+)`: (?<title>.+?)(?: *\|)?$/;
+const proofs = allProofs();
 
-it('each test that a document names exists, by its whole title', () => {
-  const quotes = documents.flatMap((document) =>
-    readFileSync(document, 'utf8')
-      .replaceAll(/\n  (?=\S)/g, ' ')
-      .split('\n')
-      .flatMap((line, index) => {
-        const { file, title } = quote.exec(line)?.groups ?? {};
-        if (file === undefined || title === undefined) return [];
-        const problem = quoteProblem(file, title.replaceAll('\\|', '|'));
-        return [problem === null ? null : `${document}, paragraph ${index + 1}: ${problem}`];
-      }),
+it('numbers each promise and each statement of the specification once', () => {
+  expect(promises.length).toBeGreaterThan(50);
+  expect(statements.length).toBeGreaterThan(150);
+  expect(promises).toEqual([...new Set(promises)]);
+  expect(statements).toEqual([...new Set(statements)]);
+});
+
+it('has a test for each of them', () => {
+  const proven = new Set(proofs.map(({ kind, id }) => `${kind} ${id}`));
+  const all = [...promises.map((id) => `promise ${id}`), ...statements.map((id) => `specification ${id}`)];
+  expect(all.filter((one) => !proven.has(one))).toEqual([]);
+  expect([...proven].filter((one) => !all.includes(one))).toEqual([]);
+});
+
+it('finds every mark directly above a test that runs', () => {
+  const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.ts'),
   );
-  expect(quotes.length).toBeGreaterThan(450);
-  expect(quotes.filter((problem) => problem !== null)).toEqual([]);
+  const marked = files.flatMap((name) =>
+    [...readFileSync(`test/${name}`, 'utf8').matchAll(/^ *\/\/ Proves (.*)$/gm)].flatMap(([, mark = '']) =>
+      readMark(mark),
+    ),
+  );
+  expect(proofs).toHaveLength(marked.length);
+  expect(proofs.length).toBeGreaterThan(450);
+});
+
+it('lists them as docs/reference/proofs.md does: npm run proofs writes it again', async () => {
+  await expect(listOfProofs(proofs)).toMatchFileSnapshot('../docs/reference/proofs.md');
 });

@@ -108,6 +108,7 @@ describe.skipIf(!isInstalling)('a newcomer in an empty folder', () => {
     return said;
   }
 
+  // Proves promise 19
   it('publishes to a DuckDB file after the command that check gives', async () => {
     await using world = await openWorld('{ type: duckdb, path: ./desk.duckdb }');
     await followCheck(world);
@@ -127,6 +128,7 @@ describe.skipIf(!isInstalling)('a newcomer in an empty folder', () => {
     expect(await followCheck(world)).toMatch(/number of values\s+must equal chunk row count/);
   }, 300_000);
 
+  // Proves promise 19
   it('publishes to a bucket after the command that check gives', async () => {
     await using fake = await startFakeS3();
     const { bucket, endpoint, credentials } = fakePlace(fake.endpoint);
@@ -140,6 +142,7 @@ describe.skipIf(!isInstalling)('a newcomer in an empty folder', () => {
     expect(fake.objects.has('sync/_latest.json')).toBe(true);
   }, 300_000);
 
+  // Proves promise 19
   it('has an image without what only developers need, and adds packages to it as docs/operations/install.md says', async ({
     folder,
   }) => {

@@ -11,6 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
+// Proves promise 19
 it('syncs, reports progress, and returns what changed since the last time', async () => {
   const told: Progress[] = [];
   const results = await sync(app, { connectors: ['newsletter'], onProgress: (one) => told.push(one) });
@@ -27,6 +28,7 @@ it('syncs, reports progress, and returns what changed since the last time', asyn
   ]);
 });
 
+// Proves promise 19
 it('takes a config as an object, and needs no credentials to read what is stored', async () => {
   const config = {
     api: { baseUrl: 'https://api.example.com', clientId: 'a', clientSecret: '${NOWHERE_SET}' },
@@ -40,6 +42,7 @@ it('takes a config as an object, and needs no credentials to read what is stored
   await expect(sync(other)).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
 });
 
+// Proves promise 19
 it('rejects with a SyncError and its code for what does not exist', async () => {
   await expect(openApp({ config: join(world.folder, 'none.yaml') })).rejects.toBeInstanceOf(SyncError);
   await expect(openApp({ config: { sinks: 1 } })).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
@@ -48,6 +51,7 @@ it('rejects with a SyncError and its code for what does not exist', async () => 
   await expect(readChanges(app, 'newsletter/lists', { since: 1e9 })).rejects.toMatchObject({ code: 'USAGE' });
 });
 
+// Proves promise 19
 it('starts nothing once its signal is aborted', async () => {
   expect(await sync(app, { signal: AbortSignal.abort() })).toEqual([]);
 });

@@ -29,6 +29,7 @@ it.beforeAll(async ({ fileFolder: made }) => {
   }
 }, 120_000);
 
+// Proves promise 19
 it('holds what runs and its types, without tests, sources and source maps', () => {
   const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) =>
     entry.isFile(),
@@ -54,6 +55,7 @@ it('holds what runs and its types, without tests, sources and source maps', () =
   expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(0.9 * mebibyte);
 });
 
+// Proves promise 19
 it('runs from where npm installed it', async () => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
   expect((await run(process.execPath, [launcher, '--version'], { cwd: folder })).stdout).toBe(`${version}\n`);
@@ -61,6 +63,7 @@ it('runs from where npm installed it', async () => {
   expect(help.stdout).toContain('Usage: connector-sync demo');
 });
 
+// Proves promise 19
 it('says which Node.js it needs, on one that is too old', async () => {
   const pretend = `Object.defineProperty(process, 'version', { value: 'v18.20.4' }); require(${JSON.stringify(launcher)})`;
   const ended = await run(process.execPath, ['-e', pretend]).catch((error: unknown) => error);
@@ -70,6 +73,7 @@ it('says which Node.js it needs, on one that is too old', async () => {
   });
 });
 
+// Proves promise 19
 it('says which command builds it, in a clone that is not built', async () => {
   const clone = join(folder, 'clone');
   cpSync(join(root, 'package.json'), join(clone, 'package.json'));
@@ -83,6 +87,7 @@ it('says which command builds it, in a clone that is not built', async () => {
   });
 });
 
+// Proves promise 19
 it('compiles and runs the example of docs/library.md', async () => {
   const [, example = ''] =
     /```ts\n([^]*?)```/.exec(readFileSync(join(root, 'docs/library.md'), 'utf8')) ?? [];

@@ -50,6 +50,7 @@ it('adopts the same account at another address when asked to, and keeps every ro
   expect((await cli('adopt', 'newsletter')).stdout).toContain('there is nothing to adopt');
 });
 
+// Proves promise 4.2
 it('refuses another account, and changes nothing', async () => {
   const before = storedRows();
   await moveTo(await serve(2));
@@ -60,6 +61,7 @@ it('refuses another account, and changes nothing', async () => {
   expect(storedRows()).toEqual(before);
 });
 
+// Proves promise 4.2
 it('withholds every delete until a full sync has found all rows at the new address', async () => {
   await moveTo(await serve(1));
   plantCampaign('zz-gone');

@@ -47,6 +47,7 @@ function idOf(key: string): string {
 }
 
 describe.each(kinds)('audit of a $type sink', (kind) => {
+  // Proves promise 13
   it('finds stored rows equal to what the service has, and changes nothing', async () => {
     const config = await synced(kind.sink);
     const before = await filesBelow(folder);

@@ -59,6 +59,7 @@ ${connectors}`,
 const entries = (all: readonly string[]): string => all.map((id) => `  ${id}: { id: ${id} }\n`).join('');
 
 describe('check of many connectors', () => {
+  // Proves promise 12.1
   it('asks for the list of each workspace once, and for no connector by itself', async () => {
     const { code, stdout } = await check(entries(ids));
     expect(code).toBe(0);

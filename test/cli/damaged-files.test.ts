@@ -37,6 +37,7 @@ const flip = (file: string): void => {
 };
 
 describe('a closed JSONL file', () => {
+  // Proves promise 1.4
   it.each([
     ['is gone', (file: string) => rmSync(file), 'it is not there'],
     ['is too short', (file: string) => truncateSync(file, 10), 'it holds 10'],
@@ -77,6 +78,7 @@ describe('a closed JSONL file', () => {
     expect(sync.code).toBe(1);
   });
 
+  // Proves promise 1.4
   it('with other content of the same length is found by check --deep, and what it advises brings the lines back', async () => {
     const file = fileOf('lists');
     const [text, { length }] = [readFileSync(file, 'utf8'), readFileSync(file)];
@@ -102,6 +104,7 @@ describe('a closed JSONL file', () => {
     expect([stored.length, new Set(stored)]).toEqual([ids(text).length, new Set(ids(text))]);
   });
 
+  // Proves promise 1.4
   it('that an earlier version closed without a hash is compared by its length alone, and check --deep says so', async () => {
     const db = new Database(join(lake, '_ledger.db'));
     db.exec("UPDATE _sync_files SET hash = NULL WHERE connector = 'newsletter' AND entity = 'lists'");
@@ -115,6 +118,7 @@ describe('a closed JSONL file', () => {
   });
 });
 
+// Proves promise 1.4
 it('check --deep reads a large file in pieces, says how far it is, and ends at Ctrl-C', async () => {
   const file = fileOf('lists');
   const bytes = 1024 ** 4;

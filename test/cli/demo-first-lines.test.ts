@@ -15,6 +15,7 @@ it.beforeEach(({ folder: made }) => {
   folder = made;
 });
 
+// Proves promise 19.1
 it.each([[['demo']], [['demo', '--scheduled']]])(
   '%j says what it does before it loads what the local API and the worker need',
   async (args) => {
@@ -37,6 +38,7 @@ it.each([[['demo']], [['demo', '--scheduled']]])(
   },
 );
 
+// Proves promise 19.1
 it('npm run demo says that it builds, then what the demo does', async () => {
   for (const name of ['src', 'config', 'package.json']) {
     cpSync(name, join(folder, name), { recursive: true });

@@ -42,6 +42,7 @@ describe('with credentials in the config, and no API', () => {
     expect((await direct.cli('status')).stdout).toContain('mine: last run ok');
   });
 
+  // Proves promise 17.3
   it('processes with one key keep the limit of calls at a time together, without a Redis', async () => {
     await using world = await mailchimpWorld({ as: 'my-mail' });
     const most = world.definition.upstream?.limits.concurrency;
@@ -150,6 +151,7 @@ describe('with credentials in the config, and no API', () => {
     }
   });
 
+  // Proves promise 10
   it('a worker runs what is scheduled, and nothing that it says or keeps in Redis holds a credential', async () => {
     await using redis = await startRedis({ password: 'redis-password-1' });
     await using world = await mailchimpWorld({ as: 'my-mail' });

@@ -50,6 +50,7 @@ async function open(type: keyof typeof kinds): Promise<CliWorld> {
 describe.each(Object.keys(kinds) as (keyof typeof kinds)[])(
   'a value that was edited in a %s sink',
   (type) => {
+    // Proves promise 13
     it('is found by audit, and stored again by refetch', async () => {
       const world = await open(type);
       const [list] = jsonLines(await world.cli('export', 'newsletter/lists'));

@@ -17,6 +17,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('export from a %s sink',
     await world[Symbol.asyncDispose]();
   });
 
+  // Proves promise 14
   it('gives every record once, in the order of _seq, and says what to ask for the next time', async () => {
     const result = await world.cli('export', 'newsletter/list_members');
     expect(result.code).toBe(0);

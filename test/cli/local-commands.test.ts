@@ -36,6 +36,7 @@ function bare(...args: readonly string[]): Promise<CliResult> {
 }
 
 describe('without credentials', () => {
+  // Proves promise 18
   it.each([
     [['status']],
     [['runs']],
@@ -63,6 +64,7 @@ describe('without credentials', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining(`Run ${run} of newsletter is not running`)]);
   });
 
+  // Proves promise 18
   it.each([
     [['sync'], ['CONNECTOR_API_CLIENT_ID', 'absent', 'REDIS_URL']],
     [

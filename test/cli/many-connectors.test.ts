@@ -76,6 +76,7 @@ async function listed(...args: readonly string[]): Promise<{
 }
 
 describe.each([[['status']], [['schedule', 'list']]])('%j of many connectors', (command) => {
+  // Proves promise 12.1
   it('shows the first hundred, and says how all of them stand', async () => {
     const { names: shown, total, counts } = await listed(...command);
     expect(shown).toEqual(['wiki', ...names.slice(0, 99)]);

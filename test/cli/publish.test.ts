@@ -68,6 +68,7 @@ describe('connector-sync publish', () => {
     expect(await world.json('publish', 'hand')).toMatchObject([{ result: 'published', publication: 3 }]);
   });
 
+  // Proves promise 20.5
   it('begins anew where the format of its files has changed, so that no file of before counts', async () => {
     await world.json('sync', 'newsletter');
     const config = readFileSync(world.config, 'utf8');
@@ -101,6 +102,7 @@ describe('connector-sync publish', () => {
     expect(stdout).toMatch(/newsletter\/campaigns .* no longer in the config\n/);
   });
 
+  // Proves promise 20.5
   it('does not take a sink that is away for an empty one', async () => {
     await world.json('sync', 'newsletter');
     const [database, away] = [path.join(world.folder, 'main.db'), path.join(world.folder, 'away.db')];
@@ -285,6 +287,7 @@ describe('connector-sync sync', () => {
     expect(again.stdout).toMatch(/\nlake: publication 2: no row changed, in /);
   });
 
+  // Proves promise 20.9
   it('keeps its exit code when a publication fails, and says how to repeat it', async () => {
     writeFileSync(path.join(world.folder, 'lake'), 'a file in the place of the folder');
     const result = await world.cli('sync', 'newsletter');

@@ -37,6 +37,7 @@ afterEach(async () => {
   await service.close();
 });
 
+// Proves promise 11.2
 it('resumes the connector in which it was interrupted, and reads the finished one no second time', async () => {
   gate.hold('c-wiki');
   const running = start();
@@ -71,6 +72,7 @@ it('skips what it had finished only for the same flags, soon, and where it is no
   expect(outlineOf(await sync('newsletter', '--full'))).toEqual(['newsletter ok']);
 });
 
+// Proves promise 11.2
 it('shares the work with another one at the same time: both end with 0, and each connector is read once', async () => {
   gate.hold('c-news');
   const one = start();

@@ -45,6 +45,7 @@ describe('sync', () => {
     });
   });
 
+  // Proves promise 10
   it('ends with 4 for a wrong secret, which appears nowhere, and tries the other connectors', async () => {
     const url = await withService();
     const wrong = 'a-wrong-secret-that-must-not-be-seen';
@@ -182,6 +183,7 @@ describe('sync', () => {
     ]);
   });
 
+  // Proves promise 11
   it('ends with 5 while another process holds the connector, and names it', async () => {
     const url = await withService();
     await using sink = await openSink(

@@ -22,6 +22,7 @@ function check(secret: string, file = config): Promise<CliResult> {
   return callCli(['check', '--config', file], { cwd: folder, env: { SECRET: secret } });
 }
 
+// Proves promise 10.1
 it.each(['wrong', 'secret', 'check', 'mine'])(
   'check shows the answer to the secret %j whole, and warns of it',
   async (secret) => {
@@ -55,6 +56,7 @@ connectors: { newsletter: { definition: email-marketing, id: c-news, sink: main 
   expect(stdout).not.toMatch(/api\.clientSecret|Bearer \[/);
 });
 
+// Proves promise 10.1
 it.each(['mine', 'password', '1234567'])(
   'serve refuses %j as a secret, and says what it takes',
   async (secret) => {

@@ -48,6 +48,7 @@ it('a worker without the right to INFO ends with a sentence, and so does check',
   expect(checked.stdout).toMatch(sentence);
 });
 
+// Proves promise 12
 it('a worker with the documented rights runs what is scheduled, and waits quietly when they are taken away', async () => {
   await using opened = await world();
   const env = await userOf(opened, documentedRights());

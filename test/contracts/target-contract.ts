@@ -116,6 +116,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
+  // Proves promise 20.5
   it.runIf(isWhole)(
     'leaves no row of an earlier generation, also where the key and types are others',
     async ({ folder }) => {
@@ -148,6 +149,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     },
   );
 
+  // Proves promise 20.5
   it('is published once by two publishers at once, and the other one is told', async ({ folder }) => {
     await using one = await open(folder);
     await using other = await open(folder);
@@ -196,6 +198,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
     expect(await target.check(untilEnd)).toMatchObject({ publications: 2, problems: [] });
   });
 
+  // Proves promise 20.5
   it.runIf(isWhole)('holds every value to the last digit and character', async ({ folder }) => {
     await using target = await open(folder);
     const model = emptyModel();

@@ -9,6 +9,7 @@ const sentences = [
 ];
 
 describe('hiding secrets', () => {
+  // Proves promise 10.1
   it.each(['me', 'mine', 'secret', 'token', 'password', 'wrong', 'client', '1234', '12', 'a', ''])(
     'leaves sentences whole where the secret is %j',
     (secret) => {
@@ -16,6 +17,7 @@ describe('hiding secrets', () => {
     },
   );
 
+  // Proves promise 10.1
   it.each([
     ['{"client_secret":"mine"}', '{"client_secret":"[secret]"}'],
     [String.raw`"{\"client_secret\": \"mine\"}"`, String.raw`"{\"client_secret\": \"[secret]\"}"`],
@@ -40,6 +42,7 @@ describe('hiding secrets', () => {
     }
   });
 
+  // Proves promise 10.1
   it('hides every other secret wherever it stands, the longest first', () => {
     const secrets = ['s3cret-of-9', 's3cret-of-9-and-more', 'correcthorsebattery'];
     const text = 'xs3cret-of-9-and-morex ys3cret-of-9y correcthorsebatterystaple';

@@ -25,6 +25,7 @@ describe.each([
     expect([...definition(name).entities.keys()].toSorted()).toEqual(Object.keys(specified).toSorted());
   });
 
+  // Proves specification 2.5.1, 2.6.1, 2.7.1, 2.7.4, 2.7.5, 2.8.1, 3.4, 3.5, 4.7.1-20, 4.8.2-7, 4.8.9-12
   it.each(Object.entries(specified))(
     'declares exactly the fields, actions and parameters of %s',
     (entity, spec) => {
@@ -35,6 +36,7 @@ describe.each([
 });
 
 describe('the email-marketing definition', () => {
+  // Proves specification 8.1, 8.2
   it('asks for at most 1000 records a page, the number that the service caps at', () => {
     for (const entity of definition('email-marketing').entities.values()) {
       const count = entity.actions.get('list')?.params.get('count');
@@ -99,6 +101,7 @@ describe('the email-marketing definition', () => {
     expect(entity.ignored).toEqual(new Set(['_links']));
   });
 
+  // Proves specification 2.5.4
   it('takes no change of the stats of a list for a change of the list', () => {
     const { table, ignored, volatile } = entityOf(definition('email-marketing'), 'lists');
     const prepare = compilePrepare({ table, ignored, volatile, explodedField: null });
@@ -160,6 +163,7 @@ describe('the email-marketing definition', () => {
 });
 
 describe('the workspace-notes definition', () => {
+  // Proves specification 8.4
   it('refuses pages of more than 100 and pages by token', () => {
     for (const entity of definition('workspace-notes').entities.values()) {
       expect(entity.actions.get('list')?.params.get('page_size')).toMatchObject({

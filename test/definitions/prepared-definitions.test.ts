@@ -19,6 +19,7 @@ connectors:
 `;
 
 describe('the definitions that a build has checked', () => {
+  // Proves promise 19.1
   it('say the same as the YAML files', () => {
     const built = JSON.parse(readFileSync('dist/definitions.json', 'utf8')) as PreparedDefinitions;
     expect(built).toEqual(prepareDefinitions(builtInDefinitionsFolder));
@@ -57,6 +58,7 @@ describe('the definitions that a build has checked', () => {
         );
       });
 
+    // Proves promise 19.1
     it('do not stand for a file that was changed since', async () => {
       expect(await status()).toMatchObject({ code: 0 });
       const file = join(folder, 'config/definitions/document-library.yaml');
@@ -67,6 +69,7 @@ describe('the definitions that a build has checked', () => {
       expect(changed.output).toContain(`document-library.yaml:${line}`);
     });
 
+    // Proves promise 19.1
     it('may be missing: then the YAML files are read', async () => {
       rmSync(join(folder, 'dist/definitions.json'));
       expect(await status()).toMatchObject({

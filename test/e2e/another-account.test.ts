@@ -34,6 +34,7 @@ async function openSwitched(sink: (typeof triedSinks)[number]) {
 const inserted = ({ entities }: RunReport): number =>
   entities.reduce((sum, { counts }) => sum + counts.inserted, 0);
 
+// Proves promise 4.1
 it.each(triedSinks)(
   'stops at the first large listing of another account, in every run (%s)',
   async (sink) => {
@@ -68,6 +69,7 @@ it.each(triedSinks)(
   },
 );
 
+// Proves promise 4.1
 it('continues with the other account once it is adopted', async () => {
   let isOther = false;
   const other = createSampleAccount({ definitionName: 'email-marketing', seed: 4_711, size });

@@ -10,6 +10,7 @@ import { entityNamed, syncOnce } from '../support/sync-once.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 
+// Proves specification 4.4.5
 it('walks a connector type that nothing but a YAML file describes, with a generic cursor in both spellings', async ({
   folder,
 }) => {

@@ -82,6 +82,7 @@ async function run(args: readonly string[], afterMs: number | null = null): Prom
 const kinds = Object.entries(allSampleSinks).filter(([type]) => isLong || type === 'sqlite');
 
 describe.each(kinds)('a backfill of twelve months into %s', (type, sink) => {
+  // Proves promise 13
   it(`killed again and again brings exactly what the syncs have missed, and leaves their cursors unchanged (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     writeFileSync(

@@ -142,6 +142,7 @@ describe('the bytes of fetched pages', () => {
   );
 
   const seed = startSeed();
+  // Proves promise 5
   it(`are stored or dropped, whatever ends the run (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const endings = new Map<string, number>();

@@ -82,6 +82,7 @@ function blockOf(id: string): JsonObject {
 }
 
 describe("records whose clock is behind the service's Date", () => {
+  // Proves promise 2
   it.each([
     ['an hour', hourMs],
     ['nearly a day', 23 * hourMs],
@@ -100,6 +101,7 @@ describe("records whose clock is behind the service's Date", () => {
     });
   });
 
+  // Proves promise 2
   it('reads the children of the newest record of a quiet account once more, and then no more', async () => {
     await withNotes(hourMs, async (world) => {
       world.edit('a');

@@ -33,6 +33,7 @@ describe.each(Object.entries(allSampleSinks))(
   'a run into %s that stops at any one step',
   (sinkName, sink) => {
     // The tests of kills read the mailing account into the other kinds of sink.
+    // Proves promise 1
     it.each(shareOf(sinkName, Object.entries(connectors), ([id]) => id === 'notes'))(
       `is resumed by the next one, and nothing of %s is lost, doubled or read far too often (seed ${seed})`,
       async (connectorId, name) => {

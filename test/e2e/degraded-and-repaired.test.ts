@@ -67,6 +67,7 @@ const deletedIn = (report: RunReport, entity: string): number =>
 describe.each(sinks)(
   'a run into %s in which one parent vanished, one is forbidden and one page fails',
   (sink) => {
+    // Proves promise 4
     it('is degraded, deletes nothing under them, and the next run repairs it', async () => {
       const { world, account } = await openEdited('email-marketing', sink);
       await using _world = world;
@@ -109,6 +110,7 @@ describe.each(sinks)(
 );
 
 describe.each(sinks)('a run into %s in which parts of a workspace fail', (sink) => {
+  // Proves promise 4
   it('is repaired by the next run, although that one has nothing new to read', async () => {
     const { world } = await openEdited('workspace-notes', sink);
     await using _world = world;

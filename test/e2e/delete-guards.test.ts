@@ -38,6 +38,7 @@ const deletes = (report: RunReport, entity: string) => {
 };
 
 describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
+  // Proves promise 4
   it('keeps the rows and ends with 6 until they are allowed to go', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
@@ -71,6 +72,7 @@ describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
   }, 60_000);
 });
 
+// Proves promise 4
 it.each(sinks)('asks for more rows than a run can in plain runs, until none is left (%s)', async (sink) => {
   const [world, account] = await openEdited(sink);
   await using _world = world;
@@ -89,6 +91,7 @@ it.each(sinks)('asks for more rows than a run can in plain runs, until none is l
 });
 
 describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
+  // Proves promise 4
   it('counts those of 24 hours together, against the rows before them', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
@@ -114,6 +117,7 @@ describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
 });
 
 describe.each(sinks)('when lists are gone that have many members (%s)', (sink) => {
+  // Proves promise 4
   it('keeps a list that came back empty together with its members, however often it does', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
@@ -134,6 +138,7 @@ describe.each(sinks)('when lists are gone that have many members (%s)', (sink) =
     expect(exitCodeOfReport(allowed)).toBe(0);
   }, 60_000);
 
+  // Proves promise 4
   it('keeps all of it where another list came in its place', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
@@ -151,6 +156,7 @@ describe.each(sinks)('when lists are gone that have many members (%s)', (sink) =
 });
 
 describe.each(sinks)('when an entity comes back empty (%s)', (sink) => {
+  // Proves promise 4
   it('is untouched the first time, and a second run that agrees deletes', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
@@ -185,6 +191,7 @@ describe.each(sinks)('when an entity comes back empty (%s)', (sink) => {
 });
 
 describe.each(['sqlite', 'postgres'] as const)('a record that comes back (%s)', (sink) => {
+  // Proves promise 4
   it('is revived under its row, as a change that a warehouse sees', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;

@@ -30,6 +30,7 @@ describe('a direct sync of a service in trouble', () => {
     expect(found).toEqual(noDifferences);
   });
 
+  // Proves promise 10
   it('stops when the key is revoked on the way, keeps what was stored, and resumes with it', async () => {
     await using world = await mailchimpWorld({ as: 'my-mail' });
     await using direct = openDirectWorld(world);

@@ -19,6 +19,7 @@ const seed = startSeed();
 const hourMs = 60 * 60 * 1000;
 
 describe('a direct sync', () => {
+  // Proves promise 1
   it(`that is killed again and again loses and doubles nothing (${kills} kills, seed ${seed})`, async () => {
     await using world = await mailchimpWorld({ as: 'my-mail', size: isLong ? 'small' : 'tiny' });
     await using direct = openDirectWorld(world);

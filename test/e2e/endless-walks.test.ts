@@ -86,6 +86,7 @@ function isEndless({ entity, params, code, message }: FailureReport): boolean {
 const changedLast = { last_changed: '2025-01-01T00:00:00.000Z' };
 
 describe('a listing whose last record differs in every answer', () => {
+  // Proves promise 8.2
   it('is read to its end where only ignored fields of a refused record differ, in full and by its changes', async () => {
     const nameless = (answer: number): JsonObject => ({
       email_address: 'nameless@example.test',
@@ -101,6 +102,7 @@ describe('a listing whose last record differs in every answer', () => {
     });
   });
 
+  // Proves promise 8.2
   it.each<[string, (answer: number) => JsonObject]>([
     ['another text without an id', (answer) => ({ full_name: `text ${answer}`, ...changedLast })],
     ['another content', (answer) => ({ id: 'last', full_name: `text ${answer}`, ...changedLast })],

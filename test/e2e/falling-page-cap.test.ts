@@ -90,6 +90,7 @@ const falling = (call: number): number => (call <= 5 || call === 14 ? 100 : 40);
 const fallingEarly = (call: number): number => (call <= 2 ? 100 : 40);
 
 describe('a page cap that falls during a run', () => {
+  // Proves promise 3
   it.each([
     ['sqlite', 'after shorter ones were read', falling],
     ['jsonl', 'after shorter ones were read', falling],
@@ -109,6 +110,7 @@ describe('a page cap that falls during a run', () => {
     );
   });
 
+  // Proves promise 3
   it('is found out by what is stored where no longer list shows it, and deletes nothing', async () => {
     const short = [300, 41, 42, 43, 44, 45];
     const world: World = { sizes: short, cap: () => 100 };
@@ -126,6 +128,7 @@ describe('a page cap that falls during a run', () => {
     });
   });
 
+  // Proves promise 3
   it('costs no call where the cap stays', async () => {
     await withLists({ sizes, cap: () => 100 }, async (sync) => {
       const first = await sync();

@@ -124,6 +124,7 @@ function withoutTrash(world: RevisionWorld, { entity }: EntityTable, rows: Reado
 }
 
 describe.each(Object.entries(allSampleSinks))('a warehouse fed from a %s sink', (type, sink) => {
+  // Proves promise 14
   it.each(shareOf(type, sampleConnectors, ([id]) => id === (type === 'postgres' ? 'notes' : 'library')))(
     'by export alone holds what the sink of %s holds after every revision, and the truth after a full read',
     async (connectorId, definitionName) => {

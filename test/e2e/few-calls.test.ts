@@ -38,6 +38,7 @@ function withEdits(account: SampleAccount, edited: ReadonlySet<string>, time: st
 }
 
 describe('a sync of an account of which 1 % has changed', () => {
+  // Proves promise 2.1
   it('takes at most 15 % of the calls of a full one where 1 % has changed: a workspace of notes', async () => {
     const edited = new Set<string>();
     const yesterday = notesTime(Date.now() - 24 * 60 * 60 * 1000);
@@ -59,6 +60,7 @@ describe('a sync of an account of which 1 % has changed', () => {
     expect(sum(calls)).toBeLessThanOrEqual(full * most);
   }, 60_000);
 
+  // Proves promise 2.1
   it('takes at most 15 % of the calls of a full one where 1 % has changed: members of a list of 25 pages', async () => {
     await using world = await openRevisionWorld({
       definitionName: 'email-marketing',

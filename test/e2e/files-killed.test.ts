@@ -58,6 +58,7 @@ connectors:
   return config;
 }
 
+// Proves promise 15
 it.runIf(hasMoreKills)(
   `shows no part of a file under its name after a kill, and the next run completes what is missing (seed ${seed})`,
   async () => {

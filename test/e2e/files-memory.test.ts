@@ -68,6 +68,7 @@ async function peakOf(count: number): Promise<number> {
   return Number(/peak (\d+)/.exec(stderr)?.[1]) / 1024;
 }
 
+// Proves promise 15
 it('holds no more memory for a file of any length than for a small one', async () => {
   const little = await peakOf(4);
   const much = await peakOf(largeMiB);

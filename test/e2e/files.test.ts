@@ -36,6 +36,7 @@ const nameOf = (id: string, name = 'notes.txt'): string =>
     .slice(0, 16)}-${name}`;
 
 describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in a %s sink', (sink) => {
+  // Proves promise 15
   it('are stored whole under names of their own, and never asked for again', async () => {
     const { files, sync, stored, asked, directory } = await open({ sink });
     files.set('a1', file('one')).set('a2', file('two'));
@@ -53,6 +54,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in
     expect(asked()).toEqual(['a1', 'a2']);
   });
 
+  // Proves promise 15
   it('follow their records: a changed one is fetched again, one under a new name replaces the old, a deleted one stays', async () => {
     const { files, sync, stored, asked } = await open({ sink });
     files.set('a1', file('one')).set('a2', file('two')).set('a3', file('three'));
@@ -71,6 +73,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in
     expect(asked().slice(3).sort()).toEqual(['a1', 'a2']);
   });
 
+  // Proves promise 15
   it('that do not come are set aside, make the run degraded, and are asked for by the next one', async () => {
     const { files, sync, stored, sink: place } = await open({ sink });
     let isBack = false;
@@ -122,6 +125,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in
 });
 
 describe('fetching files', () => {
+  // Proves promise 15
   it('resumes where a budget of calls has ended a run', async () => {
     const { files, sync, asked } = await open();
     for (let number = 1; number <= 6; number += 1) files.set(`a${number}`, file(`file ${number}`));
@@ -320,6 +324,7 @@ describe('fetching files', () => {
     expect(Object.keys(stored()).sort()).toEqual([nameOf('a1'), alive, '.hidden', 'mine.txt'].sort());
   });
 
+  // Proves promise 15
   it('removes a whole file that a killed run stored under a name which its record no longer has', async () => {
     const { files, sync, stored, directory } = await open();
     files.set('a1', file('one')).set('a2', file('two'));

@@ -79,6 +79,7 @@ const standing = (report: RunReport, name: string) => {
 const fine = { outcome: 'ok', deleted: 0, withdrawn: 0, pending: 0 };
 
 describe.each(sinks)('a record that a filter of the settings hides (%s)', (sink) => {
+  // Proves promise 4
   it.each<[string, readonly string[], string, string]>([
     ['campaigns', [], 'save', 'sent'],
     ['list_members', ['lists'], 'subscribed', 'unsubscribed'],
@@ -108,6 +109,7 @@ describe.each(sinks)('a record that a filter of the settings hides (%s)', (sink)
 });
 
 describe.each(sinks)('a record that goes from one filter to another while both are read (%s)', (sink) => {
+  // Proves promise 4
   it('is not deleted because neither walk has met it', async () => {
     const { world, statuses } = await openMoving(sink);
     await using _world = world;
@@ -135,6 +137,7 @@ describe.each(sinks)('a record that goes from one filter to another while both a
 });
 
 describe('records that listings leave out, a third of all', () => {
+  // Proves promise 4
   it('hold nothing up once each of them has been asked for', async () => {
     const { world, statuses } = await openMoving('sqlite', { members: 400 });
     await using _world = world;

@@ -38,6 +38,7 @@ async function peakOf(members: number): Promise<number> {
   return Number(/peak (\d+)/.exec(stderr)?.[1]) / 1024;
 }
 
+// Proves promise 9
 it('holds no more memory for six times the records', async () => {
   const few = await peakOf(10_000);
   const many = await peakOf(60_000);

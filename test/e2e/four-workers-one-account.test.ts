@@ -81,6 +81,7 @@ afterEach(async () => {
   await redis.stop();
 });
 
+// Proves promise 12
 it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async ({
   folder,
 }) => {

@@ -32,6 +32,7 @@ const asOfMembers = async (): Promise<Instant | null | undefined> => {
   )?.asOf;
 };
 
+// Proves promise 11.3
 it('does not call an entity fresh when an earlier run of the chain put too much of it into quarantine', async () => {
   let isPaused = true;
   const members = (isGood: boolean): JsonObject[] =>

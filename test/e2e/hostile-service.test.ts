@@ -174,6 +174,7 @@ const lasting: Record<string, readonly [Reply, string]> = {
 };
 
 describe('a sync from a service that goes on failing', () => {
+  // Proves promise 8
   it.each(Object.entries(lasting))(
     '%s: whole pages are kept, the walk is set aside and named',
     async (_, [fault, code]) => {
@@ -236,6 +237,7 @@ describe('a sync with many walks', () => {
     expect(calls).toBeLessThan(300);
   });
 
+  // Proves promise 8
   it('continues all others when one of them fails', async () => {
     const { report } = await syncLists(60, ['list_members'], (call) =>
       call.params['list_id'] === 'list-30'
@@ -257,6 +259,7 @@ function idOf({ id }: JsonObject): string {
 
 describe('a sync from a service whose rows move between pages', () => {
   const seed = startSeed();
+  // Proves promise 3
   it(`never claims proof and misses a row that was there throughout (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     for (let trial = 0; trial < 25; trial += 1) {

@@ -54,6 +54,7 @@ function ofSink(type: string): readonly (typeof sampleConnectors)[number][] {
 describe.each(Object.entries(allSampleSinks))(
   'a sync into %s that is killed again and again',
   (type, sink) => {
+    // Proves promise 1
     it(`loses, duplicates and tears nothing, and fetches little twice (${kills} kills, seed ${seed})`, async ({
       folder,
     }) => {

@@ -65,6 +65,7 @@ const stored = (entity: string): number =>
 const listOf = ({ params }: HostileCall): unknown => params['list_id'];
 
 describe('a service that asks for a long pause', () => {
+  // Proves promise 8.3
   it('ends the run at once: what was read is stored, nothing has failed, and the next run resumes there', async () => {
     let isPaused = false;
     let memberCalls = 0;
@@ -97,6 +98,7 @@ describe('a service that asks for a long pause', () => {
     });
   });
 
+  // Proves promise 8.3
   it('keeps finished listings finished if one of many walks had to wait', async () => {
     let isPaused = true;
     let sealed = 0;
@@ -126,6 +128,7 @@ describe('a service that asks for a long pause', () => {
     });
   });
 
+  // Proves promise 8.3
   it('skips no entity and ends no run as silent, however many walks had to wait', async () => {
     await withService(
       (call) => (call.entity === 'lists' ? page(lists, call) : pause),
@@ -147,6 +150,7 @@ describe('a service that asks for a long pause', () => {
     );
   });
 
+  // Proves promise 8.3
   it.each([1, 4])(
     'reads the rest while one listing always has to wait, %i walks at a time',
     async (concurrency) => {
@@ -173,6 +177,7 @@ describe('a service that asks for a long pause', () => {
     },
   );
 
+  // Proves promise 8.3
   it('starts from the beginning after a day of retries without progress, so that the rest stays fresh', async () => {
     await withService(
       (call) => {

@@ -40,6 +40,7 @@ afterEach(async () => {
 describe.each(isLong ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const))(
   'a %s sink under a running worker',
   (type) => {
+    // Proves promise 12
     it('is not served while its file is moved away, others continue, and it resumes when the file is back', async () => {
       await start(type, 'tiny', 5);
       await worker.until((line) => isRunFinished(line) && isOf('news')(line));
@@ -69,6 +70,7 @@ describe.each(isLong ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const))(
       expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
     });
 
+    // Proves promise 12
     it('gets nothing of an active run when another sink takes its place, and a restored copy resumes that run', async () => {
       await start(type, 'tiny', 100);
       await worker.until((line) => isRunStarted(line) && isOf('news')(line));
@@ -128,6 +130,7 @@ it.runIf(isLong)(
   },
 );
 
+// Proves promise 12
 it('does not read the write-ahead log of a sink into a file that was put beside it', async () => {
   await start('sqlite', 'tiny', 5);
   await worker.until((line) => isRunFinished(line) && isOf('news')(line));

@@ -97,6 +97,7 @@ const sinks = Object.entries(allSampleSinks).filter(
 describe.each(sinks)(
   'rows that are inserted, deleted, changed and moved between any two calls (%s)',
   (_type, sample) => {
+    // Proves promise 3, 4
     it.each(seeds)(
       'are never tombstoned while they are there, and all stored when it is quiet (seed %i)',
       async (seed) => {

@@ -23,6 +23,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
+// Proves promise 12
 it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const)(
   `keeps nothing in memory of a run that is over, and in the ledger only its own rows (%s, ${runs} runs)`,
   { timeout: 3_600_000 },

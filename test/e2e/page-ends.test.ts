@@ -62,6 +62,7 @@ describe('a sync of a service that numbers its pages', () => {
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: true });
   });
 
+  // Proves promise 3
   it('is not proven by a page that comes again otherwise, and advises what to say', async () => {
     const found = await syncAgents('repeated', {});
     expect(found).toMatchObject({ code: 0, stored: 57, isComplete: false });

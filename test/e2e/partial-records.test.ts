@@ -63,6 +63,7 @@ async function fullSync(direct: DirectWorld) {
 
 const unchanged = { code: 0, inserted: 0, changed: 0, partial: [] };
 
+// Proves promise 7.1
 it('reads records whole that listings show in part, directly and through serve', async () => {
   const { world, direct } = await openNotes();
   showInPart(world.fake);
@@ -93,6 +94,7 @@ it('stores nothing of a refetched record of which only a part comes', async () =
   expect(rows()).toEqual(before);
 });
 
+// Proves promise 7.1
 it('keeps the rows of records that come in part and all that lies below them, where get does not help either', async () => {
   const { world, direct } = await openNotes();
   expect((await direct.cli('sync')).code).toBe(0);

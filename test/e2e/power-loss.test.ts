@@ -71,10 +71,12 @@ describe.skipIf(whyNot !== null).each(cases)(
       commits = commitsOf(recording, sinkPaths[sink.type].ledger);
     });
 
+    // Proves promise 1.5
     it(`leaves whole commits, with durability full all that were reported, and the next sync completes them (${trials} points, seed ${seed})`, async () => {
       await losePower({ sink, recording, commits, points: trials });
     }, 1_800_000);
 
+    // Proves promise 1.5
     it.runIf(isThorough || (sink.type === 'jsonl' && sink.durability === 'normal'))(
       `does the same where power is lost again during the sync that completes it (${repairTrials} points, seed ${seed})`,
       async () => {
@@ -86,6 +88,7 @@ describe.skipIf(whyNot !== null).each(cases)(
       1_800_000,
     );
 
+    // Proves promise 1.5
     it.each(unsynced[sink.type])(
       'breaks these promises where the syncs of $what are left out',
       ({ isIgnored }) => {

@@ -7,6 +7,7 @@ import { freePort } from '../support/redis.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 
 describe.each(scheduledSinks)('a worker of a %s sink', (sinkType) => {
+  // Proves promise 20.9
   it('publishes after the syncs of a worker, whole, and says so in log and metrics', async () => {
     const connector = {
       name: 'news',

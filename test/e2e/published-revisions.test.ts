@@ -91,6 +91,7 @@ async function publish(
 
 describe.each(tried)('$format files in a $place, published from a $sink sink of $definition', (what) => {
   const { sink, definition, format } = what;
+  // Proves promise 20
   it('hold what the sink holds after every revision, each change once', async () => {
     const size = definition === 'document-library' ? 'small' : 'tiny';
     await using world = await openRevisionWorld({ definitionName: definition, sink, size });

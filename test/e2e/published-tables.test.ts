@@ -52,6 +52,7 @@ async function sinkRows(
 describe.each(tried)(
   'tables published from a $sink sink of $definition',
   ({ sink: sinkType, definition: name }) => {
+    // Proves promise 20.5
     it('hold what the sink holds after every revision, row by row', async () => {
       const size = name === 'document-library' ? 'small' : 'tiny';
       await using world = await openRevisionWorld({

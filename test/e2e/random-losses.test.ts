@@ -202,6 +202,7 @@ async function tryHistory(seed: number, sink: SampleSinkType): Promise<void> {
 describe.each(['sqlite', 'jsonl', 'postgres'] as const)(
   'whatever an API pretends to have lost (%s)',
   (sink) => {
+    // Proves promise 4
     it(
       `no entity loses more than the guards' share within 24 hours, rows below others included (${trials} histories)`,
       async () => {

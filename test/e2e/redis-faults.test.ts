@@ -40,6 +40,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     await world[Symbol.asyncDispose]();
   });
 
+  // Proves promise 12
   it(`resumes by itself after each of ${kills} kills of Redis`, async () => {
     for (let kill = 1; kill <= kills; kill += 1) {
       await world.redis.kill();
@@ -61,6 +62,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     await expectAllWell();
   }, 120_000);
 
+  // Proves promise 12
   it('restores its schedules when Redis has lost everything in the middle of a run', async () => {
     for (let trial = 1; trial <= trials; trial += 1) {
       await worker.until(isRunStarted, worker.lines.length);
@@ -70,6 +72,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     await expectAllWell();
   }, 60_000);
 
+  // Proves promise 12
   it('pauses while Redis is out of memory, logs that briefly, and resumes when there is room', async () => {
     await ask((redis) => redis.config('SET', 'maxmemory', '1mb'));
     await worker.until(
@@ -88,6 +91,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     await expectAllWell();
   }, 90_000);
 
+  // Proves promise 12
   it('ends with 0 within its grace time while Redis does not answer', async () => {
     await world.redis.kill();
     const asked = Date.now();

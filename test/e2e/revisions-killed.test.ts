@@ -25,6 +25,7 @@ type SinkType = keyof typeof allSampleSinks;
 describe.runIf(hasMoreKills).each(Object.keys(allSampleSinks) as SinkType[])(
   'revisions synced into %s by runs that are killed',
   (type) => {
+    // Proves promise 2
     it.each(sampleConnectors)(
       `%s: end where the account is (${killsPerWorld} kills, seed ${seed})`,
       async (connectorId, definitionName) => {

@@ -100,6 +100,7 @@ const sinks: readonly SampleSinkType[] = ['sqlite', 'jsonl', 'postgres'];
 const names = sampleConnectors.map(([, name]) => name);
 
 describe.each(sinks)('revision after revision into %s', (sink) => {
+  // Proves promise 2
   it.each(
     shareOf(sink, names, (name) => name === (sink === 'postgres' ? 'workspace-notes' : 'document-library')),
   )(

@@ -69,6 +69,7 @@ const stored = (entity: string): number =>
   sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, entity).table).size;
 
 describe('the run after a run that did not end well', () => {
+  // Proves promise 8
   it('does not stay with a deleted partition: the one after it reads everything again', async () => {
     const known = lists(3);
     const stop = new AbortController();
@@ -93,6 +94,7 @@ describe('the run after a run that did not end well', () => {
     });
   });
 
+  // Proves promise 3
   it('starts from the beginning when children are to be read in another way', async () => {
     const stop = new AbortController();
     const asked = new Set<unknown>();
@@ -164,6 +166,7 @@ describe('the run after a run that did not end well', () => {
 });
 
 describe('an entity that is down', () => {
+  // Proves promise 8.1
   it('costs each listing one call and no wait where it answers in HTML, and is read by the next run', async () => {
     let isBroken = true;
     const clock = instantClock();
@@ -185,6 +188,7 @@ describe('an entity that is down', () => {
     });
   });
 
+  // Proves promise 8
   it('does not take the others with it', async () => {
     let silentCalls = 0;
     let release = (): void => undefined;

@@ -47,6 +47,7 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
+// Proves promise 12
 it.runIf(hasMoreKills).each(scheduledSinks)(
   `loses, doubles and overlaps nothing while workers are killed again and again (%s, ${kills} kills, seed ${seed})`,
   async (sinkType) => {

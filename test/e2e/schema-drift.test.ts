@@ -94,6 +94,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('a service that sends a 
     ]);
   });
 
+  // Proves promise 6
   it('has it moved into a column of its own, and the next sync of unchanged records writes no row', async () => {
     edits.set('automations', addField('nickname'));
     edits.set('email_activity', ({ activity: events, ...record }) => ({
@@ -136,6 +137,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('a service that sends a 
     expect(after.outcome).toBe('ok');
   });
 
+  // Proves promise 7.2
   it('fails that entity with fail: nothing of the page is stored, the others are read, and the run says what to do', async () => {
     await sync(type, 'fail');
     const before = rows(type, automations.table);

@@ -31,6 +31,7 @@ interface Kill {
   readonly atMs: number;
 }
 
+// Proves promise 1.1
 it.runIf(isLong)(
   'has four hosts read 200 connectors while they are killed in turn: each row once, a connector by one host at a time, each account within its budget',
   async ({ skip }) => {

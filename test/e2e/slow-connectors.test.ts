@@ -22,6 +22,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).toReversed()) await close();
 });
 
+// Proves promise 12
 it.for<[string, (call: HostileCall) => Reply]>([
   ['never answers', () => held(new Promise(() => undefined), success([]))],
   ['answers drop by drop', () => drip],
@@ -46,6 +47,7 @@ it.for<[string, (call: HostileCall) => Reply]>([
   },
 );
 
+// Proves promise 12
 it('lets the other connectors of a sink run while two are throttled, and uses up no attempt', async ({
   folder,
 }) => {

@@ -36,6 +36,7 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
+// Proves promise 12
 it('is not overtaken while it hangs, and leaves its run to another worker when it continues', async () => {
   const stuck = startWorker();
   const { run } = await stuck.until(isRunStarted);

@@ -40,6 +40,7 @@ function everything(definition: Definition): ChosenEntities {
 
 describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (type, sink) => {
   // Other tests read the other accounts into these kinds of sink, the larger ones with kills and revisions.
+  // Proves promise 3, 6; specification 2.5.5
   it.each(shareOf(type, sampleConnectors, ([id]) => id === (type === 'postgres' ? 'library' : 'notes')))(
     'stores every record of %s exactly as it is, and writes nothing the second time',
     async (connectorId, name) => {

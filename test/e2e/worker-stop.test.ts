@@ -28,6 +28,7 @@ beforeEach(async () => {
 
 afterEach(() => world[Symbol.asyncDispose]());
 
+// Proves promise 12
 it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resumes (${trials} trials, seed ${seed})`, async () => {
   const random = seededRandom(seed);
   const redis = new Redis(world.redis.url, { maxRetriesPerRequest: null });

@@ -29,6 +29,7 @@ function counting(total: number, rows: number) {
 }
 
 describe('a service that counts more records than it shows', () => {
+  // Proves promise 3.1
   it.for([
     [8, 3],
     [2_000, 1_000],
@@ -54,6 +55,7 @@ describe('a service that counts more records than it shows', () => {
     },
   );
 
+  // Proves promise 3.1
   it('is found out where a listing comes in one answer, too', async ({ folder }) => {
     let tagCalls = 0;
     await using server = await startHostileServer({
@@ -82,6 +84,7 @@ describe('a service that counts more records than it shows', () => {
     expect(tagCalls, 'asked once more').toBe(2);
   });
 
+  // Proves promise 3.1
   it('is reported in every run, in status and to programs until the settings say to ignore its totals', async ({
     folder,
   }) => {

@@ -36,6 +36,7 @@ function stored(): object {
 }
 
 describe('a run with a limit of calls', () => {
+  // Proves promise 13
   it('makes exactly so many, stores what they brought, and says what remains; the next runs resume until the end', async () => {
     const reports: RunReport[] = [];
     for (let run = 0; run < 200 && reports.at(-1)?.outcome !== 'ok'; run += 1) {

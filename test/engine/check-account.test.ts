@@ -68,6 +68,7 @@ function stops([walked, ...roots]: readonly Listing[], random: () => number): bo
 }
 
 describe('the check for another account', () => {
+  // Proves promise 4.1
   it(`stops none of ${trials} honest revisions of accounts (seed ${seed})`, () => {
     const random = seededRandom(seed);
     let strange = 0;
@@ -98,6 +99,7 @@ describe('the check for another account', () => {
     }
   });
 
+  // Proves promise 4.1
   it('takes five rows of the listing, or without a get two other entities, that are all gone', () => {
     const gone = (isWalked: boolean, rows: number): SampledEntity => ({
       isWalked,

@@ -12,10 +12,12 @@ describe('how far the clock that dates the records is behind', () => {
     expect(differenceMs(capMs, [{ lowestMs: capMs - 5, highestMs: capMs + 5 }])).toBe(5);
   });
 
+  // Proves promise 2
   it('is never more than a day', () => {
     expect(differenceMs(capMs, [at(90 * 24 * hourMs)])).toBe(24 * hourMs);
   });
 
+  // Proves promise 2
   it('is the smallest that this walk and the last five have shown', () => {
     const kept = [1, 2, 3, 4, 5, 6].reduce<readonly number[]>(keptDifferences, []);
     expect(kept).toEqual([2, 3, 4, 5, 6]);

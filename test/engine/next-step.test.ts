@@ -89,6 +89,7 @@ describe('the end of a full walk', () => {
     expect(seal('lists')(false).watermark).toBeNull();
   });
 
+  // Proves promise 7.1
   it('leaves the watermark where records came in part and could not be asked for', () => {
     expect(seal('list_members', { state: { ...walked, partial: 2 } })(false).watermark).not.toBeNull();
     const state = { ...walked, partial: 2, unanswered: 1 };

@@ -52,6 +52,7 @@ describe("a run's account", () => {
     expect(() => tallied(3, { fetched: 3, inserted: 1, unchanged: 1, quarantined: 1 }).check()).not.toThrow();
   });
 
+  // Proves promise 5
   it('refuses an account in which records are missing, in the engine or the sink', () => {
     expect(() => tallied(3, { fetched: 2, inserted: 2 }).check()).toThrow(/3 records were received/);
     expect(() => tallied(3, { fetched: 3, inserted: 2 }).check()).toThrow(/do not add up/);

@@ -115,6 +115,7 @@ describe.each([
   ['tokens', tokenCircles, false],
   ['tokens', tokenCircles, true],
 ] as const)('a walk of %s that leads nowhere', (name, pages, isIncremental) => {
+  // Proves promise 8.2
   it.each(Object.keys(pages))(`ends with a reason, incremental ${isIncremental}: %s`, async (title) => {
     const page = pages[title];
     if (page === undefined) throw new Error(title);
@@ -145,6 +146,7 @@ describe('a walk that makes progress', () => {
     return { progress, why: null };
   }
 
+  // Proves promise 8.2
   it('is not taken for one that does not, however much its pages overlap', () => {
     expect(walkOn({ from: 0, to: 6_000, size: 11, overlap: 10 }).why).toBeNull();
     expect(walkOn({ from: 0, to: 6_000, size: 2, overlap: 1 }).why).toBeNull();

@@ -46,6 +46,7 @@ describe('an entity is whole', () => {
     expect(wholeWithout([]).length).toBe(mailing.entities.size + 1);
   });
 
+  // Proves promise 11.3
   it('not when something is missing of what leads to it, at whatever distance', () => {
     const whole = wholeWithout(['lists']);
     expect(whole).toContain('campaigns');

@@ -38,6 +38,7 @@ function inWindows(windows: number, onWindow: (done: number) => void): RunBackfi
   };
 }
 
+// Proves promise 12
 it('yields to a sync of its connector between windows, then resumes without using an attempt', async () => {
   const order: string[] = [];
   const enqueued = collect<boolean>();

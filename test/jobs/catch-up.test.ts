@@ -5,6 +5,7 @@ import { repeats } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 1, full: 20 });
 
+// Proves promise 12
 it(`runs once to catch up on several ticks missed without a worker (${trials} trials)`, async () => {
   await using bench = await openWorkerBench();
   for (let trial = 0; trial < trials; trial += 1) {

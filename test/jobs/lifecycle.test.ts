@@ -221,6 +221,7 @@ it('fails within two seconds if Redis does not answer, without showing its passw
   expect(Date.now() - began).toBeLessThan(2500);
 });
 
+// Proves promise 10
 it('stores no secret in Redis: a job holds only names', async () => {
   await bench.start({ newsletter: every(60_000) }, () => Promise.resolve(ok));
   await bench.untilEvents(isEnd('done'));

@@ -29,6 +29,7 @@ beforeEach(async () => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe('with more due jobs than free slots', () => {
+  // Proves promise 12
   it('runs manual jobs first, then the data that becomes stale first', async () => {
     const now = Date.now();
     const freshUntil: Readonly<Record<string, number | null>> = {
@@ -99,6 +100,7 @@ describe('the backlog of a sink', () => {
     expect(await backlog([every(minute)])).toMatchObject({ waiting: 0, endsInMs: 0 });
   });
 
+  // Proves promise 12
   it('ends if more jobs are done than become due, else never', async () => {
     await wait(20);
     await ended(100, minute / 20);

@@ -18,6 +18,7 @@ import { testProgram } from '../support/ensure-built.ts';
 const script = testProgram('jobs/poison-process.mjs');
 const poison = nameOf('poison');
 
+// Proves promise 12
 it('fails a job that crashed its process three times, while other connectors continue', async () => {
   await using bench = await openWorkerBench();
   await add(bench, poison);

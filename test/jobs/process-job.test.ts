@@ -70,6 +70,7 @@ describe('a run that fails', () => {
     expect(job?.failedReason).toBe('newsletter: NETWORK');
   });
 
+  // Proves promise 12
   it('is not retried if a person must fix the cause', async () => {
     await runOnce(() => Promise.resolve({ ...failed, error: { code: 'AUTH_FAILED', recovery: 'stop' } }));
     await bench.untilEvents(isEnd('failed'));

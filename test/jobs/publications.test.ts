@@ -68,6 +68,7 @@ function heldPublications(): {
 }
 
 describe('publications after syncs', () => {
+  // Proves promise 20.9
   it('are one for all syncs that ended before it, and one more for those that end during it', async () => {
     const { publish, begun, release } = heldPublications();
     const more = { targets: [lake, target('hand', { kind: 'by-hand' })], publish };
@@ -89,6 +90,7 @@ describe('publications after syncs', () => {
     expect(begun.values).toEqual(['lake', 'lake']);
   });
 
+  // Proves promise 20.9
   it('hold no connector: syncs go on while a target is slow', async () => {
     const { publish, begun, release } = heldPublications();
     await bench.start(schedules, syncs, { targets: [lake], publish, concurrency: 1 });
@@ -212,6 +214,7 @@ describe('publications after syncs', () => {
 describe('a worker that is killed while it publishes', () => {
   const timings = { lockMs: 500, stalledMs: 200 };
 
+  // Proves promise 20.9
   it('is followed by the next one', async () => {
     const script = testProgram('jobs/killed-publication-process.mjs');
     await sync(newsletter);

@@ -89,6 +89,7 @@ describe('reconciling schedules', () => {
     expect(bench.lines.filter(isWarning)).toHaveLength(1);
   });
 
+  // Proves promise 12
   it('gives a sink to the workers with the newest config, holds the others, and resumes them when the configs agree', async () => {
     const often = { timings: { reconcileMs: 100 } };
     const runs = collect<string>();
@@ -128,6 +129,7 @@ describe('reconciling schedules', () => {
     expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
   });
 
+  // Proves promise 12
   it('keeps the newest config in force after Redis loses its data', async () => {
     const [first, second] = [await beginClaim(bench.client), { sinceMs: Number.MAX_SAFE_INTEGER }];
     await reconcile({ bulletin: daily }, { claim: second });
@@ -163,6 +165,7 @@ describe('reconciling schedules', () => {
     expect(left.sort()).toEqual(['w1:stays', 'w2:newsletter']);
   });
 
+  // Proves promise 12
   it('leaves one scheduler with one job when eight processes reconcile repeatedly at the same time', async () => {
     const connectors = connectorsOf({ newsletter: daily });
     const openers = await Promise.all(Array.from({ length: 8 }, () => openQueues(bench.settings({}))));
@@ -222,6 +225,7 @@ describe('the first run of an interval', () => {
   const anHourAgo = new Date(Date.now() - 3_600_000).toISOString();
   const longAgo = new Date(Date.now() - 100 * 3_600_000).toISOString();
 
+  // Proves promise 12
   it.each<[string, LastRun | null, number]>([
     ['at once for a connector that has never run', null, 0],
     ['one interval after its last run', { startedAt: anHourAgo, state: 'ok' }, 9],

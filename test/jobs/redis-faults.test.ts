@@ -112,6 +112,7 @@ describe.concurrent('a worker whose Redis', () => {
   );
 });
 
+// Proves promise 12
 it('does not return a job whose lock was lost: another worker resumes the run', async () => {
   await using bench = await openWorkerBench();
   const begun = collect<string>();

@@ -53,6 +53,7 @@ async function listening(server: Server): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
+// Proves promise 12
 it.each([
   ['~* &* +@all -@dangerous', 'run INFO\\. Allow them \\(ACL SETUSER w \\+@all -@dangerous \\+info\\)\\.'],
   ['~* &* +@all -eval -evalsha', 'run EVAL, EVALSHA. Allow them'],
@@ -68,6 +69,7 @@ it.each([
   expect(await admin.keys('*')).toEqual([]);
 });
 
+// Proves promise 12
 it('needs only the documented rights, and leaves no keys', async () => {
   const [, rights = ''] =
     /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(

@@ -36,6 +36,7 @@ describe('the registry of sinks', () => {
     await start();
   });
 
+  // Proves promise 12
   it('rejects a worker with another file under the same name, and names both files', async () => {
     await register(elsewhere);
     const starting = start();

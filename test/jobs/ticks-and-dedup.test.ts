@@ -50,6 +50,7 @@ describe('ticks', () => {
     expect(started).toMatchObject({ connector: newsletter, reason: 'schedule' });
   });
 
+  // Proves promise 12
   it('never run one connector twice at the same time, however long a run takes', async () => {
     const started = collect<string>();
     let parallel = 0;

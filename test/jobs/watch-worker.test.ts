@@ -31,6 +31,7 @@ afterEach(async () => {
 });
 
 describe('the watchdog', () => {
+  // Proves promise 12
   it('ends a worker whose connections broke without an error while jobs wait', async () => {
     const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
       settings: overRoad({ newsletter: yearly }),

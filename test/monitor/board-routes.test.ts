@@ -80,6 +80,7 @@ async function shownJobs(queue: string): Promise<readonly Record<string, unknown
 }
 
 describe('the board', () => {
+  // Proves promise 10
   it('requires the token for all its paths, however they are written', async () => {
     for (const path of [
       '/board',

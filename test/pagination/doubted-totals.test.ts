@@ -81,6 +81,7 @@ describe('a listing that is read by page tokens', () => {
   const first = { marks: ['a', 'b'], next: { hasMore: true, token: 't' } };
   const last = { marks: ['c'], next: { hasMore: false, token: null } };
 
+  // Proves promise 3.1
   it('is doubted where its last answer counts more than all pages showed', () => {
     const doubt = { kind: 'total', total: 5, shown: 3 };
     expect(

@@ -11,6 +11,7 @@ const kinds: readonly (readonly [SimulatedEntity, number])[] = [
 
 /** The sort is by the time of the change, so that a changed row moves to the end, however coarse the times are. */
 describe.each(kinds)('a full walk sorted by change: %s', (name, provenShare) => {
+  // Proves promise 3
   it(`that claims an ordered proof has met every row that was there throughout (seed ${firstSeed})`, async () => {
     expect(await tryFullWalks(name, moves)).toBeGreaterThanOrEqual(trials * provenShare);
   }, 60_000);

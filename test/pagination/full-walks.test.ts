@@ -12,6 +12,7 @@ const kinds: readonly (readonly [SimulatedEntity, readonly Move[], number])[] = 
 ];
 
 describe.each(kinds)('a full walk by offset: %s', (name, moves, provenShare) => {
+  // Proves promise 3
   it(`that claims an ordered proof has met every row that was there throughout (seed ${firstSeed})`, async () => {
     expect(await tryFullWalks(name, moves)).toBeGreaterThanOrEqual(trials * provenShare);
   }, 60_000);

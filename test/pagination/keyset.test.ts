@@ -6,6 +6,7 @@ import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/in
 import { expectFoundOut } from '../support/pagination/found-out.ts';
 
 describe('incremental walks: keyset', () => {
+  // Proves promise 2
   it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {
     expect(
       await tryIncrementalWalks('keyset', ['append', 'delete', 'change', 'bulk-change', 'late-change']),
@@ -64,6 +65,7 @@ describe('the bound of a keyset walk', () => {
     expect(walk.request(third)).toEqual({ count: 30, offset: 20, since: '2026-05-01T09:59:59+00:00' });
   });
 
+  // Proves promise 2
   it('does not move over what a lost seam may hide', () => {
     const walk = keyset();
     const second = onward(walk.advance(walk.begin(), page(0, secondMs)));

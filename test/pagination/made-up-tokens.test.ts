@@ -14,6 +14,7 @@ const seed = startSeed();
 const trials = repeats('TRIALS', { share: 100, full: 5_000 });
 const kinds: readonly TokenKind[] = ['cursor', 'lastRecord', 'nextUrl', 'linkHeader'];
 
+// Proves promise 3
 it.each(kinds)(
   `reads a service by %s whole where it says so, whatever its pages repeat, skip and count (seed ${seed})`,
   (kind) => {

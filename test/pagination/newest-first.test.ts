@@ -3,6 +3,7 @@ import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/in
 import { expectFoundOut } from '../support/pagination/found-out.ts';
 
 describe('incremental walks: newest-first', () => {
+  // Proves promise 2
   it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {
     expect(
       await tryIncrementalWalks('tokens', ['append', 'delete', 'change', 'bulk-change', 'late-change']),

@@ -28,6 +28,7 @@ const seed = startSeed();
 const caps = [1, 7, 19, 20, 24, 25, 26, 49, 50, 73];
 
 describe('a walk through numbered pages', () => {
+  // Proves promise 3
   it.each(['empty', 'refused', 'wrap', 'repeat'] as const)(
     'shows every row of a service with any cap and size, behind whose last page comes: %s',
     (after) => {
@@ -134,6 +135,7 @@ describe('a walk through numbered pages', () => {
 
 describe('made-up services', () => {
   const trials = repeats('TRIALS', { share: 100, full: 5_000 });
+  // Proves promise 3
   it(`are read whole by a walk that says so, however they page and count (seed ${seed})`, () => {
     let complete = 0;
     for (let trial = 0; trial < trials; trial += 1) {
@@ -176,6 +178,7 @@ describe('made-up services', () => {
     expect(complete).toBeGreaterThan(trials / 3);
   });
 
+  // Proves promise 3
   it(`miss no row that was there throughout, while rows leave, come and move to the end (seed ${seed})`, () => {
     let proven = 0;
     for (let trial = 0; trial < trials; trial += 1) {

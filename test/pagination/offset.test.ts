@@ -170,6 +170,7 @@ describe('offset pagination', () => {
   });
 
   const seed = startSeed();
+  // Proves promise 3
   it(`misses no row that was there throughout, whatever vanishes, moves to the end or is appended (seed ${seed})`, () => {
     const random = seededRandom(seed);
     const int = (below: number): number => Math.floor(random() * below);

@@ -29,6 +29,7 @@ const more = (token: string | null): NextPage => ({ hasMore: true, token });
 const last: NextPage = { hasMore: false, token: null };
 
 describe('page token pagination', () => {
+  // Proves promise 3
   it('reads through short and empty pages until the flag ends the listing', () => {
     const end = walk([
       { marks: ['a'], next: more('1') },

@@ -52,6 +52,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
+  // Proves promise 20.5
   it('finds what somebody has changed before a publication meets it', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
@@ -79,6 +80,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     ]);
   });
 
+  // Proves promise 20.1
   it('says what it has lost of what was published, and refuses a publication that continues it', async ({
     folder,
   }) => {
@@ -208,6 +210,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     expect(await ask(`SELECT id, name FROM ${schema}.news__people`)).toEqual([{ id: 'p1', name: 'Ada' }]);
   });
 
+  // Proves promise 20.5
   it.for(['mark', 'remove'] as const)(
     'publishes nothing where a trigger keeps rows out of its table (%s)',
     async (deletes, { folder }) => {

@@ -62,6 +62,7 @@ async function names(folder: string): Promise<readonly unknown[]> {
 /* Each test starts processes, for which `npm test` has little time. */
 
 describe('a target in a DuckDB file', () => {
+  // Proves promise 20.5
   it('leaves readers the file that they have open, and others, their rights and views', async ({
     folder,
   }) => {
@@ -91,6 +92,7 @@ describe('a target in a DuckDB file', () => {
     expect(readdirSync(folder).toSorted()).toEqual(['desk.duckdb', 'desk.duckdb.lock']);
   });
 
+  // Proves promise 20.5
   it.runIf(isLong)(
     'builds nothing on a file that somebody else writes, or that is not of a publication',
     async ({ folder }) => {
@@ -178,6 +180,7 @@ describe('a target in a DuckDB file', () => {
     },
   );
 
+  // Proves promise 20.5
   it.runIf(isLong)(
     'grows with what is stored, and not with what has changed',
     async ({ folder }) => {

@@ -253,6 +253,7 @@ describe('a DuckDB file that others use too', () => {
     ]);
   });
 
+  // Proves promise 20.1
   it('says what it has lost of what was published', async ({ folder }) => {
     await using target = open(fileOf(folder));
     const model = emptyModel();

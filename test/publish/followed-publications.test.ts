@@ -81,6 +81,7 @@ function rowsOf({ files, key }: PublishedEntity) {
   return files.flatMap((file) => fileRows(world.lake, file, key));
 }
 
+// Proves promise 20.3
 it('a loader that follows docs/publications.md has what the sink has, whenever it comes and however often it is cut short', async () => {
   const random = seededRandom(startSeed());
   let warehouse: Warehouse = { publication: 0, sha256: null, entities: new Map() };

@@ -83,6 +83,7 @@ function stepOf(error: unknown): string {
 }
 
 describe('a publisher that dies', () => {
+  // Proves promise 20
   it('at any step leaves the publication before or the whole next one, and another publisher continues', async () => {
     await world.run(begun);
     await world.publish();
@@ -115,6 +116,7 @@ describe('a publisher that dies', () => {
     await seen();
   });
 
+  // Proves promise 20
   it('by kill -9 at any moment leaves readers the rows of its last publication', async () => {
     const random = seededRandom(startSeed());
     const kills = repeats('KILLS', { share: 1, full: 300 });

@@ -106,6 +106,7 @@ describe.runIf(hasMoreKills).each(['postgres', 'duckdb'] as const)(
     // Before and after the opening, two entities, and the commit.
     const steps = [1, 2, 3, 4, 5, 6, 7, 8];
 
+    // Proves promise 20.5
     it('at any step leaves the publication before or the whole next one, and another publisher goes on', async () => {
       const place = await makePlace();
       await world.run({ upserts: [['1', 'Ada']] });
@@ -137,6 +138,7 @@ describe.runIf(hasMoreKills).each(['postgres', 'duckdb'] as const)(
       await expectNothingLeft(place);
     }, 300_000);
 
+    // Proves promise 20.5
     it('by kill -9 at any moment leaves readers the rows of its last publication', async () => {
       const place = await makePlace();
       const random = seededRandom(startSeed());

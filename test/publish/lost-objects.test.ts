@@ -46,6 +46,7 @@ async function expectReadable(): Promise<void> {
 }
 
 describe('a publication that continues what the target has lost', () => {
+  // Proves promise 20.1
   it.each<[string, () => void, RegExp]>([
     ['the first manifest', () => rmSync(manifestOf(1)), /publication 1 is missing/],
     ['a manifest in the middle', () => rmSync(manifestOf(2)), /publication 2 is missing/],
@@ -104,6 +105,7 @@ describe('a publication that continues what the target has lost', () => {
     await expectReadable();
   });
 
+  // Proves promise 20.1
   it('is made where another process publishes a snapshot meanwhile, and removes what came before', async () => {
     await publishRuns(3);
     await world.run({ upserts: [['2', 'Bob']] });
@@ -211,6 +213,7 @@ function longChain(length: number) {
 }
 
 describe('a chain of many publications', () => {
+  // Proves promise 20.1
   it('is looked at in parts, each part with one of the next publications', async () => {
     for (const lost of [1, 49, 50, 51, 100, 101, 155]) {
       const chain = longChain(160);

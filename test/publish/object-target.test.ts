@@ -68,6 +68,7 @@ function modes(): readonly string[] {
 }
 
 describe('a check', () => {
+  // Proves promise 20.7
   it('counts what is there and finds each kind of damage', async () => {
     await publishRuns(4);
     await using target = world.target();
@@ -111,6 +112,7 @@ describe('a check', () => {
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
 
+  // Proves promise 1.7
   it('refuses a manifest of an older version than the oldest that is read, and says what is missing in it', async () => {
     await publishRuns(1);
     const { entities, ...rest } = JSON.parse(readFileSync(manifestOf(1), 'utf8')) as {
@@ -130,6 +132,7 @@ describe('a check', () => {
 });
 
 describe('a prune', () => {
+  // Proves promise 20.7
   it('keeps what readers of the kept publications need, and the chain begins with the oldest of these', async () => {
     await publishRuns(3);
     await world.run({ upserts: [['x', 'Xena']] });
@@ -179,6 +182,7 @@ describe('a prune', () => {
     expect(await problems()).toEqual([]);
   });
 
+  // Proves promise 20.7
   it('removes what killed publishers left, with the first publication of a day, also where everything is kept', async () => {
     await publishRuns(3);
     const long = (Date.now() - 25 * hourMs) / 1_000;
@@ -211,6 +215,7 @@ describe('a prune', () => {
     expect(reads).toEqual([]);
   });
 
+  // Proves promise 20.7
   it('removes what killed publishers left after a day, and nothing that others put there', async () => {
     await publishRuns(1);
     const folder = join(world.lake, 'news/members/g1/changes');
@@ -231,6 +236,7 @@ describe('a prune', () => {
 });
 
 describe('a commit', () => {
+  // Proves promise 20
   it('whose answer was lost, and that is there, is a publication', async () => {
     await world.run({ upserts: [['1', 'Ada']] });
     const again = (store: ObjectStore): ObjectStore => ({
@@ -244,6 +250,7 @@ describe('a commit', () => {
     expect(await problems()).toEqual([]);
   });
 
+  // Proves promise 20
   it('whose outcome is unknown removes no file', async () => {
     await world.run({ upserts: [['1', 'Ada']] });
     const lost = (store: ObjectStore): ObjectStore => ({
@@ -269,6 +276,7 @@ describe('a commit', () => {
 });
 
 describe('a folder', () => {
+  // Proves promise 20.7
   it("is its owner's alone, whatever the umask", async () => {
     const before = process.umask(0);
     try {
@@ -288,6 +296,7 @@ describe('a folder', () => {
     }
   });
 
+  // Proves promise 20.7
   it.each<[string, (lake: string) => void, string]>([
     ['is a file', (lake) => writeFileSync(lake, ''), 'TARGET_INCOMPATIBLE'],
     [

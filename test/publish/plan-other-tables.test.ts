@@ -39,6 +39,7 @@ describe('a table that was made again', () => {
   const others = { ...stored({ newestSeq: 20 }), entities: [begun, storedLists] };
   const held = { connector: news, entity: members };
 
+  // Proves promise 20.4
   it('is published when it has been read completely; until then what was published complete stays', () => {
     const waiting = plan(newest, others);
     expect(waiting).toMatchObject({

@@ -100,6 +100,7 @@ describe('a new generation', () => {
     one.name === 'visits' ? { ...one, type: 'number' } : one,
   );
 
+  // Proves promise 20.4
   it.each<[what: string, StoredEntity | Partial<StoredConnector>, reason: string]>([
     [
       'a table that was made again',
@@ -223,6 +224,7 @@ describe('a new generation', () => {
 describe('a target that is ahead of its sink', () => {
   const newest = publish(null, stored());
 
+  // Proves promise 20.4
   it('is refused, and the refusal says how to publish all rows again', () => {
     expect(() => plan(newest, stored({ newestSeq: 9 }))).toThrow(
       expect.objectContaining({

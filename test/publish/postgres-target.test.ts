@@ -145,6 +145,7 @@ describe('a target in PostgreSQL', () => {
     await expect(ask(`SELECT more ->> 'a' FROM ${table}`)).rejects.toThrow();
   });
 
+  // Proves promise 20.5
   it('touches no table of another program, and no schema of a sink', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
@@ -189,6 +190,7 @@ describe('a target in PostgreSQL', () => {
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
+  // Proves promise 20.5
   it('never shows a reader half a publication, also where a generation replaces another', async ({
     folder,
   }) => {
@@ -224,6 +226,7 @@ describe('a target in PostgreSQL', () => {
     expect(seen.size).toBeGreaterThan(rounds / 4);
   });
 
+  // Proves promise 20.5
   it('shows a transaction that began before a new generation the rows of before, whenever it looks', async ({
     folder,
   }) => {
@@ -295,6 +298,7 @@ describe('a target in PostgreSQL', () => {
     expect((await target.newest())?.manifest.publication).toBe(2);
   });
 
+  // Proves promise 20.5
   it.for(['answer', 'request'] as const)(
     'knows whether it has published when the %s of COMMIT is lost',
     async (lost, { folder }) => {

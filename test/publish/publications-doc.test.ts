@@ -37,6 +37,7 @@ describe('config/publication-1.schema.json', () => {
     expect(shipped).toEqual(manifestJsonSchema());
   });
 
+  // Proves promise 20.3
   it('has no member and no column that docs/publications.md does not explain', () => {
     const names = [...memberNames(manifestJsonSchema()), ...ownColumns];
     expect(names.length).toBeGreaterThan(30);
@@ -45,6 +46,7 @@ describe('config/publication-1.schema.json', () => {
 });
 
 describe('the readers of docs/examples', () => {
+  // Proves promise 20.3
   it.skipIf(python === null)('in Python finds the rows of every publication in JSON Lines', async () => {
     await publishHistory('jsonl');
     const read = async (entity: string, number: number): Promise<Shown> =>
@@ -63,6 +65,7 @@ describe('the readers of docs/examples', () => {
     await expect(run(python ?? '', args)).rejects.toThrow(/is gone: read again later/);
   });
 
+  // Proves promise 20.3
   it('in TypeScript finds the rows of every publication in Parquet', async () => {
     await publishHistory('parquet');
     await expectHistory(async (entity, number) => shown(await readPublication(world.lake, entity, number)));

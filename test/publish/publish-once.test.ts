@@ -86,6 +86,7 @@ describe('a publication', () => {
     expect((await world.publish()).kind).toBe('unchanged');
   });
 
+  // Proves promise 20.6
   it('says that an entity was read completely, also where no row has changed', async () => {
     await publishTwoRuns();
     await world.run({ upserts: [['2', 'Bea']] });
@@ -145,6 +146,7 @@ describe('a publication', () => {
     await expectPublished();
   });
 
+  // Proves promise 20
   it.each<[string, (target: Target) => Target]>([
     [
       'left out rows',
@@ -186,6 +188,7 @@ function withRows(target: Target, change: (written: Written) => Written): Target
 }
 
 describe('a new generation', () => {
+  // Proves promise 20.4
   it('begins after reset --data, so that no row of before stays', async () => {
     await publishTwoRuns();
     await world.withSink((sink) =>
@@ -219,6 +222,7 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
+  // Proves promise 20.4
   it.each(['at once', 'and has synced since'])('begins with a backup that was restored %s', async (when) => {
     await world.run({
       upserts: [
@@ -262,6 +266,7 @@ describe('a new generation', () => {
     await backup?.restore();
   }
 
+  // Proves promise 20.4
   it('begins with a backup from the middle of the run that was published', async () => {
     await restoreMiddleOfRun('at its end');
     const end = await world.publish();
@@ -275,6 +280,7 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
+  // Proves promise 20.4
   it('begins only when somebody asks for it, where the published run had not ended', async () => {
     await restoreMiddleOfRun('before its end');
     await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
@@ -283,6 +289,7 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
+  // Proves promise 20.4
   it('begins with such a backup by itself, once a later run has given the published numbers again', async () => {
     await restoreMiddleOfRun('before its end');
     await world.run({
@@ -302,6 +309,7 @@ describe('a new generation', () => {
     await expectPublished();
   });
 
+  // Proves promise 20.4
   it("begins with another sink only when somebody asks for it: the place may be another project's", async () => {
     await publishTwoRuns();
     const other = openPublishWorld();

@@ -26,6 +26,7 @@ describe('a server that ignores conditions', () => {
     expect(await store.create(name, 'other')).toBe('exists');
   });
 
+  // Proves promise 20.2
   it('lets one of several writers at once win', { timeout: 300_000 }, async () => {
     const rounds = repeats('TRIALS', { share: 2, full: 200 });
     const { fake, store } = await openForgetful();
@@ -50,6 +51,7 @@ describe('a server that ignores conditions', () => {
     }
   });
 
+  // Proves promise 20.2
   it('keeps a writer away while another one may still write', async () => {
     const { fake, store } = await openForgetful();
     leaveClaim(fake, Date.now() - 14 * minuteMs);

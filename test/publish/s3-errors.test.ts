@@ -142,6 +142,7 @@ describe('what goes wrong with a bucket', () => {
     expect(stdout).toMatch(/^PACKAGE_MISSING .*`npm install @aws-sdk\/client-s3`/);
   });
 
+  // Proves promise 20.2
   it('holds no secret, and no word of the server', async () => {
     const { fake, store } = await openFakeStore();
     fake.fault = () => ({ status: 403, code: `Denied <${fakeKey.secretAccessKey}>` });

@@ -71,6 +71,7 @@ const conditions = isLong ? [true, false] : [true];
 const faults: readonly S3Fault[] = ['slow-down', 'cut-before', 'cut-after', 'cut-within', 'silence', 'late'];
 
 describe('publications in a bucket', () => {
+  // Proves promise 20.2
   it.each(conditions)(
     'are whole whatever happens to requests, and every change is in one of them (conditions: %s)',
     { timeout: 900_000 },
@@ -104,6 +105,7 @@ describe('publications in a bucket', () => {
     },
   );
 
+  // Proves promise 20.2
   it.each(conditions)(
     'of two publishers at once follow one another without a gap (conditions: %s)',
     { timeout: 900_000 },
@@ -124,6 +126,7 @@ describe('publications in a bucket', () => {
     },
   );
 
+  // Proves promise 20.2
   it.runIf(hasMoreKills)('go on after publishers that were killed', { timeout: 900_000 }, async () => {
     const random = seededRandom(startSeed());
     const path = world.sink.type === 'sqlite' ? world.sink.path : '';

@@ -143,6 +143,7 @@ describe('a bucket', () => {
     expect(faults).toBeGreaterThan(1);
   });
 
+  // Proves promise 20.2
   it.each<S3Fault>(['cut-after', 'late', 'cut-before', 'slow-down'])(
     'knows its own text after an answer to its creation was lost (%s)',
     async (fault) => {

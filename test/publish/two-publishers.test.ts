@@ -67,6 +67,7 @@ function publishedSeqs(): ReadonlyMap<string, readonly number[]> {
   return seqs;
 }
 
+// Proves promise 20
 it('two publishers at once leave no gap in the numbers, and every change in exactly one publication', async () => {
   const random = seededRandom(startSeed());
   const rounds = repeats('TRIALS', { share: 10, full: 200 });
@@ -96,6 +97,7 @@ it('two publishers at once leave no gap in the numbers, and every change in exac
   }
 }, 600_000);
 
+// Proves promise 20
 it('a reader of all files, whatever the manifests say, never meets a torn one', async () => {
   const random = seededRandom(startSeed());
   const rounds = repeats('TRIALS', { share: 3, full: 200 });
@@ -122,6 +124,7 @@ it('a reader of all files, whatever the manifests say, never meets a torn one', 
   expect(reads).toBeGreaterThan(10 * rounds);
 }, 600_000);
 
+// Proves promise 20
 it.skipIf(!isLong)(
   'DuckDB that reads all Parquet files of a folder in a loop never fails, and finds the newest row of each key',
   async () => {
@@ -180,6 +183,7 @@ async function whileLooking<Result>(work: Promise<Result>, look: () => void): Pr
   return await ended;
 }
 
+// Proves promise 20
 it('a publication shows one state of the sink, whoever writes while it is made', async () => {
   await world.run({
     upserts: [

@@ -125,6 +125,7 @@ describe('the workspace', () => {
     return isJsonObject(synced) && synced['synced_from'] !== null;
   });
 
+  // Proves specification 2.7.4
   it('shows all 37 types of block, and lists six levels deep', () => {
     const entities = [...(definitions.get('workspace-notes')?.entities.values() ?? [])];
     const fields = entities.find(({ name }) => name === 'blocks')?.fields;
@@ -159,6 +160,7 @@ describe('the workspace', () => {
     }
   });
 
+  // Proves specification 4.8.8
   it('shows a page below a page as a block with the page’s id', () => {
     const below = records(account, 'pages').filter(({ parent }) => object(parent)['type'] === 'page_id');
     expect(below.length).toBeGreaterThan(10);
@@ -168,6 +170,7 @@ describe('the workspace', () => {
     }
   });
 
+  // Proves specification 4.8.14
   it('keeps trashed pages out of lists and returns them by id', () => {
     const ids = new Set(records(account, 'pages').map(({ id }) => id));
     expect(ids.size).toBe(120);
@@ -179,6 +182,7 @@ describe('the workspace', () => {
     }
   });
 
+  // Proves specification 4.8.8
   it('gives comments on a page for the page and those on a block for that block only', () => {
     const comments = truth(account, 'comments');
     const kinds = comments.map(({ record, params }) => {
@@ -193,6 +197,7 @@ describe('the workspace', () => {
     expect(Math.max(...counts)).toBe(130);
   });
 
+  // Proves specification 4.8.13
   it('takes ids without dashes and in capitals', () => {
     const [page] = records(account, 'pages');
     const id = text(page?.['id']);

@@ -70,6 +70,7 @@ describe.each(recorded.map((line) => [line.entity, line] as const))('recorded %s
 });
 
 describe.each(entities)('%s %s', (_definition, name, entity) => {
+  // Proves specification 2.5.2, 2.7.6
   it('shows every declared field somewhere, with the declared type', () => {
     const kinds = kindsOf(name);
     const filledIn = new Set([
@@ -97,6 +98,7 @@ describe.each(entities)('%s %s', (_definition, name, entity) => {
     expect(wrong).toEqual([]);
   });
 
+  // Proves specification 2.5.2, 2.7.6
   it('has its key in every record, and no key twice', () => {
     const account = accounts.get(_definition);
     const keys = new Set<string>();

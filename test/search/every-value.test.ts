@@ -61,6 +61,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.dispose]());
 
 describe('a search finds what a look at every record finds', () => {
+  // Proves promise 16
   it.each(['title', 'whatever', 'body.a.b'])('for every value that is compared with %s', (field) => {
     for (const text of allTexts) {
       for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains']) {

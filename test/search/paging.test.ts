@@ -23,6 +23,7 @@ afterEach(() => world[Symbol.dispose]());
 const sorts = [[], [{ amount: 'asc' }], [{ amount: 'desc' }, { id: 'asc' }], [{ 'body.size': 'desc' }]];
 
 describe('paging through a search', () => {
+  // Proves promise 16
   it.each(sorts.map((sort) => ({ sort })))(
     'shows what keeps its place once, whatever comes, changes and goes between pages ($sort)',
     ({ sort }) => {
@@ -152,6 +153,7 @@ describe('a cursor', () => {
     expect(refusal({ ...byTitle, cursor: given })).toMatchObject({ context: { path: 'cursor' } });
   });
 
+  // Proves promise 16
   it('is refused when anything in it was changed', () => {
     const [payload = '', seal = ''] = cursor.split('.');
     const [digest = '', row, ...values] = JSON.parse(

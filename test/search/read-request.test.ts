@@ -9,6 +9,7 @@ const entity = thingsEntity();
 const target = searchTarget(entity, 'shop' as ConnectorName, () => entity.table);
 
 describe('reading a search', () => {
+  // Proves specification 4.6.8, 8.5
   it('takes what is absent or null for what it is by default', () => {
     const expected = { filter: null, sort: [], limit: 1000, cursor: null, fields: null };
     expect(readSearchRequest({ query: {} }, target)).toEqual(expected);

@@ -33,6 +33,7 @@ describe('docs/search.md', () => {
     expect(examples.length).toBeGreaterThan(10);
   });
 
+  // Proves specification 4.6.5
   it.each(examples)('finds what it says: $filter', ({ query, ids }) => {
     expect(world.ids({ query })).toEqual(ids);
   });

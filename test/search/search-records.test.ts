@@ -15,6 +15,7 @@ const firstSeed = startSeed();
 describe('a search', () => {
   const seeds = Array.from({ length: Math.ceil(trials / perWorld) }, (_, index) => firstSeed + index);
 
+  // Proves promise 16; specification 4.6.3-6
   it.each(seeds)('finds what a look at every record finds, in the same order (seed %i)', async (seed) => {
     const draw = new Draw(seededRandom(seed));
     using world = openSearchWorld(thingsEntity());

@@ -26,6 +26,7 @@ function manualClock(): { now: () => number; sleep: () => Promise<void>; pass: (
 }
 
 describe('tokens', () => {
+  // Proves specification 4.1.1, 4.1.2, 5.1, 5.6
   it('answers the right credentials with a bearer token that works', async () => {
     const api = await serve();
     const { status, body, headers } = await askForToken(api.service.url, good);
@@ -59,6 +60,7 @@ describe('tokens', () => {
     expect(JSON.stringify(body)).not.toContain('guess-of-a-secret');
   });
 
+  // Proves specification 4.1.1, 7.4
   it('answers a body of another shape with 422 that names the field', async () => {
     const api = await serve();
     const { status, body } = await askForToken(api.service.url, { client_id: 'client-1' });
@@ -68,6 +70,7 @@ describe('tokens', () => {
     ]);
   });
 
+  // Proves specification 5.6
   it('refuses a token after expires_in seconds and not before', async () => {
     const clock = manualClock();
     const api = await serve({ clock, tokenTtlSeconds: 900 });
@@ -77,6 +80,7 @@ describe('tokens', () => {
     expect((await api.call(definitionsPath)).status).toBe(401);
   });
 
+  // Proves specification 5.4
   it('lets a scoped token live 20 minutes', async () => {
     const clock = manualClock();
     const api = await serve({ clock });
@@ -123,6 +127,7 @@ describe('tokens', () => {
 });
 
 describe('authorization', () => {
+  // Proves specification 7.5
   it.each([
     ['no header', undefined],
     ['another scheme', 'Basic Y2xpZW50OnNlY3JldA=='],
@@ -152,6 +157,7 @@ describe('authorization', () => {
     }
   });
 
+  // Proves specification 1.8, 5.3
   it('takes the header of its own organization and refuses that of another with 403', async () => {
     const api = await serve();
     const send = (organization: string) =>
@@ -169,6 +175,7 @@ describe('the rate of requests', () => {
     return answers;
   };
 
+  // Proves specification 8.6
   it('of one token is held to its limit with 429 and a whole number of seconds to wait', async () => {
     const clock = manualClock();
     const api = await serve({ clock, limits: { requestsPerSecond: 5 } });
@@ -189,6 +196,7 @@ describe('the rate of requests', () => {
     expect((await ask(api, 1)).map(({ status }) => status)).toEqual([200]);
   });
 
+  // Proves specification 8.6
   it('of one token is 1,000 a second unless told otherwise', async () => {
     const api = await serve({ clock: manualClock() });
     const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();

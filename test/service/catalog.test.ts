@@ -34,6 +34,7 @@ const ids = async (query: string): Promise<readonly unknown[]> =>
   objects((await api.call(`${connectors}?${query}`)).body['data']).map(({ id }) => id);
 
 describe('definitions', () => {
+  // Proves specification 2.3.1, 2.3.2, 4.2.1
   it('lists the catalog in the documented shape', async () => {
     const { body } = await api.call(sources);
     expect(Object.keys(body)).toEqual(['definitions']);
@@ -53,6 +54,7 @@ describe('definitions', () => {
     });
   });
 
+  // Proves specification 4.2.3
   it('lists the same catalog where there is no connector', async () => {
     await using empty = await serveApi({ accounts: [] });
     expect(objects((await empty.call(`${connectors}?workspace_name=default`)).body['data'] ?? [])).toEqual(
@@ -61,6 +63,7 @@ describe('definitions', () => {
     expect((await empty.call(sources)).body).toEqual((await api.call(sources)).body);
   });
 
+  // Proves specification 4.2.2
   it.each([
     ['Mailchimp', ['Email marketing']],
     ['NOTION', ['Workspace notes']],
@@ -72,6 +75,7 @@ describe('definitions', () => {
     expect(objects(body['definitions']).map((found) => found['name'])).toEqual(expected);
   });
 
+  // Proves specification 4.2.2
   it('filters by a part of the name, in any case', async () => {
     const found = async (name: string): Promise<number> =>
       objects((await api.call(`${sources}?name=${encodeURIComponent(name)}`)).body['definitions']).length;
@@ -82,6 +86,7 @@ describe('definitions', () => {
 });
 
 describe('connectors', () => {
+  // Proves specification 2.4.2, 4.3.3
   it('lists those of a workspace in the documented shape', async () => {
     const { body } = await api.call(`${connectors}?workspace_name=default`);
     expect(Object.keys(body)).toEqual(['data']);
@@ -98,6 +103,7 @@ describe('connectors', () => {
     });
   });
 
+  // Proves specification 4.3.1
   it('filters by definition and takes the deprecated names of the workspace', async () => {
     expect(await ids('workspace_name=default')).toEqual(['mail-1', 'notes-1']);
     expect(await ids(`workspace_name=default&definition_id=${mailingId}`)).toEqual(['mail-1']);
@@ -106,6 +112,7 @@ describe('connectors', () => {
     expect(await ids('external_user_id=team%20b')).toEqual(['mail-2']);
   });
 
+  // Proves specification 4.3.2
   it('answers an unknown workspace with 404 and a missing one with 422', async () => {
     expect((await api.call(`${connectors}?workspace_name=nowhere`)).status).toBe(404);
     expect((await api.call(connectors)).status).toBe(422);
@@ -113,6 +120,7 @@ describe('connectors', () => {
     expect((await api.call(`${connectors}?workspace_name=a&workspace_name=b`)).status).toBe(422);
   });
 
+  // Proves specification 2.4.1
   it('shows one connector and answers an unknown one with 404', async () => {
     const { status, body } = await api.call(`${connectors}/notes-1`);
     expect([status, body['id']]).toEqual([200, 'notes-1']);

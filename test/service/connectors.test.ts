@@ -33,6 +33,7 @@ const errorsOf = (body: JsonObject): readonly unknown[] =>
   objects(body['errors']).map(({ field, error_code }) => [field, error_code]);
 
 describe('creating a connector', () => {
+  // Proves specification 1.2, 2.4.2, 4.5.1
   it('makes one that lists, shows, executes and is inspected like any other', async () => {
     const made = await client.post(connectors, {
       ...base,
@@ -58,6 +59,7 @@ describe('creating a connector', () => {
     });
   });
 
+  // Proves specification 4.5.1
   it('takes the type by definition id, by either name in any case, or by template', async () => {
     const { body } = await client.get(`${connectors}/mail-1`);
     const template = textIn(object(body['source_template']), 'id');
@@ -116,6 +118,7 @@ describe('creating a connector', () => {
     },
   );
 
+  // Proves specification 5.7
   it('tells of the shape that was meant where a type has several', async () => {
     const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
     const credentials = { client_id: 'c', client_secret: secret };
@@ -124,6 +127,7 @@ describe('creating a connector', () => {
     expect((await client.post(connectors, { ...notes, credentials: { token: secret } })).status).toBe(200);
   });
 
+  // Proves specification 4.5.2
   it('makes the workspace that it names', async () => {
     const made = await client.post(connectors, { ...base, workspace_name: 'new one' });
     expect(made.status).toBe(200);
@@ -300,6 +304,7 @@ describe('the indexed store of a connector', () => {
 });
 
 describe('credentials', () => {
+  // Proves promise 17; specification 5.7
   it('are in no answer, no failure, no audit entry and no file', async ({ folder: data }) => {
     await api.service.close();
     await open({ data, accounts: [] });

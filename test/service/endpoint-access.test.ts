@@ -64,6 +64,7 @@ const withAccess = (access: Access): readonly Endpoint[] =>
 const withOwnedId = guarded.filter(({ path }) => path.includes('{id}') && !path.includes('/definitions/'));
 
 describe('every guarded endpoint', () => {
+  // Proves promise 17; specification 4.4, 5.1
   it.each(named(guarded))(
     '%s answers 401 without a token, with an unknown and with an expired one',
     async (_name, endpoint) => {
@@ -93,6 +94,7 @@ describe('every guarded endpoint', () => {
     },
   );
 
+  // Proves specification 5.2
   it.each(named(withOwnedId))(
     '%s finds nothing of another organization or workspace, in the words that an unknown id gets',
     async (_name, endpoint) => {
@@ -124,6 +126,7 @@ describe('every guarded endpoint', () => {
 });
 
 describe('every public endpoint', () => {
+  // Proves specification 4.4
   it('asks for a token, or shows the reference', () => {
     expect(
       named(withAccess('public'))
@@ -158,6 +161,7 @@ describe('every public endpoint', () => {
 });
 
 describe('what a token sees of lists', () => {
+  // Proves promise 17; specification 1.8, 5.2
   it('shows another organization none of these workspaces, connectors and counts', async () => {
     const { get } = apiClient(api.service.url, await tokenFor(api.service.url, strangers));
     expect((await get('/api/v1/workspaces')).body).toEqual({ data: [], next: null });
@@ -173,6 +177,7 @@ describe('what a token sees of lists', () => {
     expect(body).toEqual({ data: [] });
   });
 
+  // Proves specification 5.4
   it('shows a scoped token its own workspace without being told, and no other one', async () => {
     const { get, post } = apiClient(api.service.url, await tokenFor(api.service.url, credentials, 'default'));
     const own = await get('/api/v1/integrations/connectors');

@@ -28,6 +28,7 @@ const refusal = async (
 };
 
 describe('the envelope', () => {
+  // Proves specification 1.3, 2.2.1, 2.2.2, 2.2.6, 2.2.7, 4.4.1
   it('of a list carries records, metadata and whose they are', async () => {
     const { status, body } = await api.execute(mailing, { entity: 'lists', action: 'list', params: {} });
     expect(status).toBe(200);
@@ -42,6 +43,7 @@ describe('the envelope', () => {
     });
   });
 
+  // Proves specification 1.3, 2.2.2, 2.2.4
   it('of a get carries one object and no metadata', async () => {
     const { body } = await api.execute(mailing, {
       entity: 'lists',
@@ -52,6 +54,7 @@ describe('the envelope', () => {
     expect(body['connector_metadata']).toBeNull();
   });
 
+  // Proves specification 2.7.2
   it('of workspace notes says whether more follows', async () => {
     const first = await api.list(notes, 'users', { page_size: 3 });
     expect(first.metadata).toEqual({ next_cursor: expect.any(String), has_more: true });
@@ -62,6 +65,7 @@ describe('the envelope', () => {
     expect(last.metadata).toEqual({ next_cursor: null, has_more: false });
   });
 
+  // Proves specification 2.1.3
   it('comes for absent and for null params alike', async () => {
     expect((await api.execute(notes, { entity: 'users', action: 'list' })).status).toBe(200);
     expect((await api.execute(notes, { entity: 'users', action: 'list', params: null })).status).toBe(200);
@@ -69,6 +73,7 @@ describe('the envelope', () => {
 });
 
 describe('a field that the third party calls otherwise', () => {
+  // Proves specification 2.5.6
   it('comes in lists and by get, beside what it is filled from', async () => {
     const likes = { recipient_likes: 0, unique_likes: 0, facebook_likes: 0 };
     const { records } = await api.list(mailing, 'reports');
@@ -86,6 +91,7 @@ describe('a field that the third party calls otherwise', () => {
 });
 
 describe('parameters', () => {
+  // Proves specification 4.4.2, 4.4.3, 4.7.24, 4.8.1, 7.2, 8.2, 8.3
   it.each([
     [
       'an unknown entity',
@@ -272,11 +278,13 @@ describe('parameters', () => {
     expect(text).toContain(message);
   });
 
+  // Proves specification 4.4.3
   it('that are not declared are ignored, except cursor', async () => {
     const page = await api.list(mailing, 'campaigns', { limit: 1, bogus: { a: [] }, toString: 'x' });
     expect(page.records).toHaveLength(5);
   });
 
+  // Proves specification 4.7.22
   it('may name an id by its digits or its number', async () => {
     const [segment] = (await api.list(mailing, 'segments', { list_id: listId })).records;
     const id = segment?.['id'] ?? null;
@@ -288,6 +296,7 @@ describe('parameters', () => {
     expect(asNumber.records).toEqual(asText.records);
   });
 
+  // Proves specification 2.1.1, 2.1.2, 2.1.4
   it.each([
     ['no entity', { action: 'list' }],
     ['an entity that is no text', { entity: 7, action: 'list' }],
@@ -302,6 +311,7 @@ describe('parameters', () => {
 });
 
 describe('things that do not exist', () => {
+  // Proves specification 4.4.2, 7.4
   it.each([
     ['a connector', 'nobody', 'lists', 'list', {}],
     ['a list', mailing, 'list_members', 'list', { list_id: 'nope' }],
@@ -316,6 +326,7 @@ describe('things that do not exist', () => {
     expect((await refusal(connector, { entity, action, params }))[0]).toBe(404);
   });
 
+  // Proves specification 4.7.31
   it('have drafts among them: no report and no activity, 404', async () => {
     const { records } = await api.list(mailing, 'campaigns', { status: 'save' });
     expect(records.length).toBeGreaterThan(0);
@@ -351,6 +362,7 @@ describe('shaping a result', () => {
     return found;
   };
 
+  // Proves specification 2.1.4
   it('leaves long texts whole unless skip_truncation is false, then cuts them at any depth', async () => {
     const whole = await pageBlocks({});
     expect(await pageBlocks({ skip_truncation: true })).toEqual(whole);
@@ -361,6 +373,7 @@ describe('shaping a result', () => {
     expect(cut).toEqual(full.map((text) => Array.from(text).slice(0, 200).join('') + marker));
   });
 
+  // Proves specification 2.1.4
   it('never cuts what get returns', async () => {
     const block = (await pageBlocks({})).find((record) => longTexts(record).length > 0);
     const { body } = await api.execute(notes, {
@@ -372,6 +385,7 @@ describe('shaping a result', () => {
     expect(longTexts(body['result'] ?? null)).toEqual(longTexts(block ?? null));
   });
 
+  // Proves specification 2.1.4
   it('selects and excludes by dotted paths, and select wins', async () => {
     const result = async (extra: JsonObject): Promise<JsonObject> => {
       const { body } = await api.execute(mailing, {

@@ -25,6 +25,7 @@ afterEach(async () => {
 });
 
 describe('the service over HTTPS', () => {
+  // Proves specification 4.2
   it('answers a client that trusts its certificate, and names itself with https', async () => {
     const service = await serveSamples({ port: 0, ...credentials, definitions, accounts: [], tls });
     opened.push(service);
@@ -61,6 +62,7 @@ describe('the log of requests', () => {
     return [entry, response];
   };
 
+  // Proves promise 17.4
   it('names each request by an id that the client sees too, and holds no secret', async () => {
     const api = await serveApi({ onRequest: (entry) => entries.push(entry) });
     opened.push(api);

@@ -54,6 +54,7 @@ async function statusOf(api: ServedApi, body: string | null = null): Promise<num
 }
 
 describe('more connections than the service allows', () => {
+  // Proves promise 17.4
   it.each([
     ['half a request head', () => 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: '],
     ['nothing', () => ''],
@@ -71,6 +72,7 @@ describe('more connections than the service allows', () => {
     }
   });
 
+  // Proves promise 17.4
   it('cuts no connection that is busy with a request', async () => {
     const api = await serve({ latencyMs: 300, limits: { maxConnections: 4, maxConnectionsPerClient: 4 } });
     const busy = Array.from({ length: 3 }, () => statusOf(api, '{"entity":"lists","action":"list"}'));

@@ -114,6 +114,7 @@ describe('a client that goes away', () => {
 });
 
 describe('a download', () => {
+  // Proves specification 2.2.2
   it('is the bytes and nothing else, as many as the listing says', async () => {
     const api = await serve({ accounts: [library] });
     const attachments: JsonObject[] = [];

@@ -128,6 +128,7 @@ describe('a public client', () => {
     expect(nowhere.status).toBe(404);
   });
 
+  // Proves specification 2.2.1, 7.4
   it('finds a status it knows and a JSON object in everything that goes wrong', async () => {
     const bearer = await token();
     const path = `/api/v1/integrations/connectors/${mailing}/execute`;

@@ -26,6 +26,7 @@ describe('the OpenAPI document', () => {
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)));
   });
 
+  // Proves specification 1.1
   it('has every route of the server, and the server every operation of the document', () => {
     const described = operations.map(
       ({ path, method }) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
@@ -33,6 +34,7 @@ describe('the OpenAPI document', () => {
     expect(described.toSorted()).toEqual(api.service.routes.toSorted());
   });
 
+  // Proves specification 1.1, 4.5.4, 6.1
   it('has the operations of the API and no others, so no events, callbacks and notifications', () => {
     const api = operations.filter(({ path }) => path.startsWith('/api/v1/'));
     expect(api.map(({ path, method }) => `${method} ${path.slice('/api/v1'.length)}`).toSorted()).toEqual([
@@ -59,6 +61,7 @@ describe('the OpenAPI document', () => {
     expect(JSON.stringify(document)).not.toMatch(/"(webhooks|callbacks)"/);
   });
 
+  // Proves specification 9.1
   it('has every endpoint under /api/v1, but for itself', () => {
     const others = operations.filter(({ path }) => !path.startsWith('/api/v1/')).map(({ path }) => path);
     expect(others.toSorted()).toEqual(['/', '/docs', '/openapi.json']);

@@ -36,6 +36,7 @@ const search = async (
 };
 
 describe('a search', () => {
+  // Proves specification 1.3, 2.2.4, 2.2.8, 4.6.1
   it.each(['context_store_search', 'search'])('as %s has data and meta in its result', async (action) => {
     const { records, meta } = await search(mailing, 'lists', { query: {}, limit: 1 }, action);
     expect(records).toHaveLength(1);
@@ -44,6 +45,7 @@ describe('a search', () => {
     expect(all.meta).toEqual({ has_more: false, cursor: null, took_ms: expect.any(Number) });
   });
 
+  // Proves specification 4.6.7, 4.6.9
   it('goes from page to page by meta.cursor, in order, to the end and no record twice', async () => {
     const query = { sort: [{ create_time: 'desc' }] };
     const whole = await search(mailing, 'campaigns', { query });
@@ -59,6 +61,7 @@ describe('a search', () => {
     expect(times).toEqual(times.toSorted().toReversed());
   });
 
+  // Proves specification 4.6.10
   it('shows the paths of fields alone', async () => {
     const { records } = await search(mailing, 'campaigns', {
       query: {},
@@ -69,6 +72,7 @@ describe('a search', () => {
     }
   });
 
+  // Proves specification 4.6.2, 4.6.3, 4.6.7, 4.6.8
   it.each([
     [{}, 'params.query'],
     [{ query: 'x' }, 'params.query'],
@@ -89,6 +93,7 @@ describe('a search', () => {
   });
 });
 
+// Proves specification 2.6.1, 2.8.1
 it('can be asked for every searchable field of an entity, and shows exactly these', async () => {
   for (const [connector, name] of [
     [mailing, 'email-marketing'],
@@ -118,6 +123,7 @@ describe('more than a list offers', () => {
     ),
   );
 
+  // Proves specification 1.5
   it.each(entities)(
     'is a search of %s: any of its fields, by any operator that fits',
     async (entity, { connector, searchable, listParams }) => {
@@ -142,6 +148,7 @@ describe('more than a list offers', () => {
     },
   );
 
+  // Proves specification 1.5
   it('are the fields that an email-marketing search shows and its list does not declare', async () => {
     for (const [entity, more] of [
       ['campaigns', ['ab_split_opts', 'rss_opts', 'social_card', 'variate_settings']],
@@ -161,6 +168,7 @@ describe('more than a list offers', () => {
     }
   });
 
+  // Proves specification 1.5
   it('is a condition on what no list can be asked for', async () => {
     const { records } = await api.list(mailing, 'lists', { count: 1000 });
     const filter = { and: [{ like: { name: '%e%' } }, { not: { eq: { list_rating: 0 } } }] };
@@ -184,6 +192,7 @@ it('takes both names of the likes of a report, and shows them under the name of 
 });
 
 describe('what is found', () => {
+  // Proves specification 2.6.3-5, 2.8.3
   it('has the values that the specification names', async () => {
     const events = (await search(mailing, 'email_activity', { query: {} })).records;
     expect(new Set(events.map(({ action }) => action))).toEqual(new Set(['open', 'click', 'bounce']));

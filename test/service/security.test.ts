@@ -106,6 +106,7 @@ describe('which requests are answered at all', () => {
     expect((await send(api, { headers: { host: 'sample-api:8080' } })).status).toBe(200);
   });
 
+  // Proves specification 4.3
   it.each([
     'text/plain',
     'application/x-www-form-urlencoded',
@@ -165,6 +166,7 @@ describe('which requests are answered at all', () => {
     expect(preflight.status).toBeGreaterThanOrEqual(400);
   });
 
+  // Proves specification 4.2
   it('listens on 127.0.0.1 unless told otherwise', async () => {
     const api = await serve();
     const { hostname, port } = new URL(api.service.url);
@@ -187,6 +189,7 @@ describe('hostile bodies', () => {
   const post = (api: ServedApi, body: string): ReturnType<typeof send> =>
     send(api, { method: 'POST', path: executePath, headers: { 'content-type': 'application/json' }, body });
 
+  // Proves specification 8.7
   it('refuses a body over 1 MiB with 413 and takes one just below', async () => {
     const api = await serve();
     const bodyOf = (bytes: number): string => {

@@ -33,6 +33,7 @@ function nameIn(disposition: string | null): string {
 }
 
 describe('a download from the served library', () => {
+  // Proves specification 1.3, 4.4.7, 4.4.10
   it('brings the bytes, the name, the type and the size that the record tells, whatever the name is', async () => {
     const oneOfEachName = new Map(attachments.map((record) => [record['file_name'], record]));
     expect(oneOfEachName.size).toBeGreaterThan(20);
@@ -61,6 +62,7 @@ describe('a download from the served library', () => {
     }
   });
 
+  // Proves specification 4.4.7
   it('of many megabytes comes in pieces', async () => {
     const big = attachments.find(({ size }) => Number(size) > 8_000_000) ?? {};
     const response = await download({ attachment_id: big['id'] ?? null });
@@ -74,6 +76,7 @@ describe('a download from the served library', () => {
     expect(pieces).toBeGreaterThan(20);
   });
 
+  // Proves specification 4.4.11
   it('of a file that is not there brings no bytes', async () => {
     const response = await download({ attachment_id: 'att_none' });
     expect([
@@ -83,6 +86,7 @@ describe('a download from the served library', () => {
     ]).toEqual([200, '0', 0]);
   });
 
+  // Proves specification 4.4.9
   it('that does not say of what is refused', async () => {
     const response = await download({});
     expect(response.status).toBe(400);
@@ -91,6 +95,7 @@ describe('a download from the served library', () => {
 });
 
 describe('lists of the served library', () => {
+  // Proves specification 4.4.9
   it('tell the ids, names, types and sizes of attachments, by which a download brings them', async () => {
     let downloads = 0;
     for (const { id: folder_id = null } of (await api.list(library, 'folders', {})).records.slice(0, 8)) {
@@ -115,6 +120,7 @@ describe('lists of the served library', () => {
     expect(downloads).toBeGreaterThan(5);
   });
 
+  // Proves specification 2.2.5, 4.4.5
   it('page by cursor, end_cursor and has_next_page', async () => {
     const ids: unknown[] = [];
     let cursor: unknown = null;

@@ -85,6 +85,7 @@ function pageSizes({ pagination }: Entity): readonly JsonObject[] {
 }
 
 describe('every list', () => {
+  // Proves specification 2.2.3, 2.2.5, 2.5.3, 2.7.2
   it.each(entities)(
     'of %s %s carries the paging keys of its connector and no others',
     async (type, name, entity) => {
@@ -103,6 +104,7 @@ describe('every list', () => {
 describe('get', () => {
   const gettable = entities.filter(([, , { actions }]) => actions.get('get')?.isDirectOnly === false);
 
+  // Proves specification 4.7.14-20, 4.8.9-12
   it.each(gettable)('of %s %s brings the record that the list shows', async (type, name, entity) => {
     const records = someOf(type, name, 3);
     expect(records.length).toBeGreaterThan(0);
@@ -131,6 +133,7 @@ describe('block_id of the blocks of workspace notes', () => {
   const others = new Set<unknown>(['synced_block', 'child_page', 'child_database']);
   const above = blocks.filter(({ has_children, type }) => has_children === true && !others.has(type));
 
+  // Proves specification 4.8.8
   it.each([
     ['a page', 'page_id', page],
     ['a block', 'block_id', above.slice(0, 5)],
@@ -148,6 +151,7 @@ describe('a rich text of workspace notes', () => {
   const isA = (kind: string, value: JsonValue | undefined): boolean =>
     typeof value === kind && !Array.isArray(value);
 
+  // Proves specification 2.7.3
   it.each([
     ['data_sources', 'title'],
     ['data_sources', 'description'],

@@ -34,6 +34,7 @@ const idOf = async (name: string): Promise<string> => {
 };
 
 describe('listing workspaces', () => {
+  // Proves specification 4.5.3
   it('gives pages whose next is an address with a cursor in it, each workspace once', async () => {
     await make('b', 'c', 'd', 'e');
     const seen: unknown[] = [];
@@ -91,6 +92,7 @@ describe('listing workspaces', () => {
 });
 
 describe('changing a workspace', () => {
+  // Proves specification 4.5.3
   it('changes what is given and refuses a name that is taken', async () => {
     await make('b');
     const id = await idOf('b');
@@ -150,6 +152,7 @@ describe('changing a workspace', () => {
 });
 
 describe('deleting a workspace', () => {
+  // Proves specification 4.5.3
   it('takes its connectors and its scoped tokens with it', async () => {
     const scoped = apiClient(api.service.url, await tokenFor(api.service.url, credentials, 'default'));
     const id = await idOf('default');

@@ -30,6 +30,7 @@ const mail = (credentials: string, more = ''): string =>
   `  mail: { definition: email-marketing, credentials: ${credentials}, sink: main${more} }\n`;
 
 describe('credentials of a connector', () => {
+  // Proves promise 10
   it('stand in for the API, and are never shown', () => {
     const settings = withParts(read(mail('{ api_key: "${KEY}" }')), 'access', 'redis');
     expect(settings.access).toBe(null);

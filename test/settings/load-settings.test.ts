@@ -170,6 +170,7 @@ describe('loading settings', () => {
 });
 
 describe('secrets', () => {
+  // Proves promise 10
   it('stay out of every way of printing the settings', () => {
     const config = `${goodConfig}redis: { url: "redis://user:hush-redis@cache.example.test:6380/1?x=hush-too" }
 http: { token: "\${TOKEN}" }

@@ -75,6 +75,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
         : `SELECT c.relname::text, c.xmin::text, c.oid::text FROM pg_class AS c WHERE relnamespace = current_schema()::regnamespace AND relkind = 'v' ORDER BY 1`,
     );
 
+  // Proves promise 20.10
   it('show rows that are not deleted, without columns of the sink, and follow what a table gets', async () => {
     const sink = await bench().open();
     const started = await run(sink, 'r1', [member('1'), member('2')]);
@@ -107,6 +108,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     );
   });
 
+  // Proves promise 20.10
   it('go with their table when its data is reset, and come again', async () => {
     const sink = await bench().open();
     await once(sink, 'r1', [member('1')]);
@@ -121,6 +123,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     }
   });
 
+  // Proves promise 20.10
   it('leave alone what another person has made, and take another name where a table has theirs', async () => {
     await (await bench().open())[Symbol.asyncDispose]();
     await bench().ledger('CREATE VIEW news__members_current AS SELECT 1 AS mine');
@@ -144,6 +147,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     ]);
   });
 
+  // Proves promise 20.10
   it('take texts out of JSON, whatever stands in it', async () => {
     const sink = await bench().open();
     const spans = (...texts: readonly string[]) =>
@@ -188,6 +192,7 @@ describe.each(['sqlite', 'postgres'] as const)('the views of a %s sink', (type) 
     expect(await sink.history.connectors()).toHaveLength(1);
   });
 
+  // Proves promise 20.10
   it('say what tables, columns and joins there are', async () => {
     const sink = await bench().open();
     await once(sink, 'r1', [member('1'), member('2')]);
@@ -246,6 +251,7 @@ describe('the views of a PostgreSQL sink that others are made of', () => {
   const bench = useBench(kinds.postgres);
   const runs = { tables: [listsTable, membersTable], isFull: true };
 
+  // Proves promise 20.10
   it('keep working and their rights, take new columns, and hold up a reset until the others are dropped', async () => {
     const sink = await bench().open();
     await (await bench().begin(sink, 'r1', { ...runs, described })).lease[Symbol.asyncDispose]();

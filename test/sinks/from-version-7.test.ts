@@ -62,6 +62,7 @@ function schemaOf(file: string): unknown {
   }
 }
 
+// Proves promise 1.7
 it('becomes what a new file is', async ({ folder }) => {
   const file = unpacked(folder);
   const other = join(folder, 'new.db');
@@ -133,6 +134,7 @@ it('is whole after a kill in front of any statement of its opening, and opened b
   expect([...versions]).toContain(7);
 });
 
+// Proves promise 1.7
 it('is migrated once by several processes that open it at the same time', async ({ folder }) => {
   const file = join(folder, '0.db');
   renameSync(unpacked(folder), file);
@@ -145,6 +147,7 @@ it('is migrated once by several processes that open it at the same time', async 
   expect(await told(file)).toEqual(before);
 });
 
+// Proves promise 1.7
 it('is refused where it is of an older version still, and stays as it was', async ({ folder }) => {
   const file = unpacked(folder);
   const db = new Database(file);

@@ -119,6 +119,7 @@ describe('JSONL files', () => {
     expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
   });
 
+  // Proves promise 1
   it('lose what lies past the committed length when the connector is taken again, and keep the rest', async () => {
     await killed();
     appendFileSync(join(directory(), '1-1.jsonl.open'), '{"id":"3","torn":');

@@ -20,6 +20,7 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
     return opened;
   }
 
+  // Proves promise 1.7
   it('says the same of everything once it is opened for writing', async () => {
     const { bench, expected } = await stored();
     await bench.open();
@@ -27,6 +28,7 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
     expect(await seenState(bench.kind.options(bench.folder))).toEqual(expected.before);
   });
 
+  // Proves promise 1.7
   it('resumes as that version would have, and rewrites no row that is unchanged at the source', async () => {
     const { bench, expected } = await stored();
     const after = await goOn(bench, expected.saved);
@@ -42,6 +44,7 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
     expect(after).toEqual(expected.after);
   });
 
+  // Proves promise 1.7
   it('is whole after a kill in front of any statement of its opening, and opened by the next process', async () => {
     const { bench, expected } = await stored();
     const statements = await killedAtEach(type, bench, async (folder, statement) => {

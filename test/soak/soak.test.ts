@@ -8,6 +8,7 @@ import { openSoakWorld } from './soak-world.ts';
 
 const seed = startSeed();
 
+// Proves promise 12
 it.runIf(isLong)(
   `loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`,
   async () => {

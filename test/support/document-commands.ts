@@ -11,7 +11,7 @@ export const guides: readonly string[] = [
 /** Guides, and what is looked up rather than followed. */
 export const documents: readonly string[] = [
   ...guides,
-  ...['docs', 'docs/operations', 'docs/internals'].flatMap((folder) =>
+  ...['docs', 'docs/operations', 'docs/reference', 'docs/internals'].flatMap((folder) =>
     readdirSync(folder)
       .filter((name) => name.endsWith('.md'))
       .map((name) => `${folder}/${name}`),

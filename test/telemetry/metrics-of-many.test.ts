@@ -59,6 +59,7 @@ function counts(text: string): unknown {
 }
 
 describe('the metrics of two thousand connectors', () => {
+  // Proves promise 12.1
   it('name each of them, the last one too', async () => {
     const text = await textOf(open('all'));
     expect(named(text).size).toBe(2000);
@@ -68,6 +69,7 @@ describe('the metrics of two thousand connectors', () => {
     expect(value.get('connector_sync_is_fresh{connector="c1994",entity="lists"}')).toBe(1);
   });
 
+  // Proves promise 12.1
   it.each(['all', 'attention'] as const)('count them by state with %s series', async (connectorSeries) => {
     const metrics = open(connectorSeries);
     metrics.onRunEvent(connector('c7'), {
@@ -115,6 +117,7 @@ describe('the metrics of two thousand connectors', () => {
     expect(workerLines(await textOf(attention))).toEqual(lines);
   });
 
+  // Proves promise 12.1
   it('take a run that could not begin for failing, until one of any process has ended since', async () => {
     const failing = async (endedAt: string | null): Promise<unknown> => {
       const metrics = openMetrics({

@@ -36,6 +36,7 @@ describe('the host', () => {
     expect(server.requests[0]?.headers.host).toBe(`fake.example:${server.port}`);
   });
 
+  // Proves promise 17.2
   it.each([
     ['its name, at the port of baseUrl', ['127.0.0.1', '127.0.0.1:{token}'], null],
     ['that port of it alone', ['127.0.0.1:{base}', '127.0.0.1:{token}'], null],

@@ -187,6 +187,7 @@ describe('the gate of calls', () => {
     });
   });
 
+  // Proves promise 17.3
   it('shares the calls at a time with other processes of the machine, also after one was killed', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'slots-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

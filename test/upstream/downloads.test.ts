@@ -82,6 +82,7 @@ describe('a download', () => {
     expect(server.requests[1]?.query.size).toBe(0);
   });
 
+  // Proves promise 17.2
   it.each([
     ['an address of this machine', 'http://localhost:{port}/file'],
     ['another port of the allowed host', 'http://127.0.0.1:{port}/file'],

@@ -34,6 +34,7 @@ describe('generated files', () => {
     expect(readdirSync(join(folder, name, '..'))).toEqual(['stg_shop__orders.sql']);
   });
 
+  // Proves promise 20.8
   it('are left alone once they were edited, and new text is put beside them when there is some', () => {
     write('select 1\n');
     const edited = `${read()}-- mine\n`;

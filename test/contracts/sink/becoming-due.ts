@@ -149,6 +149,7 @@ export function becomingDue(kind: SinkKind): void {
     expect((await second.partition(null)).clockDifferences).toEqual([7, 5]);
   });
 
+  // Proves promise 2
   it('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
     await open();
     const seen: unknown[] = [];
@@ -162,6 +163,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(seen).toEqual([null, at(5), at(5), at(5), at(9)]);
   });
 
+  // Proves promise 2
   it('takes from a full walk how far the records go, also where an earlier one said further', async () => {
     await open();
     const first = await begin('r1', incremental);
@@ -173,6 +175,7 @@ export function becomingDue(kind: SinkKind): void {
     expect((await (await begin('r3', incremental)).partition(null)).watermark).toBe(at(5));
   });
 
+  // Proves promise 2
   it('reads in full what a clock that was ahead has dated years from now', async () => {
     await open();
     await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
@@ -213,6 +216,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r2', {}, null)).toEqual(['a full', 'lists full']);
   });
 
+  // Proves promise 2.1
   it('reads again what was read with a change value that had not settled', async () => {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
@@ -240,6 +244,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r2', incremental, settled('m2'))).toEqual(['a incremental', 'lists incremental']);
   });
 
+  // Proves promise 2
   it('starts from the beginning, in full, when an incremental walk turns out not to work', async () => {
     await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
@@ -349,6 +354,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await fourth.modes()).toEqual(['lists full']);
   });
 
+  // Proves promise 13
   it('gives what was not read for longest first where the run may end early, never read ones before all others', async () => {
     await open();
     const budgeted: Partial<RunPlan> = { isBudgeted: true };
@@ -369,6 +375,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await second.modes()).toEqual(['d full', 'lists full', 'b full', 'a full', 'c full']);
   });
 
+  // Proves promise 3
   it('makes due again what a page ended that was not the last: in full, without its watermark, and nothing is missing there', async () => {
     await open();
     const ids = ['a', 'b', 'c', 'd'];

@@ -73,6 +73,7 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
+  // Proves promise 6
   it('counts the same content in a later run as unchanged, and writes nothing', async () => {
     await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     const before = await bench().rows();
@@ -146,6 +147,7 @@ export function classifying(kind: SinkKind): void {
     expect(await bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
   });
 
+  // Proves promise 7.1
   it('keeps a row of which only a part came as it is, and counts it as met', async () => {
     await runOf(bench(), 'r1', [[member('1', 'Ada'), member('2', 'Grace')]]);
     const before = await bench().rows();
@@ -155,6 +157,7 @@ export function classifying(kind: SinkKind): void {
     expect(await bench().count('_sync_quarantine')).toBe(0);
   });
 
+  // Proves promise 7.1
   it('stores nothing of a new record that came in part, and of a deleted one, but keeps them in quarantine', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');

@@ -27,6 +27,7 @@ import { useBench } from './use-bench.ts';
 export function committing(kind: SinkKind): void {
   const bench = useBench(kind);
 
+  // Proves promise 1
   it('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', {
@@ -94,6 +95,7 @@ export function committing(kind: SinkKind): void {
     expect(await bench().rows()).toHaveLength(1);
   });
 
+  // Proves promise 5
   it('stores nothing of a commit in which one page does not add up', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
@@ -139,6 +141,7 @@ export function committing(kind: SinkKind): void {
     expect(stored).toEqual({ position: null, listed: 0 });
   });
 
+  // Proves promise 7
   it('keeps a refused record whole and once, however often it comes', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');

@@ -28,6 +28,7 @@ export function completeReads(kind: SinkKind): void {
     children: ids.map((id) => membersOf(id)),
   });
 
+  // Proves promise 11.3
   everywhere('does not count an entity as read completely while one of its listings never was', async () => {
     const { shown, begin, now } = await twoLists();
     const first = await begin('r1');
@@ -45,6 +46,7 @@ export function completeReads(kind: SinkKind): void {
     expect(await shown(), 'as old as the listing read longest ago').toEqual([earlier, earlier]);
   });
 
+  // Proves promise 11.3
   it('shows the complete read before while listings are read again, and where new ones are not read yet', async () => {
     const { shown, begin, now } = await twoLists();
     const first = await begin('r1');

@@ -99,6 +99,7 @@ export function continuing(kind: SinkKind): void {
     expect((await sink.startRun(lease, late)).earlier).toEqual([]);
   });
 
+  // Proves promise 1
   everywhere('resumes a killed run: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
@@ -161,6 +162,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
+  // Proves promise 8.3
   it('counts the age of a run that the service kept waiting from the end of its wait', async () => {
     const { sink, started } = await halfRun(bench());
     const began = bench().clock.now();
@@ -201,6 +203,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);
   });
 
+  // Proves promise 8
   it('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
     const { sink, started, id } = await halfRun(bench());
     const why = {

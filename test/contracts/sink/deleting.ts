@@ -72,6 +72,7 @@ export function deleting(kind: SinkKind): void {
     expect(await ids()).toEqual(all);
   });
 
+  // Proves promise 4
   it('tombstones a row that two full walks have missed, where that is what it takes', async () => {
     const { hand, sweep } = await fourMissing('walk');
     await hand.finish('degraded');

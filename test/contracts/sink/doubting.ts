@@ -38,6 +38,7 @@ export function doubting(kind: SinkKind): void {
     return { ...sinkOf, begin, status, unproven };
   }
 
+  // Proves promise 3.1
   everywhere(
     'leaves everything as it was: what is missing, how fresh it is, when it was read, and how the next run reads it',
     async () => {
@@ -85,6 +86,7 @@ export function doubting(kind: SinkKind): void {
     },
   );
 
+  // Proves promise 3.1
   it('counts how many runs in a row have found the same', async () => {
     const { begin, unproven } = await runs();
     const counted: unknown[] = [];
@@ -100,6 +102,7 @@ export function doubting(kind: SinkKind): void {
     expect(counted).toEqual(['full', 1, 'full', 2, 'full', 3, 'full', 1, 'full', 1]);
   });
 
+  // Proves promise 3.1
   it('reads a listing below a record again, although nothing has changed there', async () => {
     const { begin, unproven } = await runs();
     const found = { records: [list('a'), list('b')] };
@@ -143,6 +146,7 @@ export function doubting(kind: SinkKind): void {
     expect(await unproven()).toEqual([]);
   });
 
+  // Proves promise 3.1
   it('doubts a tree where a listing inside it ended with a doubt, in every run', async () => {
     const sink = await bench().open();
     const root = partition(blocks, { block_id: 'page' }, { treeDepth: 0, rank: 1 });

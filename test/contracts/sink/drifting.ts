@@ -96,6 +96,7 @@ export function drifting(kind: SinkKind): void {
     return { counts: counted, evolved };
   }
 
+  // Proves promise 7.2
   it('tells each undeclared and misfitting field with its types, and when it came first', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
@@ -202,6 +203,7 @@ export function drifting(kind: SinkKind): void {
     expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
   });
 
+  // Proves promise 7.2
   everywhere(
     'adds a column of the one type that a field came as, and counts no record as changed by it',
     async () => {

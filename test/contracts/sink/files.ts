@@ -74,6 +74,7 @@ export function files(kind: SinkKind): void {
   const wanted = (sink: Sink, { lease, run }: Started): Promise<readonly WantedFile[]> =>
     sink.files.next(lease, run, members, 10);
   const keysOf = (found: readonly WantedFile[]): readonly string[] => found.map(({ keyText }) => keyText);
+  // Proves promise 15
   it('are wanted from the commit on that stores their records, with all that asks for them', async () => {
     const sink = await bench().open();
     const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', null), member('3')]);
@@ -85,6 +86,7 @@ export function files(kind: SinkKind): void {
     ]);
   });
 
+  // Proves promise 15
   it('are not noted where the commit of their records fails', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
@@ -174,6 +176,7 @@ export function files(kind: SinkKind): void {
     expect(await sink.history.fileFailures(news, 5)).toEqual([]);
   });
 
+  // Proves promise 15
   it('of tombstoned records are not wanted, and are again when these come back', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', photo('v1'))]);

@@ -64,6 +64,7 @@ export function finishing(kind: SinkKind): void {
     expect(await sink.history.run('r0' as Started['run'])).toBeNull();
   });
 
+  // Proves promise 5
   it('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const wrong = { ...full, entities: [entityReport(members, { fetched: 2, inserted: 2 })] };

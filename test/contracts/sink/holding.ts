@@ -40,6 +40,7 @@ export function holding(kind: SinkKind): void {
     return child;
   }
 
+  // Proves promise 11
   it('refuses a connector that another process holds and names the holder, then is free at once when that one is killed', async () => {
     const sink = await bench().open();
     const child = await holdElsewhere(bench());
@@ -114,6 +115,7 @@ export function holding(kind: SinkKind): void {
     });
   });
 
+  // Proves promise 11
   it('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');

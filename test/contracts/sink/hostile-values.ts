@@ -32,6 +32,7 @@ export function hostileValues(kind: SinkKind): void {
   const one = (values: Readonly<Record<string, string | number | bigint | null>>): PreparedRecord =>
     record(membersTable, { list_id: 'a', id: '1', ...values });
 
+  // Proves promise 7
   it('keeps every type of column as it came', async () => {
     const values = {
       name: 'Ada',

@@ -45,6 +45,7 @@ export function leftovers(kind: SinkKind): void {
     await second.finish('degraded');
   }
 
+  // Proves promise 7.1
   it('reads again what is known below a record that came in part, also through later chains', async () => {
     await readAll();
     const partial = { entity: lists, reason: 'partial', detail: 'without name', record: '{}' } as const;
@@ -65,6 +66,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await dueMembers()).toBe(0);
   });
 
+  // Proves promise 2.1
   everywhere(
     'brings a child whose walk failed when its parent is not met again, once, from where it had stopped',
     async () => {
@@ -158,6 +160,7 @@ export function leftovers(kind: SinkKind): void {
     },
   );
 
+  // Proves promise 2.1
   it('brings children that have not been read in full for too long, in full', async () => {
     await readAll();
     const late = instant(start + dayMs);

@@ -31,6 +31,7 @@ export function operating(kind: SinkKind): void {
   const it = rulesOf(kind);
   const now = (): string => instant(bench().clock.now());
 
+  // Proves promise 11.3
   everywhere(
     'pauses connectors that it has never held, until they are resumed, and tells every reader',
     async () => {
@@ -60,6 +61,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
   });
 
+  // Proves promise 11.3
   everywhere(
     'takes pauses and cancel requests from other processes while the holder’s run continues',
     async () => {
@@ -138,6 +140,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.connectors([wiki])).toEqual([]);
   });
 
+  // Proves promise 11.3
   it('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
     const sink = await bench().open();
     const asOf = async (): Promise<unknown> =>
@@ -163,6 +166,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.freshness(wiki)).toEqual([]);
   });
 
+  // Proves promise 11.3
   it('counts the age of an entity from the first run of the chain, not from the one that ended it', async () => {
     const sink = await bench().open();
     const began = now();
@@ -177,6 +181,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.freshness(news)).toContainEqual({ entity: members, asOf: began });
   });
 
+  // Proves promise 11.3
   everywhere(
     'does not count a chain that began in the middle of a walk that an earlier one had left',
     async () => {

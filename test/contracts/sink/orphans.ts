@@ -82,6 +82,7 @@ export function orphans(kind: SinkKind): void {
   const partitions = async (sql: string): Promise<readonly unknown[]> =>
     (await bench().ledger(`SELECT ${sql}`)).flatMap((row) => Object.values(row));
 
+  // Proves promise 4
   it('tombstones what lies below a vanished record, at any depth, though nothing of it was read', async () => {
     const { sink, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
@@ -110,6 +111,7 @@ export function orphans(kind: SinkKind): void {
     );
   });
 
+  // Proves promise 4
   everywhere(
     'asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it',
     async () => {
@@ -156,6 +158,7 @@ export function orphans(kind: SinkKind): void {
     expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
   });
 
+  // Proves promise 4
   it('weighs all that would go along, of entities that the run does not read too, and notes it with the first delete', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), { ...plan, keeps: [] });
     await (await sweep('r1', showing(full))).finish();
@@ -183,6 +186,7 @@ export function orphans(kind: SinkKind): void {
     ]);
   });
 
+  // Proves promise 4
   it('neither counts what a person let go nor what lies below it', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
@@ -299,6 +303,7 @@ export function orphans(kind: SinkKind): void {
     one.entity === pages
       ? { ...showing(full)(one), children: showing(without(full, 'p1'))(one).children ?? [] }
       : showing(full)(one);
+  // Proves promise 4
   it.each<[string, boolean]>([
     ['lies in the trash', true],
     ['has led to nothing any more', false],

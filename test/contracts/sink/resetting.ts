@@ -106,6 +106,7 @@ export function resetting(kind: SinkKind): void {
     return { before, after: await contents(without) };
   }
 
+  // Proves promise 13
   it('reads an entity again from the start, keeps its records, and changes nothing else', async () => {
     const sink = await filled();
     const rows = await bench().rows();
@@ -142,6 +143,7 @@ export function resetting(kind: SinkKind): void {
     expect(await next.missing(members)).toBeUndefined();
   });
 
+  // Proves promise 13
   everywhere(
     'drops the records of an entity too, with what they were exploded into, and changes nothing else',
     async () => {

@@ -18,6 +18,7 @@ export function storedKeys(kind: SinkKind): void {
   const bench = useBench(kind);
   const ids = Array.from({ length: 50 }, (_, index) => String(index + 1).padStart(2, '0'));
 
+  // Proves promise 4.1
   it('tells how many rows are stored, which records have one, and some that are spread over all', async () => {
     const sink = await bench().open();
     const first = await bench().begin(sink, 'r1');

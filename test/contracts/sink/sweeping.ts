@@ -35,6 +35,7 @@ export function sweeping(kind: SinkKind): void {
   const it = rulesOf(kind);
   const missingKeys = async (sink: RunInHand['sink']): Promise<readonly string[]> =>
     (await sink.history.missing(news, 100)).map(({ keyText }) => keyText);
+  // Proves promise 4
   everywhere('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
@@ -104,6 +105,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await missingKeys(sink)).toEqual([]);
   });
 
+  // Proves promise 4
   it('knows where a row lives that has moved, and misses it there when it goes', async () => {
     const { sink, sweep, begin } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
@@ -118,6 +120,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await missingKeys(sink)).toEqual(['["a","1"]']);
   });
 
+  // Proves promise 6
   it('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
     const { sweep } = await useRuns(bench(), both);
     const homes = (): Promise<readonly unknown[]> =>
@@ -131,6 +134,7 @@ export function sweeping(kind: SinkKind): void {
     );
   });
 
+  // Proves promise 4
   it('leaves rows of a partition alone that was not walked', async () => {
     const { sink, sweep, begin } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1'], ['2']))).finish();
@@ -226,6 +230,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await missingKeys(sink), 'what it never showed stays as it is').toEqual(['["a","2"]']);
   });
 
+  // Proves promise 4
   it('passes over a row that another kind of run has written while the chain lasted', async () => {
     const { sink, sweep, begin, lease } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3']))).finish();
@@ -287,6 +292,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
   });
 
+  // Proves promise 4
   everywhere('resumes a sweep that a kill has cut short, from another sink object', async () => {
     const { begin, sweep, lease } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();

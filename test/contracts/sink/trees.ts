@@ -106,6 +106,7 @@ export function trees(kind: SinkKind): void {
     expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
+  // Proves promise 1
   everywhere('resumes exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);

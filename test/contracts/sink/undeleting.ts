@@ -95,6 +95,7 @@ export function undeleting(kind: SinkKind): void {
     expect(await bench().rows(membersTable)).toHaveLength(3);
   });
 
+  // Proves promise 13
   it('takes back the tombstones of one run in batches', async () => {
     const { sink, lease, begin } = await gone();
     const before = (await bench().rows(listsTable)).length;

@@ -54,6 +54,7 @@ export function windows(kind: SinkKind): void {
     await run.read('a', { records: [member(id)] });
   }
 
+  // Proves promise 13
   it('leaves an unfinished sync alone: its positions, what is ready, and what it has met', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
@@ -79,6 +80,7 @@ export function windows(kind: SinkKind): void {
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
   });
 
+  // Proves promise 13
   it('resumes its own window after a kill, also when a sync ran meanwhile, and no other', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());

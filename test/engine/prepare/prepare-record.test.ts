@@ -48,6 +48,7 @@ function refused(raw: JsonValue, inject: JsonObject = { list_id: 'l1' }): Quaran
 const parse = (text: string): JsonObject => JSON.parse(text) as JsonObject;
 
 describe('prepareRecord', () => {
+  // Proves specification 2.7.5
   it('puts every declared field into its column as the sink binds it', () => {
     const record = stored({
       id: 'a',
@@ -64,6 +65,7 @@ describe('prepareRecord', () => {
     expect(record.keyText).toBe('["l1","a"]');
   });
 
+  // Proves promise 7
   it('keeps what has no column, what starts with an underscore and what does not fit, whole and in one place', () => {
     const record = stored({
       id: 'a',
@@ -113,6 +115,7 @@ describe('prepareRecord', () => {
     expect(likesOf({ thumbs: 'many' })).toEqual(likesOf({ thumbs: 'many' }, compilePrepare(shape)));
   });
 
+  // Proves promise 7
   it('keeps integers above 2^53 to the last digit, in columns and inside nested values', () => {
     const record = stored({
       id: 'a',
@@ -243,6 +246,7 @@ describe('prepareRecord', () => {
     expect(JSON.parse(quarantined.record)).toEqual(raw);
   });
 
+  // Proves promise 7
   it('refuses a record nested deeper than any reader could follow, without falling over it', () => {
     const depth = 100_000;
     const deep = JSON.parse(`{"id":"a","parent":${'['.repeat(depth)}${']'.repeat(depth)}}`) as JsonObject;

@@ -28,6 +28,7 @@ describe('a row that looks deleted', () => {
     expect(events.filter(({ kind }) => kind === 'record-confirmed')).toHaveLength(3);
   });
 
+  // Proves promise 4
   it('is stored when get returns it, and withdraws the proof of its walk', async () => {
     const deletes = fakeDeletes(missingRows(members, 1, needsGet), large);
     const { report, tally } = await sweep(deletes, { answers: (id) => member(id) });
@@ -90,6 +91,7 @@ describe('a row that looks deleted', () => {
     expect(report(blocks)).toMatchObject({ deleted: 0 });
   });
 
+  // Proves promise 4
   it('is asked about at most as often as the rate allows in ten minutes, entities taking turns', async () => {
     const rows = [...missingRows(members, 1_500, needsGet), ...missingRows(campaigns, 30, needsGet)];
     const { report, asked } = await sweep(fakeDeletes(rows, large), { requestsPerSecond: 2 });
@@ -121,6 +123,7 @@ describe('a row that looks deleted', () => {
     expect(tombstones).toEqual([200, 200, 50].map((rows) => `tombstone list_members all ${rows}`));
   });
 
+  // Proves promise 4
   it('is deleted although the time of the run is over, once it was answered', async () => {
     const deletes = fakeDeletes(missingRows(members, 100, needsGet), large);
     const over = new AbortController();

@@ -91,6 +91,7 @@ describe('a sweep', () => {
     });
   });
 
+  // Proves promise 4
   it('counts what get no longer returns although it did before, before it is deleted', async () => {
     const rows = missingRows(members, 150, { needs: 'get', wasVouchedFor: true });
     const deletes = fakeDeletes(rows, { list_members: 400 });
@@ -244,6 +245,7 @@ describe('the guard of deletes', () => {
     expect(judge(missing)).toEqual(verdict);
   });
 
+  // Proves promise 4
   it('withholds records that would take too many rows of others along, and too many of those with them', () => {
     const along = (rows: number): readonly DeletedRows[] => [{ entity: notes, rows }];
     const ofNotes = (more: Partial<EntityMissing> = {}): EntityMissing =>
@@ -259,6 +261,7 @@ describe('the guard of deletes', () => {
     expect(judge({ missing: 1, along: along(101) }, [ofNotes({ deletedInDay: 130 })])).toEqual(byOthers);
   });
 
+  // Proves promise 4
   it('keeps an entity that came back empty until another chain of runs has missed all of it', () => {
     const empty = { live: 5, missing: 5, hasSurvivor: false };
     const kept = { withheldBecause: 'empty', passing: ['allowed', 'missed-twice'] };
@@ -281,6 +284,7 @@ describe('the guard of deletes', () => {
     });
   });
 
+  // Proves promise 4
   it('keeps rows of which others came in place until a person lets them go', () => {
     const kept = { withheldBecause: 'replaced', passing: ['allowed'] };
     const replaced = { live: 4, missing: 2, missedTwice: 2, hasSurvivor: false };

@@ -30,6 +30,7 @@ afterEach(async () => {
 });
 
 describe('processes that share an account', () => {
+  // Proves promise 12
   it('share one rate limit in equal parts: four processes at 10 calls a second', async () => {
     const server = await startServer({ processes: 4 });
     for (const name of ['a', 'b', 'c', 'd']) fire(server, name, { requestsPerSecond: 10 });
@@ -45,6 +46,7 @@ describe('processes that share an account', () => {
     for (const name of ['a', 'b', 'c', 'd']) expect(callsOf(server.arrivals, name)).toBeGreaterThanOrEqual(6);
   });
 
+  // Proves promise 12
   it('all pause when one is throttled, then slow down, then return to the full rate', async () => {
     let throttledAt = Number.POSITIVE_INFINITY;
     const server = await startServer({

@@ -147,6 +147,7 @@ describe('callers that wait for the rate', () => {
     await inspector.set(key, String((Date.now() + 2_000) * 1_000), 'PX', 2_000);
   };
 
+  // Proves promise 12
   it('start in the order in which they came, from whichever process', async () => {
     const [one, two, three] = [await open(slowly), await open(slowly), await open(slowly)];
     await one.enter(never);
@@ -162,6 +163,7 @@ describe('callers that wait for the rate', () => {
     expect(await waiting()).toBe(0);
   });
 
+  // Proves promise 12
   it('go past those of a killed process, which keep their places in the queue', async () => {
     const budget = await open(slowly);
     await budget.enter(never);
@@ -303,6 +305,7 @@ describe('budgets that are disposed', () => {
 });
 
 describe('a Redis outage', () => {
+  // Proves promise 12
   it('does not block calls, is reported, and the limits apply again when it ends', async () => {
     const budget = await open({ requestsPerSecond: 20 });
     await (await budget.enter(never)).release();

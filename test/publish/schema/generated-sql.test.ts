@@ -43,6 +43,7 @@ beforeAll(async () => {
 afterAll(async () => await world[Symbol.asyncDispose]());
 
 describe('generated statements', () => {
+  // Proves promise 20.8
   it.each(fileTargets)(
     'make and load tables of %s in DuckDB that equal the sink, however often they run',
     async (name) => {
@@ -71,6 +72,7 @@ describe('generated statements', () => {
     expect(rows[0]).not.toHaveProperty(lists.columns.at(-1)?.name ?? '');
   });
 
+  // Proves promise 20.8
   it('make and load tables in PostgreSQL that equal the sink, however often they run', async () => {
     await using database = await openPostgres();
     const [early, late] = [textOf(first, 'postgres'), textOf(catalogueOf('sheets'), 'postgres')];
@@ -85,6 +87,7 @@ describe('generated statements', () => {
 });
 
 describe('generated dbt models', () => {
+  // Proves promise 20.8
   it.each(fileTargets)(
     'give the rows of the sink in DuckDB, from the files of %s, and their tests pass',
     async (name) => {
@@ -99,6 +102,7 @@ describe('generated dbt models', () => {
     },
   );
 
+  // Proves promise 20.8
   it('give the rows of the sink in PostgreSQL, from a target of its own, and their tests pass', async () => {
     await using database = await openPostgres();
     const project = projectOf('mart', inPostgres);
@@ -123,6 +127,7 @@ describe('generated dbt models', () => {
     },
   );
 
+  // Proves promise 20.8
   it('come with tests that fail where a row is doubled, orphaned or without its key', async () => {
     await using database = await openDuckdb();
     const project = projectOf('lake', {
@@ -222,6 +227,7 @@ describe('names', () => {
 });
 
 describe('after a snapshot', () => {
+  // Proves promise 20.8
   it('what was generated before begins with it in DuckDB', async () => {
     const before = textOf(only(catalogueOf('lake'), 'newsletter__list_members'), 'duckdb');
     await world.publish('lake', true);
@@ -239,6 +245,7 @@ describe('after a snapshot', () => {
 });
 
 describe.runIf(isLong)('after a new generation', () => {
+  // Proves promise 20.8
   it('what was generated before loads its rows alone into DuckDB, and models that are generated again read them', async () => {
     const before = textOf(catalogueOf('lake'), 'duckdb');
     await world.cli.json('reset', 'newsletter/list_members', '--data', '--yes');

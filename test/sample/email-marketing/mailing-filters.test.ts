@@ -41,6 +41,7 @@ async function expectFilter(
 }
 
 describe('times', () => {
+  // Proves specification 4.7.25
   it.each([
     ['lists', 'date_created', 'date_created'],
     ['lists', 'campaign_last_sent', 'stats.campaign_last_sent'],
@@ -70,6 +71,7 @@ describe('times', () => {
     },
   );
 
+  // Proves specification 4.7.25
   it('of members and segments are found the same way', async () => {
     for (const field of ['last_changed', 'timestamp_opt']) {
       const bound = text(members[300]?.[field]);
@@ -108,6 +110,7 @@ describe('times', () => {
     }
   });
 
+  // Proves specification 4.7.24
   it('are taken in any ISO 8601 form of the same instant', async () => {
     const bound = text(members[300]?.['last_changed']);
     const ms = Date.parse(bound);
@@ -125,6 +128,7 @@ describe('times', () => {
 });
 
 describe('values', () => {
+  // Proves specification 4.7.26
   it('filter campaigns by type, status, list and folder', async () => {
     const whole = await all('campaigns');
     for (const status of ['save', 'paused', 'schedule', 'sending', 'sent']) {
@@ -147,6 +151,7 @@ describe('values', () => {
     );
   });
 
+  // Proves specification 4.7.26
   it('filter reports, automations and segments', async () => {
     await expectFilter(
       'reports',
@@ -164,6 +169,7 @@ describe('values', () => {
     await expectFilter('segments', segments, { type: 'saved' }, (r) => r['type'] === 'saved', { list_id });
   });
 
+  // Proves specification 4.7.26, 4.7.27
   it('filter members by status, email type, vip and unique id, alone and together', async () => {
     const parent = { list_id };
     for (const status of ['subscribed', 'unsubscribed', 'cleaned', 'pending', 'transactional', 'archived']) {
@@ -196,6 +202,7 @@ describe('values', () => {
     );
   });
 
+  // Proves specification 4.7.28
   it('filter members by interests, any, all or none of them', async () => {
     const category = (await all('interest_categories', { list_id }))[0];
     const interest_category_id = category?.['id'] ?? null;
@@ -217,6 +224,7 @@ describe('values', () => {
     );
   });
 
+  // Proves specification 4.7.29
   it('find lists by the address of a member, in any case', async () => {
     const email = text(members[12]?.['email_address']);
     const found = await all('lists', { email: email.toUpperCase() });
@@ -225,11 +233,13 @@ describe('values', () => {
     expect(await all('lists', { email: 'nobody@example.test' })).toEqual([]);
   });
 
+  // Proves specification 4.7.29
   it('find tags by the beginning of their name', async () => {
     const found = await all('tags', { list_id, name: 'INFL' });
     expect(found.map(({ name }) => name)).toEqual(['Influencer']);
   });
 
+  // Proves specification 4.7.30
   it('of since shorten the activity of every recipient and keep the row', async () => {
     const [report] = await all('reports', { since_send_time: '2023-01-01' });
     const campaign_id = report?.['id'] ?? null;
@@ -254,6 +264,7 @@ describe('order', () => {
   ): Promise<readonly string[]> =>
     (await all(entity, { ...parent, sort_field: field, sort_dir: dir })).map((record) => text(record[field]));
 
+  // Proves specification 4.7.32
   it.each([
     ['lists', 'date_created'],
     ['campaigns', 'create_time'],
@@ -277,6 +288,7 @@ describe('order', () => {
 });
 
 describe('get', () => {
+  // Proves specification 4.7.33
   it('finds a member by the MD5 hash of the lower-case address', async () => {
     const shouting = members.find(
       ({ email_address }) => text(email_address) !== text(email_address).toLowerCase(),

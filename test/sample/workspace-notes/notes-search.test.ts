@@ -24,6 +24,7 @@ const edits = (records: readonly JsonObject[]): readonly string[] =>
 const only = (value: string): JsonObject => ({ filter: { property: 'object', value } });
 
 describe('pages and data_sources', () => {
+  // Proves specification 4.8.16
   it('mix without a filter, whichever of the two is asked for', async () => {
     const pages = await walk('pages', {});
     expect(kinds(pages)).toEqual(new Set(['page', 'data_source']));
@@ -31,6 +32,7 @@ describe('pages and data_sources', () => {
     expect(await walk('data_sources', {})).toEqual(pages);
   });
 
+  // Proves specification 4.8.15
   it('keep apart with a filter, whichever of the two is asked for', async () => {
     const pages = await walk('pages', only('page'));
     expect([kinds(pages), pages.length]).toEqual([new Set(['page']), 120]);
@@ -39,6 +41,7 @@ describe('pages and data_sources', () => {
     expect(await walk('pages', only('data_source'))).toEqual(sources);
   });
 
+  // Proves specification 4.8.17
   it('come newest edit first unless ascending is asked for', async () => {
     const newest = edits(await walk('pages', only('page')));
     expect(newest).toEqual(newest.toSorted().toReversed());
@@ -56,6 +59,7 @@ describe('pages and data_sources', () => {
     expect(new Set(times).size).toBeLessThan(times.length);
   });
 
+  // Proves specification 4.8.15, 4.8.17
   it.each([
     { filter: { property: 'object', value: 'database' } },
     { filter: { property: 'title', value: 'page' } },
@@ -69,6 +73,7 @@ describe('pages and data_sources', () => {
 });
 
 describe('page_size', () => {
+  // Proves specification 8.4
   it('is 100 unless said and counts the records of a page', async () => {
     expect((await api.list(notes, 'pages', only('page'))).records).toHaveLength(100);
     expect((await api.list(notes, 'pages', { ...only('page'), page_size: 1 })).records).toHaveLength(1);

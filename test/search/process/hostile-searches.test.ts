@@ -117,6 +117,7 @@ const hostile: readonly (readonly [string, unknown])[] = [
 ];
 
 describe('a search that means harm', () => {
+  // Proves promise 16
   it.each(hostile)('ends in time or is refused: %s', async (_, query) => {
     let fastest = Infinity;
     for (let time = 0; time < 3 && fastest > mostMs; time += 1) {

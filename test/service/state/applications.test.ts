@@ -103,6 +103,7 @@ describe('authentication of applications', () => {
     expect(await state.applications.authenticate(clientId, 'again', '127.0.0.1')).toBeNull();
   });
 
+  // Proves promise 17.4
   it('lets a client from elsewhere in while one address guesses', async () => {
     const quiet = addApplication(state, 'quiet');
     const ended: string[] = [];

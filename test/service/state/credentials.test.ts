@@ -133,6 +133,7 @@ describe('stored credentials', () => {
   });
 });
 
+// Proves promise 17
 it('no secret, token or key stands in any file, the write-ahead log included', () => {
   const state = openTestState({ folder });
   const acme = addApplication(state, 'acme');

@@ -20,6 +20,7 @@ const expected = unpackJson('service-expected.json.br') as Expected;
 const organizationId = expected.applications[0]?.organizationId ?? '';
 const everything = { nameContains: null, status: null, limit: 9, after: null };
 
+// Proves promise 1.7
 it('reads everything in the data of the oldest version that is read, and changes it', async ({ folder }) => {
   unpackFolder('service.json.br', folder);
   const clock = manualClock();

@@ -90,6 +90,7 @@ describe('a file that is something else is refused and stays unchanged', () => {
     refused(/database of another program/);
   });
 
+  // Proves promise 1.7
   it('a file of a newer version', () => {
     openTestState({ folder })[Symbol.dispose]();
     const db = new Database(database());
@@ -98,6 +99,7 @@ describe('a file that is something else is refused and stays unchanged', () => {
     refused(/has version 3 and this connector-sync knows 2/);
   });
 
+  // Proves promise 1.7
   it('a file of an older version than the oldest that is read', () => {
     openTestState({ folder })[Symbol.dispose]();
     const db = new Database(database());
@@ -167,6 +169,7 @@ describe('the key', () => {
     expect(loadServiceKey(null, hex)).toEqual(Buffer.from(hex, 'hex'));
   });
 
+  // Proves promise 17.4
   it('is not replaced where credentials were sealed with the one that is missing', () => {
     const key = loadServiceKey(folder, undefined);
     {

@@ -157,6 +157,7 @@ describe('a full disk', () => {
     return { clock, file, applications, tokens, acme };
   };
 
+  // Proves promise 17.4
   it('keeps no client out: tokens that cannot be stored are kept in memory', ({ folder }) => {
     const { clock, file, tokens, acme } = openFullDisk(folder);
     const issued = Array.from({ length: 300 }, () => tokens.issueApplication(acme).token);
@@ -183,6 +184,7 @@ describe('a full disk', () => {
 });
 
 describe('an application that asks for tokens without end', () => {
+  // Proves promise 17.4
   it('is held to its rate with 429, and others are not', () => {
     const clock = manualClock();
     const state = kept(openTestState({ clock, tokensPerSecond: 3 }));

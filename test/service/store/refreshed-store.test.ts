@@ -44,6 +44,7 @@ describe('a refresh', () => {
     },
   );
 
+  // Proves specification 1.4, 4.4.4
   it.each([mailing, 'workspace-notes'])(
     'is what a search waits for: it asks the store of %s and never the account, which list and get ask',
     async (name) => {
@@ -78,6 +79,7 @@ describe('a refresh', () => {
     },
   );
 
+  // Proves promise 16
   it('neither hides from a concurrent search what existed throughout, nor shows it twice', async () => {
     await using world = storeWorld();
     const lists = Array.from({ length: 90 }, (_, number) => listRecord(number * 10));

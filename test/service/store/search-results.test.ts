@@ -23,6 +23,7 @@ beforeAll(async () => {
   await Promise.all([mailing, notes].map((id) => world.stores.searchable(id, never)));
 });
 
+// Proves specification 1.6, 2.6.2
 it.each([
   [mailing, ['lists', 'campaigns', 'reports', 'email_activity']],
   [notes, ['users', 'pages', 'data_sources', 'blocks']],
@@ -40,6 +41,7 @@ it.each([
   }
 });
 
+// Proves specification 2.6.3
 it('has one row for each action, with what only the recipient knows', async () => {
   const truth = [...sampleTruth(accounts[mailing], 'email_activity')].find(
     ({ record }) => Array.isArray(record['activity']) && record['activity'].length > 1,
@@ -52,6 +54,7 @@ it('has one row for each action, with what only the recipient knows', async () =
   for (const row of found) expect(row).toMatchObject({ campaign_id, email_id, list_is_active });
 });
 
+// Proves specification 2.8.2
 it('shows the properties of a page as a list of names and values', async () => {
   const connector = {
     connectorId: notes,

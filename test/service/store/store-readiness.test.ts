@@ -18,6 +18,7 @@ const notes = 'workspace-notes';
 const mailing = 'email-marketing';
 
 describe('the readiness of a store', () => {
+  // Proves specification 1.4, 3.1-3, 7.1
   it('goes from Loading over Building Preview to Ready, while list and get work and search is refused', async () => {
     await using world = storeWorld();
     const provider = providerOf(notes, sampleOf(notes));
@@ -71,6 +72,7 @@ describe('the readiness of a store', () => {
     });
   });
 
+  // Proves specification 3.3
   it('is Preview after a first sync that left something out, Ready after one that did not, and stays so', async () => {
     await using world = storeWorld({ clock: instantClock() });
     let isRefused = true;
@@ -109,6 +111,7 @@ describe('the readiness of a store', () => {
     expect(later.problem).toContain('left something out');
   });
 
+  // Proves specification 3.2
   it('is Preview and searched while something is left out', async () => {
     await using world = storeWorld();
     const provider = providerOf(mailing, sampleOf(mailing));

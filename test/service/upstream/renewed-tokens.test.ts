@@ -18,6 +18,7 @@ async function oauthWorld() {
   return { folder, world, served, id, serveAgain: () => serveWorlds([world], { data: folder }) };
 }
 
+// Proves promise 17.1
 it('stores renewed tokens, of which the refresh token serves once, so that they outlive the service', async () => {
   const { world, served, id, serveAgain } = await oauthWorld();
   world.fake.oauth.expireAccessTokens();
@@ -42,6 +43,7 @@ it('renews tokens once for many calls at a time', async () => {
   expect(world.fake.oauth.refreshes()).toBe(1);
 });
 
+// Proves promise 17.1
 it('stores tokens that come while the service ends', async () => {
   const { world, served, id, serveAgain } = await oauthWorld();
   world.fake.oauth.expireAccessTokens();
@@ -90,6 +92,7 @@ it('says that the credentials are no longer taken when the refresh token is not'
   expect(JSON.stringify(answer.body)).not.toMatch(/access-|refresh-\d|app-1-secret/);
 });
 
+// Proves promise 17.1
 it('asks no more with a refresh token that has ended, until the credentials change', async () => {
   const { world, served, id } = await oauthWorld();
   world.fake.oauth.expireAccessTokens();

@@ -114,6 +114,7 @@ const refused: readonly Refused[] = [
   },
 ];
 
+// Proves promise 17.1
 it.each(refused)('stores nothing for $title, and says so', async ({ arrange, credentials, ...expected }) => {
   const world = await opened(mailchimpWorld());
   const served = await serveWorlds([world]);
@@ -171,6 +172,7 @@ it('asks the third party about the stored credentials when a connector is checke
   expect(down).toMatchObject({ status: 502, code: 'upstream_unavailable' });
 });
 
+// Proves promise 17.1
 it('takes new credentials of the same account, and refuses those of another one', async () => {
   const world = await opened(deskWorld());
   const served = await serveWorlds([world]);
@@ -262,6 +264,7 @@ it('takes a word such as sample in a field that is no secret for what it is', as
   expect(world.fake.requests).toHaveLength(1);
 });
 
+// Proves promise 17.1
 it('asks no third party with --samples, and mixes no sample records into a real account', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'served-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

@@ -123,6 +123,7 @@ const mailing: readonly Row[] = [
   ],
 ];
 
+// Proves promise 17.1
 it('answers for each failure of a mailing service with its own status, code and text, and no secret', async () => {
   const world = await opened(mailchimpWorld());
   const differences: unknown[] = [];

@@ -121,6 +121,7 @@ it('downloads files, and follows to them without the credentials', async () => {
   expect(world.fake.fileRequests().map(({ credential }) => credential)).not.toContain('right');
 });
 
+// Proves promise 17.2
 it('fetches no file from another port or by another scheme of an allowed host, and says so', async () => {
   const world = await opened(deskWorld());
   const other = await opened(deskWorld());

@@ -29,6 +29,7 @@ describe('a copied connector', () => {
     return bench;
   };
 
+  // Proves promise 1.3
   it(
     `goes on in the other sink as it would have in its own, from SQLite to PostgreSQL and back (${histories} histories, seed ${seed})`,
     { timeout: 3_600_000 },

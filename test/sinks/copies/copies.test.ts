@@ -47,6 +47,7 @@ function begin(kind: SinkKind): Bench {
 }
 
 describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
+  // Proves promise 1.3
   it('resumes wherever it was broken off, is used for nothing before it is complete, and leaves the source as it was', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 230, seededRandom(7));
@@ -82,6 +83,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(await copyNews(source, target, from)).toMatchObject({ state: 'done', rows: 230 });
   });
 
+  // Proves promise 1.3
   it('continues with change numbers above all that the source has given, and resumes the run that was killed there', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 20, seededRandom(8));
@@ -100,6 +102,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(newestSeq).toBeGreaterThanOrEqual(20);
   });
 
+  // Proves promise 1.3
   it('finishes the sweep of a killed run with the rows that the run met, and with those that it met in their home', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await beginAnother(to);
@@ -186,6 +189,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(await storedState(to)).toEqual(await storedState(from));
   });
 
+  // Proves promise 1.3
   it('is refused while a run has the connector in either sink, and keeps runs out of both', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 5, seededRandom(10));
@@ -212,6 +216,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(writing.state).toBe('begun');
   });
 
+  // Proves promise 1.3
   it('keeps runs out of the source until it is reopened, and gives a copy of it all the same', async () => {
     const [from, to, third] = [begin(ofSource), begin(ofTarget), begin(ofTarget)];
     await fillWithNews(from, 5, seededRandom(15));
@@ -284,6 +289,7 @@ function withoutSequences(contents: readonly string[]): readonly string[] {
 }
 
 describe('a copied record', () => {
+  // Proves promise 1.3
   it('is the same to the bit after it was in PostgreSQL', async () => {
     const [own, moved, back] = [begin(sqliteKind), begin(postgres), begin(sqliteKind)];
     const sink = await own.open();

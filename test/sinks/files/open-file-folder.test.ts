@@ -67,6 +67,7 @@ describe('a folder of files', () => {
     }
   });
 
+  // Proves promise 15
   it('keeps the old file until all new bytes are written, and leaves nothing of an interrupted write', async () => {
     const files = open();
     const { file } = await files.store(fileOf(chunks('old')));
@@ -97,6 +98,7 @@ describe('a folder of files', () => {
     expect(sizes).toEqual([0, 1_000, 2_000, 3_000, 4_000]);
   });
 
+  // Proves promise 15.1
   it('follows a link to its directory, and none below it', async () => {
     mkdirSync(join(folder, 'disk'));
     symlinkSync(join(folder, 'disk'), join(folder, 'files'));
@@ -193,6 +195,7 @@ describe('a folder of files', () => {
     await expect(open().prepare(entity)).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
   });
 
+  // Proves promise 15
   it('ends with SINK_FULL on a full disk, and leaves room for what is smaller', async ({ skip }) => {
     const disk = join(folder, 'disk');
     mkdirSync(disk);

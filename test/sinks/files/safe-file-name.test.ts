@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { safeBase, safeFileName } from '../../../src/sinks/files/safe-file-name.ts';
 
 describe('the name of a stored file', () => {
+  // Proves promise 15.1
   it('begins with 16 hex digits of its key, so that two records never share one', () => {
     expect(safeFileName('["a1"]', 'notes.txt')).toMatch(/^[0-9a-f]{16}-notes\.txt$/);
     expect(safeFileName('["a1"]', 'notes.txt')).toBe(safeFileName('["a1"]', 'notes.txt'));

@@ -127,6 +127,7 @@ it('a deletion is a line with the key alone', async () => {
   );
 });
 
+// Proves promise 1.4
 it('deletions whose lines are lost stay deletions, and their lines are written again', async () => {
   await using sink = await deletedAndLost(1);
   await sink.acquire(identity());
@@ -159,6 +160,7 @@ it('files of dropped records that could not be removed in time go when the conne
   after.close();
 });
 
+// Proves promise 1.5
 it('with durability normal, files of dropped records go behind the commit that dropped them, and are forgotten when they are gone', async () => {
   await using sink = await deletedAndLost(0);
   await (await sink.acquire(identity()))[Symbol.asyncDispose]();

@@ -123,6 +123,7 @@ it('is brought up to date by what only reads it, because its records were in its
   expect(live).toHaveLength(3);
 });
 
+// Proves promise 1.7
 it('is refused where it is of an older version still, and stays as it was', async () => {
   const file = join(folder, '_ledger.db');
   const db = new Database(file);
@@ -191,6 +192,7 @@ it('takes back no deletion of which it has only the key', async () => {
   });
 });
 
+// Proves promise 1.4
 it.each([
   ['cut in half', (file: string) => truncateSync(file, Math.floor(statSync(file).size / 2)), ['1', '2']],
   ['gone', (file: string) => rmSync(file), []],

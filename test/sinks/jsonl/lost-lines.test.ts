@@ -72,6 +72,7 @@ const idsIn = (entity: EntityName, name: string): readonly unknown[] =>
     .filter((line) => line !== '')
     .map((line) => (JSON.parse(line) as { id: unknown }).id);
 
+// Proves promise 1.4
 it.each([
   ['cut in half', (file: string) => truncateSync(file, Math.floor(readFileSync(file).length / 2)), ['1']],
   [
@@ -129,6 +130,7 @@ async function ended(): Promise<void> {
   await sink[Symbol.asyncDispose]();
 }
 
+// Proves promise 1.4
 it.each([
   ['is gone', (file: string) => rmSync(file), 'it is not there', []],
   [

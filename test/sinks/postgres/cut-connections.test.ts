@@ -31,6 +31,7 @@ async function begin(): Promise<{ readonly run: PagedRun; readonly proxy: Postgr
   return { run: await PagedRun.begin(bench, sink), proxy };
 }
 
+// Proves promise 1.1
 it(
   'stores each page once, whether a COMMIT whose answer was lost had come through or not',
   async () => {

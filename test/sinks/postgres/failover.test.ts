@@ -20,6 +20,7 @@ import { startPostgres } from '../../support/postgres.ts';
 
 /* A standby that lacks the newest commits of its primary is promoted. */
 
+// Proves promise 1.1
 it('resumes after a failover from what the new primary has, and gives no number of a change twice', async () => {
   const bench = new Bench(await postgresSinkKind());
   const primary = await startPostgres();

@@ -117,6 +117,7 @@ async function missed(
   return 2 * stored - seen;
 }
 
+// Proves promise 1.1
 it(
   'gives changes of several writers numbers that readers meet in their order, where those of a sequence would get lost',
   async () => {

@@ -12,6 +12,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 
 const rowsPerPage = 100;
 
+// Proves promise 1.1
 it('stops with SINK_FULL where the disk is full, keeps whole commits, and continues in the same process when there is room', async ({
   skip,
 }) => {

@@ -30,6 +30,7 @@ interface Host {
   epoch: number;
 }
 
+// Proves promise 1.1
 it(
   'loses, doubles and tears nothing when hosts that share a connector are killed one after the other, and a reader of its numbers misses nothing',
   async () => {

@@ -22,6 +22,7 @@ async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly b
 
 const kills = repeats('KILLS', { share: 2, full: 100 });
 
+// Proves promise 1.1
 it(
   'resumes its run when the server is killed and comes back, again and again',
   async () => {
@@ -46,6 +47,7 @@ it(
   60_000 + 10_000 * kills,
 );
 
+// Proves promise 1.1
 it('stores a page whose transaction was lost with the server, though another one has its number by now', async () => {
   const { postgres, bench } = await begin();
   const proxy = await startPostgresProxy(postgres.port);

@@ -62,6 +62,7 @@ const leaseRow = `SELECT epoch::integer AS epoch, backend_pid AS pid, until > cl
 const busy = { code: 'CONNECTOR_BUSY' };
 const fenced = { code: 'FENCED', recovery: 'retry' };
 
+// Proves promise 11.1
 it('takes a connector whose lease has run out, and refuses the one that held it from then on', async () => {
   const { open, sql } = world(await sharedPostgres());
   const [first, second] = [await open(), await open()];
@@ -78,6 +79,7 @@ it('takes a connector whose lease has run out, and refuses the one that held it 
   ]);
 });
 
+// Proves promise 11.1
 it('renews a lease that it has not heard of for long before it writes, and stops where it was overtaken', async () => {
   const { open, sql } = world(await sharedPostgres());
   const sink = await open();
@@ -94,6 +96,7 @@ it('renews a lease that it has not heard of for long before it writes, and stops
   await expect(sink.left(lease)).rejects.toMatchObject(fenced);
 });
 
+// Proves promise 11.1
 it('locks again what a broken session had locked, and stays its holder', async () => {
   const { open, sql } = world(await sharedPostgres());
   const [first, second] = [await open(), await open()];
@@ -138,6 +141,7 @@ it('waits out a restart of the server, whether a connector is being taken or is 
   for (const one of sinks.splice(0)) await one[Symbol.asyncDispose]();
 }, 60_000);
 
+// Proves promise 11.1
 it('asks for no lock through a pooler, and goes by the lease alone', async () => {
   const postgres = await sharedPostgres();
   const pooler = await startPooler(postgres.port);
@@ -156,6 +160,7 @@ it('asks for no lock through a pooler, and goes by the lease alone', async () =>
   await expect(first.left(old)).rejects.toMatchObject(fenced);
 });
 
+// Proves promise 11.1
 it('gives one of many that ask at once the connector', async () => {
   const { open } = world(await sharedPostgres());
   const all = [await open(), await open(), await open(), await open()];

@@ -67,6 +67,7 @@ it('stores no page whose statement takes longer than the timeout', async () => {
   });
 });
 
+// Proves promise 1.2
 it('begins, sweeps and ends a run whose statements take longer than that', async () => {
   const { bench, sink, slowDown } = await begin();
   const lease = await sink.acquire(identity());
@@ -86,6 +87,7 @@ it('resets a connector whose statements take longer than that', async () => {
   await expect(sink.repair.reset(news, everything)).resolves.toEqual({ partitions: 0, rows: 0 });
 });
 
+// Proves promise 1.2
 it('cancels in the server what takes that long when the process is to end', async () => {
   const { bench, sink, slowDown, abort } = await begin();
   await bench.ledger(`INSERT INTO _sync_connectors VALUES ('news', 'u', 'c', 'd', 'h', 1, '{}')`);

@@ -24,6 +24,7 @@ const losing = { wal_writer_delay: '10s', wal_writer_flush_after: '1GB', checkpo
 const kills = repeats('KILLS', { share: 1, full: 60 });
 const seed = startSeed();
 
+// Proves promise 1.1
 it(
   `reads again what a killed server has lost of a run (${kills} kills, seed ${seed})`,
   async ({ folder }) => {
@@ -73,6 +74,7 @@ it(
   60_000 + 20_000 * kills,
 );
 
+// Proves promise 1.5
 it('ends the run of a holder whose commits a killed server has lost, and gives none of their numbers again', async () => {
   await using postgres = await startPostgres({ config: losing });
   const bench = openBench(await postgresSinkKindOn(postgres));
@@ -98,6 +100,7 @@ it('ends the run of a holder whose commits a killed server has lost, and gives n
   expect(Math.min(...added.map(Number))).toBeGreaterThan(2 ** 32);
 }, 60_000);
 
+// Proves promise 1.5
 it('notices lost commits where no connection broke, as behind a pooler', async () => {
   const bench = openBench(await postgresSinkKind());
   await using sink = await openNormal(bench);
@@ -124,6 +127,7 @@ it('keeps a lease through a kill of the server that loses all that was stored wi
   await lease[Symbol.asyncDispose]();
 }, 60_000);
 
+// Proves promise 1.5
 it('loses nothing with durability full where the server has synchronous_commit off', async () => {
   await using postgres = await startPostgres({ config: { ...losing, synchronous_commit: 'off' } });
   const bench = openBench(await postgresSinkKindOn(postgres));

@@ -47,6 +47,7 @@ if (isLong) {
 
 const numbers = [0.1 + 0.2, 5e-324, 1.797e308, 1e21, 123_456_789.123_456_79];
 
+// Proves promise 1.1
 it('reads and copies numbers to the last digit, whatever the settings of the role', async () => {
   const [from, to] = [new Bench(kind), new Bench(sqliteKind)];
   onTestFinished(async () => {

@@ -7,6 +7,7 @@ import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 const kind = await postgresSinkKind();
 const bench = useBench(kind);
 
+// Proves promise 1.7
 it('is refused where it is of an older version than the oldest that is read, and stays as it was', async () => {
   await bench().open();
   await bench().closeSinks();

@@ -62,6 +62,7 @@ if (program === null) {
       expect(await bench.ledger(locks)).toEqual([{ count: 1 }]);
     });
 
+    // Proves promise 11.1
     it('overtakes a holder when the pooler turns to a promoted standby, which breaks no connection', async () => {
       const primary = await startPostgres();
       onTestFinished(async () => await primary.stop());

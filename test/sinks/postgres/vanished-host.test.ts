@@ -83,6 +83,7 @@ async function takeOver(
   return takenMs;
 }
 
+// Proves promise 11.1
 it.runIf(isLong)(
   'takes over from a host that hangs within 40 s, though its clock is a minute ahead, and refuses its late commit',
   async () => {
@@ -115,6 +116,7 @@ const points: readonly (readonly [string, (messages: Buffer) => number])[] = [
   ['all but COMMIT', (messages) => messages.indexOf('COMMIT\0')],
 ];
 
+// Proves promise 11.1
 it.runIf(isLong)(
   'takes over within 40 s wherever in a transaction a host was cut off, and refuses what it sends again',
   async () => {

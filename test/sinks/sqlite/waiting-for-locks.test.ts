@@ -63,6 +63,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     };
   }
 
+  // Proves promise 1.6
   it('waits for the write lock that another program holds, and the process works on meanwhile', async () => {
     let held: Database.Database | null = null;
     await using sink = await open({ clock: releasing(() => held?.exec('COMMIT')) });
@@ -77,6 +78,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     expect(await sink.history.connectors()).toEqual([]);
   });
 
+  // Proves promise 1.6
   it('gives up after its lockTimeout, names the file and what may hold it, and has changed nothing', async () => {
     await using sink = await open({ lockTimeoutMs: 1 });
     hold();
@@ -96,6 +98,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     await (await sink.acquire(identity()))[Symbol.asyncDispose]();
   });
 
+  // Proves promise 1.6
   it('ends a wait with the reason of its signal', async () => {
     const stop = new AbortController();
     const clock = releasing(() => stop.abort(new Error('Ctrl-C')));
@@ -104,6 +107,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     await expect(sink.acquire(identity())).rejects.toThrow('Ctrl-C');
   });
 
+  // Proves promise 1.6
   it('on a disk that is mounted read-only says so, with the path', async ({ skip }) => {
     const at = join(folder, 'disk');
     mkdirSync(at);

@@ -126,6 +126,7 @@ describe('a connector', () => {
     ]);
   });
 
+  // Proves promise 17
   it.each<[string, Reply, string]>([
     ['500', apiError(500, 'oops'), 'UPSTREAM'],
     ['503', html(503), 'UPSTREAM'],

@@ -12,6 +12,7 @@ const list = (id: string, entity = 'tags') =>
   open.source.list({ entity: entityName(entity), params: { list_id: id }, isRoot: false }, never);
 
 describe('an entity whose answers are none', () => {
+  // Proves promise 8.1
   it.each<[string, Reply]>([
     ['HTML', html(200)],
     ['another envelope', json(200, { hello: 'world' })],
@@ -37,6 +38,7 @@ describe('an entity whose answers are none', () => {
     await expect(list('list-1', 'members')).resolves.toMatchObject({ records: [] });
   });
 
+  // Proves promise 8.1
   it('is repeated for again after one answer', async () => {
     let isDown = true;
     open = await openTestSource({

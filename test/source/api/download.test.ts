@@ -56,6 +56,7 @@ const read = async ({ name, contentType, size, bytes }: IncomingFile): Promise<R
 };
 
 describe('a download', () => {
+  // Proves specification 4.4.8
   it('brings the bytes with the name, the type and the length that the answer says', async () => {
     const { source, server } = await start({ respond: () => fileReply(Buffer.from('bytes'), 'Größe.txt') });
     expect(await source.download({ ...request, size: 5 }, read, never)).toEqual({
@@ -96,6 +97,7 @@ describe('a download', () => {
     expect(await source.download(request, read, never)).toMatchObject({ name: 'a.json', text: letter });
   });
 
+  // Proves specification 4.4.8, 7.3
   it.each<[string, Reply, number | null, ErrorCode, Recovery, number]>([
     ['no bytes', text(200, ''), null, 'FILE_INVALID', 'retry', 3],
     ['no bytes, as its record says', text(200, ''), 0, 'FILE_INVALID', 'retry', 3],
@@ -151,6 +153,7 @@ describe('a download', () => {
     expect(server.calls).toHaveLength(attempts);
   });
 
+  // Proves promise 15
   it('is received from the start by each attempt, and whole by the last one', async () => {
     const { source, events } = await start({
       respond: ({ index }) => (index < 2 ? cutByLength : fileReply(Buffer.from('whole'), 'x')),

@@ -24,6 +24,7 @@ const list = (entity: string, isRoot = false, params = {}) => {
 };
 
 describe('an answer of a child partition', () => {
+  // Proves specification 7.6
   it.each<[string, Reply, ErrorCode, Recovery, number]>([
     ['400', apiError(400, 'Invalid value for sort_field'), 'REQUEST_REFUSED', 'skip-partition', 1],
     ['422', json(422, { detail: [{ msg: 'field required' }] }), 'REQUEST_REFUSED', 'skip-partition', 1],

@@ -27,6 +27,7 @@ const list = (entity = members, params = {}) => {
 };
 
 describe('a list', () => {
+  // Proves specification 2.2.9
   it('brings the records as they came, the server time and the sizes', async () => {
     const { server, source } = await sourceWith(success([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]));
     const page = await list(members, { list_id: 'l', count: 1000, offset: 0 });
@@ -126,6 +127,7 @@ describe('a list', () => {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
+  // Proves specification 2.2.9
   it.each<[string, Reply]>([
     ['HTML', html(200)],
     ['JSON that is cut', text(200, '{"status":"success","result":[')],

@@ -24,6 +24,7 @@ const inWorkspace = () => {
 };
 
 describe('a connector in a workspace', () => {
+  // Proves specification 4.3.4
   it('is found by workspace and definition, and read from', async () => {
     const queries: string[] = [];
     open = await openTestSource({

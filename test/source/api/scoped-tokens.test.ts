@@ -15,6 +15,7 @@ const request = { entity: entityName('members'), params: {}, isRoot: false };
 const minutes = 60_000;
 
 describe('a client that is scoped to a workspace', () => {
+  // Proves specification 5.5
   it('sends a token of the workspace with every call, and the account token for that token alone', async () => {
     const { source, server, client } = await start();
     await Promise.all(Array.from({ length: 20 }, () => source.list(request, never)));
@@ -67,6 +68,7 @@ describe('a client that is scoped to a workspace', () => {
     expect(server.tokensIssued()).toBeLessThanOrEqual(3);
   });
 
+  // Proves promise 17
   it('keeps both tokens out of messages', async () => {
     const { source } = await start({
       respond:

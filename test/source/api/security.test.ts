@@ -86,6 +86,7 @@ describe('a connector id', () => {
 });
 
 describe('the base URL', () => {
+  // Proves specification 4.1
   it.each([
     'http://example.com',
     'http://10.0.0.1',
@@ -121,6 +122,7 @@ describe('the base URL', () => {
     expect(client).toBeDefined();
   });
 
+  // Proves specification 1.7
   it('may have a path, and the name localhost', async () => {
     open = await openTestSource();
     const { port } = new URL(open.server.baseUrl);
@@ -167,6 +169,7 @@ describe('secrets', () => {
     `bad request: client_secret=${clientSecret} authorization: Bearer ${token} raw ${token} mail a.b@example.com ` +
     `key 0123456789abcdef0123456789abcdef \u001b[31m\u202e`;
 
+  // Proves promise 10
   it('are in no error and no event, whatever the service answers', async () => {
     let reply: (token: string) => Reply = () => success([]);
     open = await openTestSource({

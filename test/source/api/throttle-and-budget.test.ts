@@ -85,6 +85,7 @@ describe('Retry-After of a service that is down', () => {
   const down = (status: number, after: string): Reply =>
     apiError(status, 'down', { 'retry-after': after, date: 'Sun, 01 Mar 2026 10:00:00 GMT' });
 
+  // Proves promise 8.3
   it.each<[number, string, number, number]>([
     [500, '7', 7_000, 7_000],
     [502, '7', 7_000, 7_000],

@@ -34,6 +34,7 @@ describe('the application token', () => {
     expect(server.calls).toHaveLength(40);
   });
 
+  // Proves specification 4.1.3
   it('is renewed 60 s before it ends', async () => {
     const clock = instantClock();
     const { source, server } = await openTestSource({ clock, tokenLifetime: 900 });

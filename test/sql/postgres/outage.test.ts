@@ -34,6 +34,7 @@ function begin(): World {
   return { outage, shown, pass: (ms) => void (nowMs += ms) };
 }
 
+// Proves promise 1.1
 it('waits one minute in all for a server that is away, however many steps follow one another', () => {
   const { outage, pass } = begin();
   const commit = outage.begin();
@@ -106,6 +107,7 @@ it('tells a server that is away, read-only, starting or without a free connectio
   ]);
 });
 
+// Proves promise 1.1
 it('shows that a commit waits for a read-only server, and stores it when writes are allowed again', async () => {
   const postgres = await startPostgres();
   onTestFinished(async () => await postgres.stop());

@@ -123,6 +123,7 @@ describe('a sink over TLS', () => {
     await sink[Symbol.asyncDispose]();
   });
 
+  // Proves promise 10
   it('is refused where the certificate is of another authority or another host', async ({ folder }) => {
     const other = await otherAuthority(folder);
     const refused: readonly (readonly [Mode, string | null, string, RegExp])[] = [
@@ -145,6 +146,7 @@ describe('a sink over TLS', () => {
     }
   });
 
+  // Proves promise 10
   it('is refused where the server offers no TLS, or takes no connection without it', async () => {
     const { port } = await sharedPostgres();
     for (const mode of ['require', 'verify-ca', 'verify-full'] as const) {
@@ -212,6 +214,7 @@ describe('connector-sync over TLS', () => {
     expect(checked.stdout).toMatch(/^✓ encryption of main: TLSv1\.\d, the certificate is checked$/m);
   });
 
+  // Proves promise 10
   it('says that a password is wrong without showing it', async ({ folder }) => {
     const { code, stderr } = await run(folder, ['status', 'newsletter'], '${WORD}', {
       WORD: 'quite-another-word',
