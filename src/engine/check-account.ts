@@ -21,7 +21,7 @@ const mostAttempts = 3;
 export type CheckAccount = (
   entity: Entity,
   partition: Pick<Partition, 'mode'>,
-  page: Pick<PreparedPage, 'rows'>,
+  page: Pick<PreparedPage, 'stored'>,
 ) => Promise<void>;
 
 /** What is known of whose records a page shows. */
@@ -69,7 +69,7 @@ export function openAccountCheck(run: Run): CheckAccount {
     return known;
   }
 
-  async function judge(entity: Entity, page: Pick<PreparedPage, 'rows'>): Promise<void> {
+  async function judge(entity: Entity, page: Pick<PreparedPage, 'stored'>): Promise<void> {
     attempts += 1;
     const sampled: (SampledEntity & { readonly keys: readonly string[] })[] = [];
     for (const one of [entity, ...rootsBeside(run, entity)]) {
@@ -86,7 +86,7 @@ export function openAccountCheck(run: Run): CheckAccount {
 
   return async (entity, { mode }, page) => {
     const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
-    const [own] = page.rows;
+    const [own] = page.stored.rows;
     // While it is being found out, no other walk begins to store.
     await verdict;
     if (!isChecked || mode !== 'full' || own === undefined || own.records.length === 0) return;
@@ -136,7 +136,11 @@ const longestKey = 80;
 function otherAccount(
   { identity: { connector }, tally }: Run,
   { name: entity }: Entity,
-  { rows: [own] }: Pick<PreparedPage, 'rows'>,
+  {
+    stored: {
+      rows: [own],
+    },
+  }: Pick<PreparedPage, 'stored'>,
   sampled: readonly { readonly keys: readonly string[] }[],
 ): SyncError {
   const show = (keys: readonly string[]): string =>

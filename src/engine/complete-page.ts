@@ -1,13 +1,12 @@
-import { SyncError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
-import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import type { SourcePage } from '../source/source.ts';
 import { isOfKind, isPartial } from './prepare/partial-record.ts';
 import { compilePrepare, recordShape } from './prepare/prepare-record.ts';
 import type { SyncOptions } from './run.ts';
-import { findGetParams } from './sweep/find-get-params.ts';
+import { findGetParams, meaningOfGet } from './sweep/find-get-params.ts';
+import { eachOf } from './work-pool.ts';
 
 /** Calls of one entity in a row without an answer: its others would get none either. */
 const mostSilent = 5;
@@ -20,10 +19,7 @@ export interface CompletedPage {
   readonly unanswered: number;
 }
 
-export type CompletePage = (
-  partition: Pick<Partition, 'inject' | 'params'>,
-  page: SourcePage,
-) => Promise<CompletedPage>;
+export type CompletePage = ReturnType<typeof compileCompletePage>;
 
 /**
  * Asks by `get` for the records of a page that came without what a whole record has, and puts its answers in their
@@ -33,7 +29,7 @@ export type CompletePage = (
 export function compileCompletePage(
   entity: Entity,
   { source, concurrency, signal }: Pick<SyncOptions, 'source' | 'concurrency' | 'signal'>,
-): CompletePage {
+) {
   const prepare = compilePrepare(recordShape(entity, undefined));
   const isAskable = entity.whole.length > 0 && entity.actions.has('get');
   let silentInARow = 0;
@@ -44,23 +40,25 @@ export function compileCompletePage(
     return prepared.kind === 'record' ? prepared.record.keyText : null;
   }
 
-  return async (partition, page) => {
-    const partial = isAskable
-      ? page.records.flatMap((raw, index): Asked[] => {
-          const isAsked = isPartial(entity, raw) && isOfKind(entity, raw);
-          const keyText = isAsked ? keyOf(raw, partition) : null;
-          const params = keyText === null ? null : findGetParams(entity, { ...partition, keyText });
-          return keyText === null || params === null ? [] : [{ index, keyText, params }];
-        })
-      : [];
+  return async (
+    partition: Pick<Partition, 'inject' | 'params'>,
+    page: SourcePage,
+  ): Promise<CompletedPage> => {
+    if (!isAskable) return { page, unanswered: 0 };
+    const partial = page.records.flatMap((raw, index) => {
+      if (!isPartial(entity, raw) || !isOfKind(entity, raw)) return [];
+      const keyText = keyOf(raw, partition);
+      const params = keyText === null ? null : findGetParams(entity, { ...partition, keyText });
+      return params === null ? [] : [{ index, keyText, params }];
+    });
     if (partial.length === 0 || refusedInARow >= mostRefused) return { page, unanswered: 0 };
     const records = [...page.records];
-    const waiting = partial.values();
     let answered = 0;
     let isOver = false;
     const endings: unknown[] = [];
 
-    async function ask({ index, keyText, params }: Asked): Promise<void> {
+    await eachOf(partial, concurrency, async ({ index, keyText, params }) => {
+      if (isOver || silentInARow >= mostSilent || refusedInARow >= mostRefused) return;
       let isWhole = false;
       try {
         const answer = await source.get({ entity: entity.name, params }, signal);
@@ -68,7 +66,7 @@ export function compileCompletePage(
           !isPartial(entity, answer) && isOfKind(entity, answer) && keyOf(answer, partition) === keyText;
         if (isWhole) records[index] = answer;
       } catch (error) {
-        const meaning = meaningOf(error);
+        const meaning = meaningOfGet(error);
         if (meaning === 'ends-run') endings.push(error);
         isOver ||= meaning === 'ends-run' || meaning === 'later';
         if (meaning === 'entity-refused') refusedInARow = mostRefused;
@@ -78,47 +76,9 @@ export function compileCompletePage(
       answered += 1;
       silentInARow = 0;
       refusedInARow = isWhole ? 0 : refusedInARow + 1;
-    }
-
-    async function askOneAfterAnother(): Promise<void> {
-      for (const one of waiting) {
-        await ask(one);
-        if (isOver || silentInARow >= mostSilent || refusedInARow >= mostRefused) return;
-      }
-    }
-
-    await Promise.all(Array.from({ length: Math.min(concurrency, partial.length) }, askOneAfterAnother));
+    });
     if (endings.length > 0) throw endings[0];
     const isNoUse = refusedInARow >= mostRefused;
     return { page: { ...page, records }, unanswered: isNoUse ? 0 : partial.length - answered };
   };
-}
-
-interface Asked {
-  readonly index: number;
-  readonly keyText: string;
-  readonly params: Params;
-}
-
-type Meaning = 'ends-run' | 'later' | 'unanswered' | 'refused' | 'entity-refused';
-
-/**
- * `later`: the calls are used up, or the service asks for a pause. `refused`: this record is not given to this caller.
- */
-function meaningOf(error: unknown): Meaning {
-  if (!(error instanceof SyncError)) return 'ends-run';
-  switch (error.recovery) {
-    case 'stop':
-      return error.code === 'BUDGET_SPENT' ? 'later' : 'ends-run';
-    case 'throttle':
-      return 'later';
-    case 'retry':
-    case 'smaller-page':
-    case 'restart-walk':
-      return 'unanswered';
-    case 'skip-partition':
-      return 'refused';
-    case 'skip-entity':
-      return 'entity-refused';
-  }
 }

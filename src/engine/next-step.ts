@@ -1,6 +1,6 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Doubt, Seal, WalkFailure, Absence, Partition, Proof, Position } from '../sinks/partition.ts';
+import type { Seal, WalkFailure, Absence, Partition, Proof, Position } from '../sinks/partition.ts';
 import type { Advance, Pagination } from '../pagination/pagination.ts';
 import { beginState, stuckBecause, type WalkPoint, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -23,18 +23,12 @@ export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next 
         ? { kind: 'continue', point: { ...point, position: advance.position }, restartedBecause: null }
         : broken(walk, point, { code: 'PAGING_BROKEN', why, dropWatermark: false });
     }
-    case 'end': {
-      const { entity, partition, isBackfill, isFiltered } = walk;
-      const { state } = point;
+    case 'end':
       return {
         kind: 'end',
         point: { ...point, position: advance.position },
-        seal: {
-          ...sealOf(entity, partition, { ...advance, state, isBackfill, isFiltered }),
-          ...(advance.lastPage === undefined ? {} : { lastPage: advance.lastPage }),
-        },
+        seal: sealOf(walk, point.state, advance),
       };
-    }
     case 'restart': {
       const { why, code } = advance;
       return restart(walk, point, new SyncError(why, { code, recovery: 'restart-walk' }));
@@ -51,7 +45,7 @@ function broken(
 ): Next {
   const error = new SyncError(why, { code, recovery: 'skip-partition' });
   const failure = failureOf(walk, error, { dropPosition: true, dropWatermark });
-  return { kind: 'set-aside', point: { ...point, ...beginning(walk) }, failure };
+  return { kind: 'set-aside', point: { ...beginning(walk), restarts: point.restarts }, failure };
 }
 
 /**
@@ -113,7 +107,7 @@ function whatToDrop({ partition }: Walk, { code }: SyncError): Dropped {
 }
 
 function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
-  const begun: WalkPoint = { ...beginning(walk), restarts: point.restarts + 1 };
+  const begun = { ...beginning(walk), restarts: point.restarts + 1 };
   if (begun.restarts > maxRestarts) {
     const message = `${error.message}; begun again ${maxRestarts} times`;
     const failure = { ...failureOf(walk, error, { dropPosition: true, dropWatermark: false }), message };
@@ -123,8 +117,12 @@ function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, 
 }
 
 /** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
-export function beginning({ pagination, slowPages, run: { capMs } }: Walk): Omit<WalkPoint, 'restarts'> {
-  return { ...halved(pagination, pagination.begin(), slowPages.halvings), state: beginState(capMs) };
+export function beginning({ pagination, slowPages, run: { capMs } }: Walk): WalkPoint {
+  return {
+    ...halved(pagination, pagination.begin(), slowPages.halvings),
+    state: beginState(capMs),
+    restarts: 0,
+  };
 }
 
 type Dropped = Pick<WalkFailure, 'dropPosition' | 'dropWatermark'>;
@@ -138,23 +136,19 @@ function failureOf(
   return { code, recovery, message, at: instant(walk.run.clock.now()), ...dropped };
 }
 
-interface Ended {
-  readonly proof: Proof;
-  readonly doubt?: Doubt;
-  readonly state: WalkState;
-  readonly isBackfill: boolean;
-  /** The settings say which records are read. */
-  readonly isFiltered: boolean;
-}
-
 /**
  * What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is, nor with a
  * doubt.
  */
 export function sealOf(
-  entity: Entity,
-  partition: Partition,
-  { proof, doubt, state, isBackfill, isFiltered }: Ended,
+  {
+    entity,
+    partition,
+    isBackfill,
+    isFiltered,
+  }: Pick<Walk, 'entity' | 'partition' | 'isBackfill' | 'isFiltered'>,
+  state: WalkState,
+  { proof, doubt, lastPage }: Pick<Extract<Advance, { kind: 'end' }>, 'proof' | 'doubt' | 'lastPage'>,
 ): Seal {
   const isOrdered = doubt === undefined && proof.isOrdered && isOrderKept(entity, proof, state);
   const proven = { ...proof, isOrdered };
@@ -164,8 +158,9 @@ export function sealOf(
     ...(doubt === undefined ? {} : { doubt }),
     proof: proven,
     watermark: concludesNothing ? null : watermarkOf(entity, partition, proven, state),
-    absence: concludesNothing ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
+    absence: concludesNothing ? null : absenceOf(entity, partition, proven, state, isFiltered),
     ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
+    ...(lastPage === undefined ? {} : { lastPage }),
   };
 }
 
@@ -205,7 +200,8 @@ function absenceOf(
   entity: Entity,
   partition: Partition,
   proof: Proof,
-  { state: { refused, partial }, isFiltered }: Pick<Ended, 'state' | 'isFiltered'>,
+  { refused, partial }: WalkState,
+  isFiltered: boolean,
 ): Absence {
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
   // A record in a tree that came in part does not say whether it has a listing: what lies there was not looked for.

@@ -3,47 +3,25 @@ import { SyncError, ThrottledError } from '../core/errors.ts';
 
 /**
  * What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a
- * pause outweighs a budget.
+ * pause outweighs a budget. `outer`: the caller's signal.
  */
-export interface RunEnding {
-  readonly error: SyncError | null;
-  /** No call is to be made until then, which is longer than one waits. */
-  readonly resumeAt: Instant | null;
-  /** What came, where the service did not ask for that pause. */
-  readonly resumeBecause: string | null;
-  /** The time or the calls that the run was given are used up: nothing more may start. */
-  readonly isSpent: boolean;
-  /** The run ended early or was told to: the phases to come are left to a later run. */
-  readonly isOver: boolean;
-  /** Aborted when the run must stop at once: by the caller, or by what ended it. */
-  readonly signal: AbortSignal;
-  /** Notes the first thing that ended the run. What follows from the end itself is no news. */
-  readonly note: (error: unknown) => void;
-  /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
-  readonly end: (error: unknown) => void;
-  /** Notes a failure that does not stop the run: what remains must still be reported. */
-  readonly fail: (error: unknown) => void;
-  /** As `end`, without waiting for calls that were paid for. */
-  readonly endNow: (error: unknown) => void;
-}
-
-/** `outer`: the caller's signal. */
-export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
-  let error: SyncError | null = null;
-  let resumeAt: Instant | null = null;
-  let resumeBecause: string | null = null;
-  let isSpent = false;
+export function runEnding(outer: AbortSignal, clock: Clock) {
   const stop = new AbortController();
   const signal = AbortSignal.any([outer, stop.signal]);
 
+  /** Notes the first thing that ended the run. What follows from the end itself is no news. */
   function note(reason: unknown): void {
-    if (isBudgetSpent(reason)) isSpent = true;
+    if (isBudgetSpent(reason)) ending.isSpent = true;
     else if (signal.aborted && isAbort(reason, signal)) return;
-    else if (!(reason instanceof ThrottledError)) error ??= toSyncError(reason);
+    else if (!(reason instanceof ThrottledError)) fail(reason);
     else if (!signal.aborted) {
-      resumeAt = instant(clock.now() + reason.retryAfterMs);
-      resumeBecause = reason.because;
+      ending.resumeAt = instant(clock.now() + reason.retryAfterMs);
+      ending.resumeBecause = reason.because;
     }
+  }
+
+  function fail(reason: unknown): void {
+    ending.error ??= toSyncError(reason);
   }
 
   function endNow(reason: unknown): void {
@@ -51,28 +29,29 @@ export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
     stop.abort(reason);
   }
 
-  return {
-    get error() {
-      return error;
+  const ending = {
+    error: null as SyncError | null,
+    /** No call is to be made until then, which is longer than one waits. */
+    resumeAt: null as Instant | null,
+    /** What came, where the service did not ask for that pause. */
+    resumeBecause: null as string | null,
+    /** The time or the calls that the run was given are used up: nothing more may start. */
+    isSpent: false,
+    /** The run ended early or was told to: the phases to come are left to a later run. */
+    get isOver(): boolean {
+      return this.error !== null || this.resumeAt !== null || this.isSpent || signal.aborted;
     },
-    get resumeAt() {
-      return resumeAt;
-    },
-    get resumeBecause() {
-      return resumeBecause;
-    },
-    get isSpent() {
-      return isSpent;
-    },
-    get isOver() {
-      return error !== null || resumeAt !== null || isSpent || signal.aborted;
-    },
+    /** Aborted when the run must stop at once: by the caller, or by what ended it. */
     signal,
     note,
-    fail: (reason) => void (error ??= toSyncError(reason)),
-    end: (reason) => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),
+    /** Notes a failure that does not stop the run: what remains must still be reported. */
+    fail,
+    /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
+    end: (reason: unknown): void => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),
+    /** As `end`, without waiting for calls that were paid for. */
     endNow,
   };
+  return ending;
 }
 
 export function isBudgetSpent(error: unknown): boolean {

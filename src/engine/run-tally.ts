@@ -117,10 +117,10 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       receive(partition.entity, fetched);
       own.pages += 1;
       own.depthLimited += page.depthLimited;
-      own.foreign += page.foreign;
+      own.foreign += page.stored.foreign;
       own.partial += committed.partial ?? 0;
       for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
-      for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
+      for (const { entity } of page.stored.rows.slice(1)) receive(entity, page.explodedFetched);
       for (const { entity, counts } of committed.counts) {
         of(entity).counts = addCounts(of(entity).counts, counts);
       }

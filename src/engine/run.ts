@@ -1,17 +1,16 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { RunId } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease } from '../sinks/lease.ts';
-import type { RunPlan, Sink } from '../sinks/sink.ts';
+import type { Sink } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
-import { fileTally, type FileOptions, type FileTally } from './files/file-tally.ts';
+import { fileTally, type FileOptions } from './files/file-tally.ts';
 import { planRun, withWindow } from './plan-run.ts';
-import { knownSchema, type SchemaPolicies } from './prepare/schema-policy.ts';
-import { runEnding, type RunEnding } from './run-ending.ts';
+import { knownSchema } from './prepare/schema-policy.ts';
+import { runEnding } from './run-ending.ts';
 import { ordinaryRun, type RunOptions } from './run-options.ts';
-import { runTally, type RunTally } from './run-tally.ts';
+import { runTally } from './run-tally.ts';
 
 export interface SyncOptions {
   readonly identity: ConnectorIdentity;
@@ -46,33 +45,10 @@ export interface SyncOptions {
  * One run of one connector while it is under way: what it was given, what it reads, and its own account. Every phase
  * takes it.
  */
-export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
-  readonly id: RunId;
-  readonly lease: Lease;
-  /** Its tables have the columns that were added for undeclared fields. */
-  readonly definition: Definition;
-  /** In a backfill with the bounds of its window. */
-  readonly entities: ChosenEntities;
-  readonly policies: SchemaPolicies;
-  readonly asked: RunOptions;
-  readonly plan: RunPlan;
-  /** The run that this one resumes. */
-  readonly continues: RunId | null;
-  readonly files: FileOptions | null;
-  /** When its time began to count, before it was connected. */
-  readonly beganMs: number;
-  readonly startedMs: number;
-  /** The run's start by the service's clock, in milliseconds: what changed later may not have been read. */
-  readonly capMs: number;
-  readonly tally: RunTally;
-  readonly fileTally: FileTally;
-  readonly ending: RunEnding;
-  /** That of `ending`: aborted when the run must stop at once. */
-  readonly signal: AbortSignal;
-}
+export type Run = Readonly<Awaited<ReturnType<typeof openRun>>>;
 
 /** Begins a run of a connector that is held: plans it and enters it into the ledger. */
-export async function openRun(options: SyncOptions, lease: Lease, beganMs: number): Promise<Run> {
+export async function openRun(options: SyncOptions, lease: Lease, beganMs: number) {
   const { sink, source, clock, identity, onEvent, run, files = null } = options;
   const asked: RunOptions = { ...ordinaryRun, ...run };
   const { connector } = identity;
@@ -93,15 +69,20 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     ...options,
     id,
     lease,
+    /** Its tables have the columns that were added for undeclared fields. */
     definition,
+    /** In a backfill with the bounds of its window. */
     entities,
     policies,
     asked,
     plan,
+    /** The run that this one resumes. */
     continues,
     files,
+    /** When its time began to count, before it was connected. */
     beganMs,
     startedMs,
+    /** The run's start by the service's clock, in milliseconds: what changed later may not have been read. */
     capMs: serverTime === null ? startedMs : Date.parse(serverTime),
     tally: runTally(
       plan.tables.map(({ entity }) => entity),
@@ -109,6 +90,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     ),
     fileTally: fileTally(),
     ending,
+    /** That of `ending`: aborted when the run must stop at once. */
     signal: ending.signal,
   };
 }

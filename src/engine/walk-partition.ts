@@ -1,13 +1,12 @@
 import { SyncError } from '../core/errors.ts';
 import type { Partition, Position } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
-import type { SourcePage } from '../source/source.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
 import { afterFailure, afterPage, beginning, type Next } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
-import { afterRefusal } from './after-refusal.ts';
+import { afterRefusal, type Fetched } from './after-refusal.ts';
 import {
   afterRecords,
   readState,
@@ -48,20 +47,13 @@ interface Ahead {
 }
 
 async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
-  const { run, commits, inFlight, partition } = walk;
-  const { capMs, onEvent } = run;
-  const { entity, params } = partition;
-  let point: WalkPoint =
-    partition.position === null
-      ? { ...beginning(walk), restarts: 0 }
-      : {
-          position: partition.position,
-          state: readState(partition.position, capMs),
-          restarts: 0,
-          halvings: 0,
-        };
+  const { commits, inFlight, partition } = walk;
+  const { onEvent } = walk.run;
+  const { entity, params, position } = partition;
   const isIncremental = partition.mode === 'incremental';
-  onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: partition.position !== null });
+  onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: position !== null });
+  let point: WalkPoint =
+    position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
 
   for (;;) {
     const { next, page } = await takePage(
@@ -123,10 +115,6 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
   }
 }
 
-type Fetched =
-  | { readonly kind: 'page'; readonly completed: CompletedPage }
-  | { readonly kind: 'error'; readonly error: unknown };
-
 /**
  * The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited.
  */
@@ -157,12 +145,9 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
       bytes: page.bytes,
       ms: clock.now() - startedMs,
     });
-    return { kind: 'page', completed: await completePage(partition, page) };
+    return await completePage(partition, page);
   } catch (error) {
-    const refused = afterRefusal(pagination.refused(position), error);
-    return 'page' in refused
-      ? { kind: 'page', completed: { page: refused.page, unanswered: 0 } }
-      : { kind: 'error', error: refused.error };
+    return afterRefusal(pagination.refused(position), error);
   }
 }
 
@@ -186,10 +171,10 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
   const fetched = await fetching;
   try {
     walk.run.signal.throwIfAborted();
-    if (fetched.kind === 'error') return { next: afterFailure(walk, point, fetched.error), page: null };
+    if ('error' in fetched) return { next: afterFailure(walk, point, fetched.error), page: null };
     let prepared: PreparedPage;
     try {
-      prepared = prepare(walk, point, fetched.completed.page);
+      prepared = prepare(walk, point, fetched);
     } catch (error) {
       // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a
       // failed call.
@@ -198,7 +183,7 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
       return { next, page: null };
     }
     if (point.state.read === 0) await walk.checkAccount(walk.entity, walk.partition, prepared);
-    return makeReady(walk, point, fetched.completed, prepared);
+    return makeReady(walk, point, fetched, prepared);
   } catch (error) {
     dropPage(walk, fetched);
     throw error;
@@ -207,15 +192,14 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
 
 /** Accounts for a page that was fetched and will not be stored. */
 function dropPage({ run, entity }: Walk, fetched: Fetched): void {
-  if (fetched.kind === 'page') {
-    run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.completed.page.bytes });
-  }
+  if ('error' in fetched) return;
+  run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
 function prepare(
   { run, partition, preparePage }: Walk,
   { state }: WalkPoint,
-  page: SourcePage,
+  { page }: CompletedPage,
 ): PreparedPage {
   return preparePage(partition, page.records, {
     alreadyRead: state.read,
@@ -239,16 +223,11 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
   const state = afterRecords(point.state, completed, prepared, isFurther);
   const next = afterPage(walk, { ...point, state }, advance);
   const commit: PageCommit = {
+    ...prepared.stored,
     walk: { partition: walk.partition.id, run: walk.run.id },
     fetched: page.records.length,
-    filtered: prepared.filtered,
-    foreign: prepared.foreign,
-    refused: prepared.refused,
-    children: prepared.children,
-    rows: prepared.rows,
     position: { ...next.point.position, ...next.point.state },
     seal: next.kind === 'end' ? next.seal : null,
-    drift: prepared.drift,
     ...(advance.kind === 'continue' && advance.followed !== undefined ? { followed: advance.followed } : {}),
   };
   return { next, page: { prepared, commit, bytes: page.bytes } };

@@ -60,30 +60,6 @@ export interface WalkPoint {
   readonly halvings: number;
 }
 
-/** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
-export interface WalkState {
-  readonly read: number;
-  /**
-   * The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not
-   * note it.
-   */
-  readonly cap: number | null;
-  /** The highest change value so far that is not later than the beginning, in milliseconds. */
-  readonly high: number | null;
-  /**
-   * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
-   */
-  readonly behind: number | null;
-  readonly refused: number;
-  /** Records that came in part and stayed so. */
-  readonly partial: number;
-  /** Of these, those that `get` could not be asked for just then. */
-  readonly unanswered: number;
-  /** Nothing has contradicted the order that was asked for. */
-  readonly isSorted: boolean;
-  readonly progress: WalkProgress;
-}
-
 /** Of the keys that a walk has met it keeps so many: those with the smallest hashes. */
 const sampleSize = 100;
 /**
@@ -114,41 +90,44 @@ const walkProgress = z.object({
   since: z.number(),
   sinceSample: hashes,
 });
-type WalkProgress = z.infer<typeof walkProgress>;
+type WalkProgress = Readonly<z.infer<typeof walkProgress>>;
 
 export const noProgress: WalkProgress = { stalled: 0, sample: [], before: 0, since: 0, sinceSample: [] };
 
-const storedState = z.object({
+/** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
+const walkState = z.object({
   read: z.number().default(0),
+  /**
+   * The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not
+   * note it.
+   */
   cap: z.number().nullable().default(null),
+  /** The highest change value so far that is not later than the beginning, in milliseconds. */
   high: z.number().nullable().default(null),
+  /**
+   * How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known.
+   */
   behind: z.number().nullable().default(null),
-  // Not noted is not none.
+  /** Not noted is not none. */
   refused: z.number().default(1),
+  /** Records that came in part and stayed so. */
   partial: z.number().default(0),
+  /** Of these, those that `get` could not be asked for just then. */
   unanswered: z.number().default(0),
+  /** Nothing has contradicted the order that was asked for. */
   isSorted: z.boolean().default(true),
   progress: walkProgress.default(noProgress),
 });
+export type WalkState = Readonly<z.infer<typeof walkState>>;
 
 /** Of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
-  return {
-    read: 0,
-    cap: capMs,
-    high: null,
-    behind: null,
-    refused: 0,
-    partial: 0,
-    unanswered: 0,
-    isSorted: true,
-    progress: noProgress,
-  };
+  return walkState.parse({ cap: capMs, refused: 0 });
 }
 
 /** Of a walk that resumes at a stored position. */
-export function readState(position: Position | null, capMs: number): WalkState {
-  return position === null ? beginState(capMs) : storedState.parse(position);
+export function readState(position: Position): WalkState {
+  return walkState.parse(position);
 }
 
 /** `isFurther`: as the pagination says of the page. */
@@ -171,7 +150,7 @@ export function afterRecords(
     read: state.read + page.records.length,
     high,
     behind: smaller(state.behind, prepared.differenceMs),
-    refused: state.refused + prepared.refused.length,
+    refused: state.refused + prepared.stored.refused.length,
     partial: state.partial + prepared.partial,
     unanswered: state.unanswered + unanswered,
     isSorted: state.isSorted && prepared.isSorted,

@@ -153,6 +153,6 @@ function childrenOf(name: string, record: Record<string, string | boolean>, isBa
     alreadyRead: 0,
     answeredMs: nowMs,
     differenceMs: 0,
-  }).children;
+  }).stored.children;
   return found;
 }

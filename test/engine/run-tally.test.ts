@@ -21,11 +21,14 @@ const partition: Partition = {
   watermark: null,
 };
 const page: PreparedPage = {
-  filtered: 0,
-  foreign: 0,
-  refused: [],
-  children: [],
-  rows: [{ entity: users, records: [] }],
+  stored: {
+    filtered: 0,
+    foreign: 0,
+    refused: [],
+    children: [],
+    rows: [{ entity: users, records: [] }],
+    drift: [],
+  },
   marks: [],
   keys: [],
   changes: [],
@@ -35,7 +38,6 @@ const page: PreparedPage = {
   explodedFetched: 0,
   depthLimited: 0,
   partial: 0,
-  drift: [],
 };
 
 function tallied(fetched: number, counts: Partial<PageCounts>) {

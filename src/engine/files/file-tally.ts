@@ -12,8 +12,6 @@ export interface FileOptions {
   readonly maxBytes: number;
 }
 
-export type FileTally = ReturnType<typeof fileTally>;
-
 type Sums = { -readonly [Part in 'stored' | 'bytes' | 'failed']: FileReport[Part] };
 
 /** No more are kept: there may be as many failures as files. */

@@ -3,7 +3,6 @@ import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
-import type { EntityRows } from '../../sinks/sink.ts';
 import type { ChosenEntities } from '../chosen-entities.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
@@ -17,38 +16,9 @@ import { asPartial, isOfKind, isPartial } from './partial-record.ts';
 import { compilePrepare, recordShape } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 
+export type PreparePage = ReturnType<typeof compilePreparePage>;
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
-export interface PreparedPage {
-  readonly filtered: number;
-  readonly foreign: number;
-  readonly refused: readonly Quarantined[];
-  readonly children: readonly FoundPartition[];
-  readonly rows: readonly EntityRows[];
-  /** One per record of the response, in its order: what the pagination recognizes records by. */
-  readonly marks: readonly string[];
-  /** Of the records that can be told from others whatever else changes in them. */
-  readonly keys: readonly string[];
-  /** One per record likewise: its change values. Empty where the entity is only read in full. */
-  readonly changes: readonly (ChangeSpan | null)[];
-  /** How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say. */
-  readonly differenceMs: number | null;
-  /** False: the records contradict the order that was asked for. */
-  readonly isSorted: boolean;
-  readonly drift: readonly FieldDrift[];
-  /** Entity -> fields kept in `_extra`. */
-  readonly extraFields: ReadonlyMap<EntityName, number>;
-  /** Elements found in exploded arrays. */
-  readonly explodedFetched: number;
-  readonly depthLimited: number;
-  /** Records of `rows` of which only a part came. */
-  readonly partial: number;
-}
-
-export type PreparePage = (
-  partition: Partition,
-  records: readonly JsonValue[],
-  context: PageContext,
-) => PreparedPage;
+export type PreparedPage = Readonly<ReturnType<PreparePage>>;
 
 interface PageContext {
   /** Records of this listing before the page. */
@@ -71,7 +41,7 @@ export function compilePreparePage(
   entity: Entity,
   run: FindingRun,
   policies: SchemaPolicies = new Map(),
-): PreparePage {
+) {
   const policyOf = (table: EntityName) => policies.get(table) ?? acceptEverything;
   const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
@@ -83,7 +53,11 @@ export function compilePreparePage(
   // What differs from answer to answer must not make another record of a refused one.
   const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
 
-  return (partition, records, { alreadyRead, answeredMs, differenceMs: knownMs }) => {
+  return (
+    partition: Partition,
+    records: readonly JsonValue[],
+    { alreadyRead, answeredMs, differenceMs: knownMs }: PageContext,
+  ) => {
     const dates = dateSpan === null ? [] : records.map(dateSpan);
     const shownMs = differenceMs(answeredMs, dates);
     const settledMs = run.capMs - (smaller(knownMs, shownMs) ?? 0);
@@ -153,26 +127,37 @@ export function compilePreparePage(
 
     const explodedInto = entity.explode?.into;
     return {
-      filtered,
-      foreign,
-      refused,
-      children,
-      rows: [
-        { entity: entity.name, records: rows },
-        ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
-      ],
+      /** What is stored of the page. */
+      stored: {
+        filtered,
+        foreign,
+        refused,
+        children,
+        rows: [
+          { entity: entity.name, records: rows },
+          ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
+        ],
+        drift: [...drift],
+      },
+      /** One per record of the response, in its order: what the pagination recognizes records by. */
       marks,
+      /** Of the records that can be told from others whatever else changes in them. */
       keys,
+      /** One per record likewise: its change values. Empty where the entity is only read in full. */
       changes: changeSpan === null ? [] : dates,
+      /** How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say. */
       differenceMs: shownMs,
+      /** False: the records contradict the order that was asked for. */
       isSorted: isSorted(records, dates),
-      drift: [...drift],
+      /** Entity -> fields kept in `_extra`. */
       extraFields: new Map([
         [entity.name, extraFields],
         ...(explodedInto === undefined ? [] : [[explodedInto, explodedExtra] as const]),
       ]),
+      /** Elements found in exploded arrays. */
       explodedFetched,
       depthLimited,
+      /** Records of `rows` of which only a part came. */
       partial,
     };
   };

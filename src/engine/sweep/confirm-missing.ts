@@ -1,4 +1,3 @@
-import { SyncError } from '../../core/errors.ts';
 import type { Entity, Recursive } from '../../definitions/definition.ts';
 import type { Candidate, Judgement } from '../../sinks/deletes.ts';
 import type { Run } from '../run.ts';
@@ -10,7 +9,8 @@ import { whereInTree } from '../prepare/listing-tree.ts';
 import { isOfKind, isPartial } from '../prepare/partial-record.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
-import { findGetParams } from './find-get-params.ts';
+import { eachOf } from '../work-pool.ts';
+import { findGetParams, meaningOfGet } from './find-get-params.ts';
 
 /**
  * A run without limits spends so many seconds of its rate on asking for rows that seem to be gone; the rest waits for
@@ -39,24 +39,9 @@ interface Answer {
   readonly judgement: Judgement;
 }
 
-/** Calls of one run; null: only the limits that it was given end them. */
-export function mostGetsPerRun({
-  asked,
-  requestsPerSecond,
-}: Pick<Run, 'asked' | 'requestsPerSecond'>): number | null {
-  return asked.maxCalls !== null || asked.budgetMs !== null ? null : getsWithoutLimits(requestsPerSecond);
-}
-
 /** Calls of a run that was given no limits. */
 export function getsWithoutLimits(requestsPerSecond: number): number {
   return Math.max(fewestGets, Math.ceil(requestsPerSecond * mostSecondsPerRun));
-}
-
-interface Round {
-  /** Rows that were asked for, with or without an answer. 0: there are no more of them in this run. */
-  readonly rows: number;
-  /** What must end the run; null: nothing. All that was answered before is stored. */
-  readonly error: unknown;
 }
 
 /**
@@ -64,11 +49,12 @@ interface Round {
  * source gives null only where the API says that this record does not exist (404, 410) and still answers for the
  * connector: the record is gone. All other failures throw, and say nothing about the record.
  */
-export function openConfirmation(run: Run): {
-  readonly ask: (entities: readonly Entity[]) => Promise<Round>;
-} {
+export function openConfirmation(run: Run) {
+  const { asked, requestsPerSecond } = run;
   const askingByEntity = new Map<Entity, Asking>();
-  let getsLeft = mostGetsPerRun(run) ?? Number.POSITIVE_INFINITY;
+  // Other limits than its own end the calls of a run that was given some.
+  const isLimited = asked.maxCalls !== null || asked.budgetMs !== null;
+  let getsLeft = isLimited ? Number.POSITIVE_INFINITY : getsWithoutLimits(requestsPerSecond);
 
   function askingOf(entity: Entity): Asking {
     const asking = askingByEntity.get(entity) ?? {
@@ -81,31 +67,33 @@ export function openConfirmation(run: Run): {
     return asking;
   }
 
-  return {
-    ask: async (entities) => {
-      let asking = entities.map(askingOf).filter((one) => one.unansweredInARow < mostUnanswered);
-      let rows = 0;
-      let ofRound = Math.max(fewestGets, Math.ceil(run.requestsPerSecond * secondsPerRound));
-      while (asking.length > 0) {
-        const again: Asking[] = [];
-        for (const one of asking) {
-          if (run.signal.aborted) return { rows, error: run.signal.reason };
-          // Each row is handed out once a run, whether it gets an answer or not: all of the batch must be asked for.
-          const limit = Math.min(batchRows, getsLeft, ofRound);
-          if (limit <= 0) return { rows, error: null };
-          const batch = await run.sink.deletes.toConfirm(run.lease, run.id, one.entity.name, limit);
-          if (batch.length === 0) continue;
-          rows += batch.length;
-          const { gets, endings } = await askBatch(run, one, batch);
-          getsLeft -= gets;
-          ofRound -= gets;
-          if (endings.length > 0) return { rows, error: endings[0] };
-          if (one.unansweredInARow < mostUnanswered) again.push(one);
-        }
-        asking = again;
+  /**
+   * `rows` that were asked for, with or without an answer; 0: there are no more of them in this run. `error`: what must
+   * end the run; null: nothing. All that was answered before is stored.
+   */
+  return async (entities: readonly Entity[]): Promise<{ readonly rows: number; readonly error: unknown }> => {
+    let asking = entities.map(askingOf).filter((one) => one.unansweredInARow < mostUnanswered);
+    let rows = 0;
+    let ofRound = Math.max(fewestGets, Math.ceil(requestsPerSecond * secondsPerRound));
+    while (asking.length > 0) {
+      const again: Asking[] = [];
+      for (const one of asking) {
+        if (run.signal.aborted) return { rows, error: run.signal.reason };
+        // Each row is handed out once a run, whether it gets an answer or not: all of the batch must be asked for.
+        const limit = Math.min(batchRows, getsLeft, ofRound);
+        if (limit <= 0) return { rows, error: null };
+        const batch = await run.sink.deletes.toConfirm(run.lease, run.id, one.entity.name, limit);
+        if (batch.length === 0) continue;
+        rows += batch.length;
+        const { gets, endings } = await askBatch(run, one, batch);
+        getsLeft -= gets;
+        ofRound -= gets;
+        if (endings.length > 0) return { rows, error: endings[0] };
+        if (one.unansweredInARow < mostUnanswered) again.push(one);
       }
-      return { rows, error: run.signal.aborted ? run.signal.reason : null };
-    },
+      asking = again;
+    }
+    return { rows, error: run.signal.aborted ? run.signal.reason : null };
   };
 }
 
@@ -122,31 +110,23 @@ async function askBatch(
   const { concurrency, signal } = run;
   const answers: Answer[] = [];
   const endings: unknown[] = [];
-  const waiting = batch.values();
   let gets = 0;
 
-  async function askOneAfterAnother(): Promise<void> {
-    for (const candidate of waiting) {
-      const isOver = endings.length > 0 || signal.aborted || asking.unansweredInARow >= mostUnanswered;
-      if (isOver) return;
-      const params = findGetParams(asking.entity, candidate);
-      if (params !== null) gets += 1;
-      try {
-        const answer =
-          params === null ? undefined : await run.source.get({ entity: asking.entity.name, params }, signal);
-        if (answer === undefined) noteUnanswered(run, asking);
-        else {
-          asking.unansweredInARow = 0;
-          answers.push({ candidate, judgement: asking.read(candidate, answer) });
-        }
-      } catch (error) {
-        if (endsRun(error)) endings.push(error);
-        else noteUnanswered(run, asking);
-      }
+  await eachOf(batch, concurrency, async (candidate) => {
+    if (endings.length > 0 || signal.aborted || asking.unansweredInARow >= mostUnanswered) return;
+    const params = findGetParams(asking.entity, candidate);
+    if (params === null) return noteUnanswered(run, asking);
+    gets += 1;
+    try {
+      const answer = await run.source.get({ entity: asking.entity.name, params }, signal);
+      asking.unansweredInARow = 0;
+      answers.push({ candidate, judgement: asking.read(candidate, answer) });
+    } catch (error) {
+      const meaning = meaningOfGet(error);
+      if (meaning === 'ends-run' || meaning === 'later') endings.push(error);
+      else noteUnanswered(run, asking);
     }
-  }
-
-  await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, askOneAfterAnother));
+  });
   await storeAnswers(run, asking, answers);
   return { gets, endings };
 }
@@ -154,22 +134,6 @@ async function askBatch(
 function noteUnanswered({ onEvent }: Run, asking: Asking): void {
   asking.unansweredInARow += 1;
   onEvent({ kind: 'record-confirmed', entity: asking.entity.name, verdict: 'unanswered' });
-}
-
-/** What one question may come to nothing with; anything else ends the run. */
-function endsRun(error: unknown): boolean {
-  if (!(error instanceof SyncError)) return true;
-  switch (error.recovery) {
-    case 'stop':
-    case 'throttle':
-      return true;
-    case 'retry':
-    case 'smaller-page':
-    case 'restart-walk':
-    case 'skip-partition':
-    case 'skip-entity':
-      return false;
-  }
 }
 
 async function storeAnswers(

@@ -1,3 +1,4 @@
+import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { keyPartsOf } from '../../core/json-text.ts';
 import type { ColumnValue, Params } from '../../core/records.ts';
@@ -37,4 +38,28 @@ export function findGetParams(
 function wholeDigits(part: ColumnValue): ColumnValue {
   const isLong = typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part);
   return isLong ? BigInt(part) : part;
+}
+
+type Meaning = 'ends-run' | 'later' | 'unanswered' | 'refused' | 'entity-refused';
+
+/**
+ * What a failed `get` means. `later`: the calls are used up, or the service asks for a pause. `refused`: this record is
+ * not given to this caller.
+ */
+export function meaningOfGet(error: unknown): Meaning {
+  if (!(error instanceof SyncError)) return 'ends-run';
+  switch (error.recovery) {
+    case 'stop':
+      return error.code === 'BUDGET_SPENT' ? 'later' : 'ends-run';
+    case 'throttle':
+      return 'later';
+    case 'retry':
+    case 'smaller-page':
+    case 'restart-walk':
+      return 'unanswered';
+    case 'skip-partition':
+      return 'refused';
+    case 'skip-entity':
+      return 'entity-refused';
+  }
 }

@@ -54,13 +54,13 @@ export async function sweepRun(run: Run): Promise<void> {
     }
   }
 
-  const confirmation = openConfirmation(run);
+  const confirm = openConfirmation(run);
   const told = new Set<EntityName>();
   let judged = await judgeMissing(run);
   // In the report from now on: the run may end before the rest is done.
   tellJudged(run, judged, told);
   for (let round = 1; ; round += 1) {
-    const { rows, error } = await confirmation.ask(worthAsking(definition, judged));
+    const { rows, error } = await confirm(worthAsking(definition, judged));
     if (rows === 0 && round > 1) break;
     // Judging counts all that would go along: again only where there is something new.
     if (rows > 0) judged = await judgeMissing(run);
