@@ -28,12 +28,11 @@ await using client = openApiClient({
     lookups: { requestsPerSecond: 10, concurrency: 4, cacheForMs: 60_000 },
   },
 });
-await using source = await openApiSource(client, {
+await using source = openApiSource(client, {
   definition,
-  address: { kind: 'id', id: 'bench' as ConnectorId },
+  connectorId: 'bench' as ConnectorId,
   concurrency: 4,
   requestsPerSecond: 10_000,
-  signal,
 });
 // Always in full: the benchmark compares reading everything twice.
 const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;

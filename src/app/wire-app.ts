@@ -61,15 +61,14 @@ export function wireApp(options: AppOptions): App {
     const id = await resolveConnector(checked, definition, address, signal);
     const baseUrl = api?.baseUrl ?? '';
     const budget = options.openBudget?.(connector, { baseUrl, connectorId: id }) ?? null;
-    const source = await openApiSource(checked, {
+    const source = openApiSource(checked, {
       definition,
-      address: { kind: 'id', id },
+      connectorId: id,
       concurrency,
       requestsPerSecond,
       budget,
       ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
       ...more,
-      signal,
     });
     let hasConnected = false;
     const connect = async (within: AbortSignal): Promise<void> => {

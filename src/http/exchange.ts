@@ -7,6 +7,10 @@ export interface ExchangeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
+  /** From connecting to the last byte; of a stream to its head. */
+  readonly timeoutMs: number;
+  /** Of the body, compressed and decompressed each. Not of a stream. */
+  readonly maxBodyBytes: number;
 }
 
 interface Head {
@@ -30,33 +34,28 @@ export interface WireStream extends Head {
   close(): void;
 }
 
-/** In bytes. */
-interface BodyLimits {
-  readonly maxWireBytes: number;
-  /** After decompression. */
-  readonly maxBodyBytes: number;
-  readonly maxErrorBytes: number;
-}
-
-/** How slowly a file may be received. */
-export interface PaceLimits {
+/** Times in milliseconds, sizes in bytes. */
+export interface WireLimits {
+  readonly connectTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  /** Between two chunks of a body. */
   readonly bodyTimeoutMs: number;
   /** Of a file in `bodyTimeoutMs` of waiting for it. */
   readonly leastFileBytes: number;
-}
-
-interface AgentLimits {
-  readonly connectTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  readonly bodyTimeoutMs: number;
   readonly maxHeaderBytes: number;
+  /** Of the body of an answer that is no success. */
+  readonly maxErrorBytes: number;
 }
 
 type Response = Dispatcher.ResponseData<unknown>;
 type HeaderValue = string | string[] | undefined;
+type TextOf = (value: HeaderValue) => string | null;
 
-export function openAgent(limits: AgentLimits, lookup: LookupFunction): Agent {
-  return new Agent({
+export type Wire = ReturnType<typeof openWire>;
+
+/** Connections of one client. `textOf`: what several headers of one name are. */
+export function openWire(limits: WireLimits, lookup: LookupFunction, textOf: TextOf) {
+  const agent = new Agent({
     // Every call has a place in its account's budget or lane, so there are never more sockets than those have places. A
     // limit here would let the slow calls of one account keep those of all others waiting.
     connections: null,
@@ -69,17 +68,33 @@ export function openAgent(limits: AgentLimits, lookup: LookupFunction): Agent {
     keepAliveMaxTimeout: 10_000,
     maxHeaderSize: limits.maxHeaderBytes,
   });
+  const answerOf = async (response: Response, { maxBodyBytes }: ExchangeRequest): Promise<WireAnswer> =>
+    await readAnswer(response, maxBodyBytes, limits, textOf);
+  return {
+    /**
+     * Sends once: no retry, no redirect, no cookie. Throws undici's and Node's errors, `UnreadableBodyError`,
+     * `AttemptTimeoutError`, or the signal's reason.
+     */
+    send: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer> =>
+      await exchange(agent, request, signal, (response) => answerOf(response, request)),
+    /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
+    open: async (request: ExchangeRequest, signal: AbortSignal): Promise<WireAnswer | WireStream> =>
+      await exchange(agent, request, signal, async (response, begun) => {
+        if (!isSuccess(response.statusCode)) return await answerOf(response, request);
+        begun();
+        return streamOf(response, limits, textOf);
+      }),
+    async [Symbol.asyncDispose]() {
+      // destroy, not close: a pending call must not keep the process alive.
+      if (!agent.destroyed) await agent.destroy();
+    },
+  };
 }
 
-/**
- * Sends once: no retry, no redirect, no cookie. `read` gets the answer's head and its unread body; the time limit holds
- * until it calls `begun` or has ended. Throws undici's and Node's errors, what `read` throws, `AttemptTimeoutError`, or
- * the signal's reason.
- */
-export async function exchange<T>(
+/** `read` gets the answer's head and its unread body; the time limit holds until it calls `begun` or has ended. */
+async function exchange<T>(
   agent: Agent,
-  { url, method, headers, body }: ExchangeRequest,
-  timeoutMs: number,
+  { url, method, headers, body, timeoutMs }: ExchangeRequest,
   signal: AbortSignal,
   read: (response: Response, begun: () => void) => T | Promise<T>,
 ): Promise<T> {
@@ -105,15 +120,8 @@ export async function exchange<T>(
   }
 }
 
-interface Deadline {
-  readonly signal: AbortSignal;
-  /** Removes the time limit; the outer signal still applies. */
-  readonly lift: () => void;
-  end(): void;
-}
-
 /** A new controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
-export function startDeadline(ms: number, outer: AbortSignal): Deadline {
+export function startDeadline(ms: number, outer: AbortSignal) {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(outer.reason);
   const timer = setTimeout(() => {
@@ -122,8 +130,9 @@ export function startDeadline(ms: number, outer: AbortSignal): Deadline {
   outer.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
+    /** Removes the time limit; the outer signal still applies. */
     lift: () => clearTimeout(timer),
-    end() {
+    end(): void {
       clearTimeout(timer);
       outer.removeEventListener('abort', onAbort);
     },
@@ -135,28 +144,28 @@ export function isSuccess(status: number): boolean {
 }
 
 /** Reads the body to its end or closes the socket: an unread body would keep its connection for ever. */
-export async function readAnswer(
+async function readAnswer(
   response: Response,
-  limits: BodyLimits,
-  textOf: (value: HeaderValue) => string | null,
+  maxBytes: number,
+  { maxErrorBytes }: WireLimits,
+  textOf: TextOf,
 ): Promise<WireAnswer> {
   const { statusCode: status, body } = response;
   const header = headerOf(response, textOf);
   const encoding = header('content-encoding');
   if (!isSuccess(status)) {
-    const { bytes } = await readUpTo(body, limits.maxErrorBytes, 'start');
+    const { bytes } = await readUpTo(body, maxErrorBytes, 'start');
     // The status alone says enough when the text of a failure cannot be read.
-    const text = await readBody(bytes, encoding, limits.maxErrorBytes).catch(() => '');
+    const text = await readBody(bytes, encoding, maxErrorBytes).catch(() => '');
     return { status, header, text, wireBytes: bytes.byteLength };
   }
-  const { maxWireBytes, maxBodyBytes } = limits;
-  const isTooLong = Number(header('content-length') ?? 0) > maxWireBytes;
-  const { bytes, isWhole } = isTooLong ? noBytes : await readUpTo(body, maxWireBytes, 'whole');
+  const isTooLong = Number(header('content-length') ?? 0) > maxBytes;
+  const { bytes, isWhole } = isTooLong ? noBytes : await readUpTo(body, maxBytes, 'whole');
   if (!isWhole) {
     body.destroy();
-    throw new UnreadableBodyError('too-large', `expected at most ${maxWireBytes} bytes, got more`);
+    throw new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
   }
-  const text = await readBody(bytes, encoding, maxBodyBytes);
+  const text = await readBody(bytes, encoding, maxBytes);
   return { status, header, text, wireBytes: bytes.byteLength };
 }
 
@@ -187,11 +196,7 @@ async function readUpTo(
   return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isWhole: length <= maxBytes };
 }
 
-export function streamOf(
-  response: Response,
-  limits: PaceLimits,
-  textOf: (value: HeaderValue) => string | null,
-): WireStream {
+function streamOf(response: Response, limits: WireLimits, textOf: TextOf): WireStream {
   const { statusCode: status, body } = response;
   // A body that is not read to its end is destroyed and emits an error: ignore it.
   body.on('error', () => undefined);
@@ -228,7 +233,7 @@ export function streamOf(
  * Notes each chunk, and how long it was waited for; the time that the reader takes does not count. Throws
  * `AttemptTimeoutError`.
  */
-function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {
+function watchPace({ bodyTimeoutMs, leastFileBytes }: WireLimits): (bytes: number, waitedMs: number) => void {
   let waited = 0;
   let came = 0;
   return (bytes, waitedMs) => {
@@ -245,7 +250,7 @@ function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: numbe
   };
 }
 
-function headerOf({ headers }: Response, textOf: (value: HeaderValue) => string | null): Head['header'] {
+function headerOf({ headers }: Response, textOf: TextOf): Head['header'] {
   return (name) => textOf(Object.hasOwn(headers, name) ? headers[name] : undefined);
 }
 

@@ -1,16 +1,5 @@
 import { isIP } from 'node:net';
-import {
-  exchange,
-  isSuccess,
-  listOf,
-  openAgent,
-  readAnswer,
-  streamOf,
-  type ExchangeRequest,
-  type PaceLimits,
-  type WireAnswer,
-  type WireStream,
-} from '../http/exchange.ts';
+import { listOf, openWire, type ExchangeRequest, type Wire, type WireLimits } from '../http/exchange.ts';
 import {
   AddressRefusedError,
   guardedLookup,
@@ -26,22 +15,9 @@ export interface WireRequest extends ExchangeRequest {
    * not choose from.
    */
   readonly namedBy: 'definition' | 'answer';
-  /** From connecting to the last byte; of a stream to its head. */
-  readonly timeoutMs: number;
-  /** Of the body, compressed and decompressed each. Not of a stream. */
-  readonly maxBodyBytes: number;
 }
 
-/** Connections to third parties, shared by all accounts of a process. */
-export interface UpstreamTransport extends AsyncDisposable {
-  /**
-   * Sends once: no retry, no redirect, no cookie. Throws `AddressRefusedError`, undici's and Node's errors,
-   * `UnreadableBodyError`, `AttemptTimeoutError`, or the signal's reason.
-   */
-  send(request: WireRequest, signal: AbortSignal): Promise<WireAnswer>;
-  /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
-  open(request: WireRequest, signal: AbortSignal): Promise<WireAnswer | WireStream>;
-}
+export type UpstreamTransport = ReturnType<typeof openUpstreamTransport>;
 
 export interface UpstreamTransportOptions {
   /**
@@ -51,62 +27,46 @@ export interface UpstreamTransportOptions {
   readonly allowHosts: readonly string[];
   /** How names are resolved; tests give another. */
   readonly resolve?: ResolveHost;
-  readonly limits?: Partial<TransportLimits>;
+  readonly limits?: Partial<WireLimits>;
 }
 
-interface TransportLimits extends PaceLimits {
-  readonly connectTimeoutMs: number;
-  readonly maxHeaderBytes: number;
-  readonly maxErrorBytes: number;
-}
-
-const defaultLimits: TransportLimits = {
+const defaultLimits: WireLimits = {
   connectTimeoutMs: 10_000,
+  // The deadline of each request ends it before its head has come; only the body of a stream has none.
+  headersTimeoutMs: 0,
   maxHeaderBytes: 32 * 1024,
   maxErrorBytes: 64 * 1024,
   bodyTimeoutMs: 60_000,
   leastFileBytes: 64 * 1024,
 };
 
-export function openUpstreamTransport(options: UpstreamTransportOptions): UpstreamTransport {
+/**
+ * Connections to third parties, shared by all accounts of a process. They send as `Wire` does, and throw
+ * `AddressRefusedError` besides.
+ */
+export function openUpstreamTransport(options: UpstreamTransportOptions) {
   const limits = { ...defaultLimits, ...options.limits };
   const allowed = new Set(options.allowHosts.map((name) => name.toLowerCase()));
-  const agentWith = (judge: typeof judgePublic) =>
-    // The deadline of each request ends it before its head has come; only the body of a stream has none.
-    openAgent({ ...limits, headersTimeoutMs: 0 }, guardedLookup(judge, options.resolve));
-  // A lookup knows only the host. Two agents: a host that is allowed at one port must not be reached at another one.
-  const publicAgent = agentWith(judgePublic);
-  const allowedAgent = agentWith(() => undefined);
+  const wireWith = (judge: typeof judgePublic) =>
+    openWire(limits, guardedLookup(judge, options.resolve), listOf);
+  // A lookup knows only the host. Two of them: a host that is allowed at one port must not be reached at another one.
+  const publicWire = wireWith(judgePublic);
+  const allowedWire = wireWith(() => undefined);
 
-  const ask = async <T>(
-    request: WireRequest,
-    signal: AbortSignal,
-    read: Parameters<typeof exchange<T>>[4],
-  ): Promise<T> => {
+  const wireFor = (request: WireRequest, signal: AbortSignal): Wire => {
     signal.throwIfAborted();
     const isHostAllowed = isAllowed(request, allowed);
     judgeUrl(request.url, isHostAllowed);
-    const agent = isHostAllowed ? allowedAgent : publicAgent;
-    return await exchange(agent, request, request.timeoutMs, signal, read);
+    return isHostAllowed ? allowedWire : publicWire;
   };
-  const bodyLimits = ({ maxBodyBytes }: WireRequest) => ({
-    maxWireBytes: maxBodyBytes,
-    maxBodyBytes,
-    maxErrorBytes: limits.maxErrorBytes,
-  });
 
   return {
-    send: (request, signal) =>
-      ask(request, signal, (response) => readAnswer(response, bodyLimits(request), listOf)),
-    open: (request, signal) =>
-      ask<WireAnswer | WireStream>(request, signal, async (response, begun) => {
-        if (!isSuccess(response.statusCode)) return await readAnswer(response, bodyLimits(request), listOf);
-        begun();
-        return streamOf(response, limits, listOf);
-      }),
+    send: async (request: WireRequest, signal: AbortSignal) =>
+      await wireFor(request, signal).send(request, signal),
+    open: async (request: WireRequest, signal: AbortSignal) =>
+      await wireFor(request, signal).open(request, signal),
     async [Symbol.asyncDispose]() {
-      // destroy, not close: a pending call must not keep the process alive.
-      for (const agent of [publicAgent, allowedAgent]) if (!agent.destroyed) await agent.destroy();
+      for (const wire of [publicWire, allowedWire]) await wire[Symbol.asyncDispose]();
     },
   };
 }

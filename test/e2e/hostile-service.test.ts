@@ -39,7 +39,6 @@ const limits = {
   bodyTimeoutMs: 400,
   attemptTimeoutMs: 1500,
   maxBodyBytes: 2_000_000,
-  maxWireBytes: 2_000_000,
 };
 
 const members = Array.from({ length: 450 }, (_, index): JsonObject => ({

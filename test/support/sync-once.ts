@@ -94,14 +94,13 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     onEvent,
     limits: options.limits ?? {},
   });
-  await using source = await openApiSource(client, {
+  await using source = openApiSource(client, {
     definition,
-    address: { kind: 'id', id: options.connectorId as ConnectorId },
+    connectorId: options.connectorId as ConnectorId,
     concurrency: 4,
     requestsPerSecond: 10_000,
     maxCalls: options.run?.maxCalls ?? null,
     onEvent,
-    signal,
   });
   await using sink = await openSink(options.sink, { clock });
   return await syncConnector({

@@ -12,7 +12,7 @@ import type { TokenCache } from './token-cache.ts';
 
 /** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */
 export interface ApiCall<T> {
-  readonly request: Omit<HttpRequest, 'headers'>;
+  readonly request: Omit<HttpRequest, 'headers'> & Partial<Pick<HttpRequest, 'headers'>>;
   readonly facts: CallFacts;
   /** Those of the calls that ask for the same with other parameters; absent: the call is judged alone. */
   readonly brokenAnswers?: BrokenAnswers;
@@ -22,7 +22,6 @@ export interface ApiCall<T> {
 
 /** A call whose answer may be long and is read as a stream, in every attempt from its start. */
 export interface StreamCall<T> extends Pick<ApiCall<T>, 'request' | 'facts'> {
-  readonly headers: Readonly<Record<string, string>>;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for what ends the call. */
   receive(
     head: Pick<WireStream, 'status' | 'header'>,
@@ -59,7 +58,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     budget: CallBudget,
     signal: AbortSignal,
   ): Promise<T> => {
-    const answer = await sent(call, { ...call.request, headers: headersOf(call, token) }, signal);
+    const answer = await sent(call, { ...call.request, headers: headersOf(call.request, token) }, signal);
     budget.count({ bytes: answer.wireBytes });
     const date = answer.header('date');
     if (date !== null) options.onServerDate?.(date);
@@ -87,10 +86,10 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     }
   };
 
-  const headersOf = <T>(call: ApiCall<T> | StreamCall<T>, token: string | null): Record<string, string> => ({
+  const headersOf = ({ headers, body }: ApiCall<unknown>['request'], token: string | null) => ({
     ...options.headers,
-    ...('headers' in call ? call.headers : {}),
-    ...(call.request.body === null ? {} : { 'content-type': 'application/json' }),
+    ...headers,
+    ...(body === null ? {} : { 'content-type': 'application/json' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
   });
 

@@ -1,24 +1,8 @@
 import { SyncError } from '../../core/errors.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 
-/**
- * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of
- * another shape. Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others
- * wait for its outcome. Once it has used up its attempts, one of those that waited has another attempt, since it may be
- * the first alone that is broken. From then on each further call has one, until any of them gets an answer.
- */
-export interface BrokenAnswers {
-  /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */
-  mayRepeat(call: object, signal: AbortSignal): Promise<boolean>;
-  /** Once for each call, with the error that its caller gets; null: it was answered. */
-  ended(call: object, error: unknown): void;
-}
-
-interface Repeating {
-  readonly call: object;
-  readonly outcome: Promise<void>;
-  readonly settle: () => void;
-}
+export type BrokenAnswers = ReturnType<typeof watchBrokenAnswers>;
+type Repeating = ReturnType<typeof startRepeating>;
 
 /** One for all parameters of the same entity and action, which `label` names. */
 export function openBrokenAnswers(): (label: string) => BrokenAnswers {
@@ -30,7 +14,13 @@ export function openBrokenAnswers(): (label: string) => BrokenAnswers {
   };
 }
 
-function watchBrokenAnswers(): BrokenAnswers {
+/**
+ * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of
+ * another shape. Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others
+ * wait for its outcome. Once it has used up its attempts, one of those that waited has another attempt, since it may be
+ * the first alone that is broken. From then on each further call has one, until any of them gets an answer.
+ */
+function watchBrokenAnswers() {
   let repeating: Repeating | null = null;
   let isBroken = false;
   /** Another call than the one that used up its attempts was answered no better. */
@@ -42,7 +32,8 @@ function watchBrokenAnswers(): BrokenAnswers {
     repeating = null;
   };
   return {
-    async mayRepeat(call, signal) {
+    /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */
+    async mayRepeat(call: object, signal: AbortSignal): Promise<boolean> {
       if (repeating === null && !isBroken) repeating = startRepeating(call);
       let hasWaited = false;
       for (;;) {
@@ -58,7 +49,8 @@ function watchBrokenAnswers(): BrokenAnswers {
       if (isSecond) repeating = startRepeating(call);
       return isSecond;
     },
-    ended(call, error) {
+    /** Once for each call, with the error that its caller gets; null: it was answered. */
+    ended(call: object, error: unknown): void {
       // Whichever call it was: the entity does answer, and what is broken is something smaller.
       if (error === null) settle(false);
       else if (repeating?.call === call) settle(isBrokenAnswer(error));
@@ -71,7 +63,7 @@ export function isBrokenAnswer(error: unknown): boolean {
   return error instanceof SyncError && error.code === 'BODY_INVALID' && error.recovery === 'retry';
 }
 
-function startRepeating(call: object): Repeating {
+function startRepeating(call: object) {
   let settle = (): void => undefined;
   const outcome = new Promise<void>((resolve) => (settle = resolve));
   return { call, outcome, settle };

@@ -8,28 +8,7 @@ import type { SourceStats } from '../source.ts';
 /** What calls have cost so far. */
 type CallCosts = Omit<SourceStats, 'serverTime'>;
 
-/** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
-export interface CallBudget {
-  /**
-   * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at once
-   * when the signal is aborted, also from the queue.
-   */
-  run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
-  /**
-   * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
-   * API did not ask for it.
-   */
-  slowDown(waitMs: number, because?: string | null): Promise<void>;
-  /**
-   * Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts
-   * nothing.
-   */
-  takeCall(): void;
-  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
-  checkCall(): void;
-  count(part: Partial<Omit<CallCosts, 'calls'>>): void;
-  stats(): CallCosts;
-}
+export type CallBudget = ReturnType<typeof openCallBudget>;
 
 export interface CallBudgetOptions {
   readonly concurrency: number;
@@ -38,35 +17,39 @@ export interface CallBudgetOptions {
   readonly maxThrottleWaitMs: number;
   /** Limit on attempts; null: none. */
   readonly maxCalls?: number | null;
-  /** What all processes keep together for the account; it stays the caller's to dispose. */
-  readonly shared?: SharedBudget | null;
+  /** What all processes keep together for the account, once that is known; it stays the caller's to dispose. */
+  readonly shared?: () => SharedBudget | null;
 }
 
-const noTurn: SharedTurn = { release: () => Promise.resolve() };
-
-export function openCallBudget(options: CallBudgetOptions): CallBudget {
-  const { clock, shared = null, maxCalls = null } = options;
+/** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
+export function openCallBudget(options: CallBudgetOptions) {
+  const { clock, shared = () => null, maxCalls = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
   const sums = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
 
-  const count: CallBudget['count'] = (part) => {
+  const count = (part: Partial<Omit<CallCosts, 'calls'>>): void => {
     sums.retries += part.retries ?? 0;
     sums.waitedMs += part.waitedMs ?? 0;
     sums.bytes += part.bytes ?? 0;
   };
 
+  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
   const checkCall = (): void => {
     if (maxCalls !== null && sums.calls >= maxCalls) throw spentError(maxCalls);
   };
 
-  const start = async (signal: AbortSignal): Promise<SharedTurn> => {
+  const start = async (signal: AbortSignal): Promise<SharedTurn | undefined> => {
     await pace.turn(signal);
-    return shared === null ? noTurn : await shared.enter(signal);
+    return await shared()?.enter(signal);
   };
 
   return {
-    async run(attempt, signal) {
+    /**
+     * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at
+     * once when the signal is aborted, also from the queue.
+     */
+    async run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
       checkCall();
       const queuedAt = clock.now();
       return await queue.add(
@@ -76,24 +59,34 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
             return await attempt(clock.now() - queuedAt);
           } finally {
             // The result of the attempt matters; a turn that cannot be released expires.
-            await turn.release().catch(() => undefined);
+            await turn?.release().catch(() => undefined);
           }
         },
         { signal },
       );
     },
-    async slowDown(waitMs, because) {
+    /**
+     * A pause: no attempt starts for `waitMs`, and the rate is lower for a while after. `because`: what came, where the
+     * API did not ask for it.
+     */
+    async slowDown(waitMs: number, because: string | null): Promise<void> {
       pace.slowDown(waitMs, because);
       // This process pauses anyway; the others will get the API's own answer.
-      await shared?.slowDown(waitMs).catch(() => undefined);
+      await shared()
+        ?.slowDown(waitMs)
+        .catch(() => undefined);
     },
-    takeCall() {
+    /**
+     * Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts
+     * nothing.
+     */
+    takeCall(): void {
       checkCall();
       sums.calls += 1;
     },
     checkCall,
     count,
-    stats: () => ({ ...sums }),
+    stats: (): CallCosts => ({ ...sums }),
   };
 }
 

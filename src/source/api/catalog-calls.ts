@@ -112,8 +112,6 @@ const tokenAnswer = z.object({
   expires_in: z.number().positive().default(900),
 });
 
-const tokenFacts = callFacts('token', 'get an application token');
-
 /**
  * `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the
  * renewal.
@@ -122,33 +120,19 @@ export function tokenCall(api: {
   readonly clientId: string;
   readonly clientSecret: Secret;
 }): ApiCall<IssuedToken> {
-  return {
-    request: {
-      method: 'POST',
-      path: '/api/v1/account/applications/token',
-      query: {},
-      body: JSON.stringify({ client_id: api.clientId, client_secret: api.clientSecret.reveal() }),
-    },
-    facts: tokenFacts,
-    read(answer) {
-      const parsed = tokenAnswer.safeParse(readJson(answer.text));
-      if (!parsed.success) {
-        throw invalidBody(
-          tokenFacts,
-          'expected {access_token, expires_in} with a token that fits a header; where this is no token endpoint, check the path in api.baseUrl',
-        );
-      }
-      return { token: parsed.data.access_token, lifetimeMs: parsed.data.expires_in * 1_000 };
-    },
+  const request = {
+    path: '/api/v1/account/applications/token',
+    body: JSON.stringify({ client_id: api.clientId, client_secret: api.clientSecret.reveal() }),
   };
-}
-
-function readJson(text: string): unknown {
-  try {
-    return parseJsonText(text);
-  } catch {
-    return null;
-  }
+  const read = (answer: z.output<typeof tokenAnswer>): IssuedToken => ({
+    token: answer.access_token,
+    lifetimeMs: answer.expires_in * 1_000,
+  });
+  return catalogCall('get an application token', request, tokenAnswer, read, {
+    purpose: 'token',
+    expected:
+      'expected {access_token, expires_in} with a token that fits a header; where this is no token endpoint, check the path in api.baseUrl',
+  });
 }
 
 /** The service says 20 minutes in its documentation and nothing in its answer. */
@@ -177,23 +161,32 @@ interface CatalogRequest {
   readonly body?: string | null;
 }
 
-/**
- * One call about the account: `read` gets the answer in the shape that the API promises. `isWrite`: it is sent again
- * only where it cannot have been done.
- */
+interface CatalogOptions {
+  readonly purpose?: 'catalog' | 'token';
+  /** It is sent again only where it cannot have been done. */
+  readonly isWrite?: boolean;
+  readonly mayBeEmpty?: boolean;
+  /** What to say of an answer in another shape, whatever it is. */
+  readonly expected?: string;
+}
+
+/** One call about the account: `read` gets the answer in the shape that the API promises. */
 export function catalogCall<Schema extends z.ZodType, T>(
   label: string,
   { path, query = {}, body = null, method = body === null ? 'GET' : 'POST' }: CatalogRequest,
   schema: Schema,
   read: (answer: z.output<Schema>, facts: CallFacts) => T,
-  { isWrite = false, mayBeEmpty = false } = {},
+  { purpose = 'catalog', isWrite = false, mayBeEmpty = false, expected }: CatalogOptions = {},
 ): ApiCall<T> {
-  const facts = catalogFacts(label, isWrite);
+  const facts = callFacts(purpose, label, { isWrite });
   return {
     request: { method, path, query, body },
     facts,
     read: ({ text }) =>
-      read(mayBeEmpty && text.trim() === '' ? schema.parse({}) : readAnswer(text, schema, facts), facts),
+      read(
+        mayBeEmpty && text.trim() === '' ? schema.parse({}) : readAnswer(text, schema, facts, expected),
+        facts,
+      ),
   };
 }
 
@@ -202,20 +195,17 @@ function readAnswer<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
   facts: CallFacts,
+  expected: string | undefined,
 ): z.output<Schema> {
   let json: unknown;
   try {
     json = parseJsonText(text);
   } catch {
-    throw invalidBody(facts, 'expected JSON, got something else');
+    throw invalidBody(facts, expected ?? 'expected JSON, got something else');
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
   const path = parsed.error.issues[0]?.path.join('.') ?? '';
-  throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
-}
-
-/** Facts of a call about the account rather than about records. `label`: for messages, as `find connectors`. */
-export function catalogFacts(label: string, isWrite = false): CallFacts {
-  return callFacts('catalog', label, { isWrite });
+  const shape = `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`;
+  throw invalidBody(facts, expected ?? shape);
 }

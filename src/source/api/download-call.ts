@@ -22,9 +22,11 @@ export function downloadCall<T>(
 ): StreamCall<T> {
   const facts = downloadFacts(definition, entity);
   return {
-    request: executeRequest(connector, { entity, action: 'download', params }),
+    request: {
+      ...executeRequest(connector, { entity, action: 'download', params }),
+      headers: { accept: '*/*', 'accept-encoding': 'identity' },
+    },
     facts,
-    headers: { accept: '*/*', 'accept-encoding': 'identity' },
     receive: async (head, body, signal) => {
       // 206 is a part that was not requested, 202 a file that does not exist yet.
       if (head.status !== 200) {

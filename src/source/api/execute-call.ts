@@ -18,25 +18,19 @@ import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossle
 /**
  * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
  */
-export function recordCalls(
-  definition: Definition,
-  connector: ConnectorId,
-): {
-  readonly list: (request: ListRequest) => ApiCall<SourcePage>;
-  readonly get: (request: GetRequest) => ApiCall<JsonValue>;
-} {
+export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
-    list: ({ entity, params, isRoot }) => {
+    list: ({ entity, params, isRoot }: ListRequest): ApiCall<SourcePage> => {
       const { pagination } = checkDeclared(definition, entity, 'list', params);
       return executeCall({ connector, definition, entity, action: 'list', params, isRoot }, (answer, facts) =>
         readPage(answer, pagination, facts),
       );
     },
-    get: ({ entity, params }) => {
+    get: ({ entity, params }: GetRequest): ApiCall<JsonValue> => {
       checkDeclared(definition, entity, 'get', params);
       const request = { connector, definition, entity, action: 'get', params, isRoot: false } as const;
-      return executeCall(request, ({ envelope }, facts): JsonValue => {
-        if (isJsonObject(envelope.result)) return envelope.result;
+      return executeCall(request, ({ result }, facts): JsonValue => {
+        if (isJsonObject(result)) return result;
         throw invalidBody(facts, 'expected an object as result, got another kind');
       });
     },
@@ -44,7 +38,7 @@ export function recordCalls(
 }
 
 /** One execute: a read, so it may be sent again. */
-interface ExecuteRequest {
+export interface ExecuteRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly entity: EntityName;
@@ -53,8 +47,7 @@ interface ExecuteRequest {
   readonly isRoot: boolean;
 }
 
-interface ExecuteAnswer {
-  readonly envelope: Envelope;
+interface ExecuteAnswer extends PageAnswer {
   /** The `Date` header as it came. */
   readonly date: string | null;
   /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
@@ -74,7 +67,7 @@ export function executeCall<T>(
     facts,
     read: ({ text, header }) => {
       const envelope = readEnvelope(text, connector, facts);
-      return read({ envelope, date: header('date'), bytes: text.length }, facts);
+      return read({ ...envelope, date: header('date'), bytes: text.length }, facts);
     },
   };
 }
@@ -105,12 +98,6 @@ export function factsOf({
   };
 }
 
-interface Envelope {
-  readonly result: JsonValue;
-  /** Null where the service sends none (`get`, and connectors that page by offset). */
-  readonly metadata: JsonValue;
-}
-
 const envelopeShape = z.object({
   status: z.string(),
   // Records stay unread here: `unknown` hands them on as they are, however deep.
@@ -127,7 +114,7 @@ const markerText = /\[truncated (?:—|\\u2014) use/;
  * The execute envelope. Throws `CallFailure` BODY_INVALID for a body that is not the envelope of a success of this
  * connector, and `SyncError` TRUNCATED_VALUE when a value was shortened by the service.
  */
-function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): Envelope {
+function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): PageAnswer {
   const json = parseOrFail(text, facts);
   const parsed = envelopeShape.safeParse(json);
   if (!parsed.success) {
@@ -188,16 +175,13 @@ function truncated(facts: CallFacts): SyncError {
  * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`:
  * shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
-function readPage(
-  { envelope, date, bytes }: ExecuteAnswer,
-  pagination: Pagination,
-  facts: CallFacts,
-): SourcePage {
-  const records = readRecords(envelope.result);
+function readPage(answer: ExecuteAnswer, pagination: Pagination, facts: CallFacts): SourcePage {
+  const { date, bytes } = answer;
+  const records = readRecords(answer.result);
   if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
   const dateMs = date === null ? Number.NaN : Date.parse(date);
   const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  return { records, ...readPaging(envelope, pagination, facts), serverTime, bytes };
+  return { records, ...readPaging(answer, pagination, facts), serverTime, bytes };
 }
 
 /** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */

@@ -1,16 +1,6 @@
 import { isIP } from 'node:net';
 import type { SyncError } from '../../core/errors.ts';
-import {
-  exchange,
-  firstOf,
-  isSuccess,
-  openAgent,
-  readAnswer,
-  streamOf,
-  type ExchangeRequest,
-  type WireAnswer,
-  type WireStream,
-} from '../../http/exchange.ts';
+import { firstOf, openWire, type ExchangeRequest } from '../../http/exchange.ts';
 import {
   AddressRefusedError,
   guardedLookup,
@@ -20,49 +10,31 @@ import {
 import type { ApiLimits } from './api-limits.ts';
 import { stopError } from './call-failure.ts';
 
-export interface HttpRequest extends Omit<ExchangeRequest, 'url'> {
+export interface HttpRequest extends Pick<ExchangeRequest, 'method' | 'headers' | 'body'> {
   /** Below the base URL, beginning with `/api/`; already encoded. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
 }
 
-export interface HttpTransport extends AsyncDisposable {
-  /**
-   * Sends once: no retry, no redirect. Throws undici's and Node's errors, `UnreadableBodyError`, `AttemptTimeoutError`,
-   * or the signal's reason.
-   */
-  send(request: HttpRequest, signal: AbortSignal): Promise<WireAnswer>;
-  /** Sends once likewise; a 2xx answer comes as soon as its head has, and its body may be of any length. */
-  open(request: HttpRequest, signal: AbortSignal): Promise<WireAnswer | WireStream>;
-}
+export type HttpTransport = ReturnType<typeof openHttpTransport>;
 
-export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTransport {
-  const agent = openAgent(
-    limits,
-    guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:')),
-  );
+/** Sends as `Wire` does. */
+export function openHttpTransport(baseUrl: URL, limits: ApiLimits) {
+  const lookup = guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:'));
+  const wire = openWire(limits, lookup, firstOf);
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
-  const wire = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
+  const sent = ({ path, query, headers, method, body }: HttpRequest): ExchangeRequest => ({
     url: pinnedUrl(baseUrl.origin, `${prefix}${path}`, query),
     method,
     headers: { accept: 'application/json', ...headers },
     body,
+    timeoutMs: limits.attemptTimeoutMs,
+    maxBodyBytes: limits.maxBodyBytes,
   });
   return {
-    send: async (request, signal) =>
-      await exchange(agent, wire(request), limits.attemptTimeoutMs, signal, (response) =>
-        readAnswer(response, limits, firstOf),
-      ),
-    open: async (request, signal) =>
-      await exchange(agent, wire(request), limits.attemptTimeoutMs, signal, async (response, begun) => {
-        if (!isSuccess(response.statusCode)) return await readAnswer(response, limits, firstOf);
-        begun();
-        return streamOf(response, limits, firstOf);
-      }),
-    async [Symbol.asyncDispose]() {
-      // destroy, not close: a pending call must not keep the process alive.
-      if (!agent.destroyed) await agent.destroy();
-    },
+    ...wire,
+    send: async (request: HttpRequest, signal: AbortSignal) => await wire.send(sent(request), signal),
+    open: async (request: HttpRequest, signal: AbortSignal) => await wire.open(sent(request), signal),
   };
 }
 

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import type { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
@@ -11,43 +10,30 @@ import {
   definitionCall,
   namedConnector,
   unsaid,
-  type SourceDefinition,
 } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { ApiClient } from './open-api-client.ts';
 import { stringifyParams } from '../../http/lossless-json.ts';
 
-/**
- * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified
- * `SyncError`, as the client's do; those that change something are sent once, unless it is certain that nothing was
- * done.
- */
-export interface Administration {
-  /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
-  definition(id: string, signal: AbortSignal): Promise<SourceDefinition>;
-  /** All of them, whatever the size of the service's pages. */
-  workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]>;
-  createConnector(connector: NewConnector, signal: AbortSignal): Promise<CreatedConnector>;
-  /**
-   * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it.
-   * Throws NOT_FOUND.
-   */
-  checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
-  /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
-  deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
-}
+export type Administration = ReturnType<typeof openAdministration>;
 
 /** Stops on an endless list. */
 const mostPages = 10_000;
 
-/** Over a client that stays the caller's; `baseUrl` is the client's. */
-export function openAdministration(client: ApiClient, baseUrl: string): Administration {
+/**
+ * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified
+ * `SyncError`, as the client's do; those that change something are sent once, unless it is certain that nothing was
+ * done. The client stays the caller's; `baseUrl` is the client's.
+ */
+export function openAdministration(client: ApiClient, baseUrl: string) {
   const budget = client.openBudget(1, 10);
-  const call = <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
-    client.call(one, budget, () => undefined, signal);
+  const call = async <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
+    await client.call(one, budget, () => undefined, signal);
   return {
-    definition: async (id, signal) => await call(definitionCall(id), signal),
-    workspaces: async (filter, signal) => {
+    /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
+    definition: async (id: string, signal: AbortSignal) => await call(definitionCall(id), signal),
+    /** All of them, whatever the size of the service's pages. */
+    async workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]> {
       const found: WorkspaceSummary[] = [];
       const seen = new Set<string>();
       for (let cursor: string | null = null; ;) {
@@ -55,68 +41,59 @@ export function openAdministration(client: ApiClient, baseUrl: string): Administ
         found.push(...page.workspaces);
         ({ cursor } = page);
         if (cursor === null) return found;
-        if (seen.has(cursor) || seen.size >= mostPages) throw endless();
+        if (seen.has(cursor) || seen.size >= mostPages) {
+          throw stopError(
+            'PAGING_BROKEN',
+            'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
+          );
+        }
         seen.add(cursor);
       }
     },
-    createConnector: async (connector, signal) => await call(createConnectorCall(connector), signal),
-    checkConnector: async (id, signal) => await call(checkConnectorCall(id), signal),
-    deleteConnector: async (id, signal) => await call(deleteConnectorCall(id), signal),
+    /** Sent again only where it cannot have been done. `name` null: chosen by the service. */
+    async createConnector({ workspace, definitionId, name, credentials }: NewConnector, signal: AbortSignal) {
+      const body = stringifyParams({
+        workspace_name: workspace,
+        definition_id: definitionId,
+        ...(name === null ? {} : { name }),
+        ...(credentials === null ? {} : { credentials }),
+      });
+      const request = { path: connectorsPath, body };
+      const how = { isWrite: true };
+      const created = catalogCall('create the connector', request, namedConnector, (found) => found, how);
+      return await call(created, signal);
+    },
+    /**
+     * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it.
+     * Throws NOT_FOUND.
+     */
+    async checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
+      const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };
+      const check = catalogCall('check the connector', request, checked, (found) => found);
+      const { status, error_message: message } = await call(check, signal);
+      return status === 'succeeded' ? null : (message ?? 'the API gives no reason');
+    },
+    /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
+    async deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
+      const request = { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}` } as const;
+      // The status says that it was accepted: an empty body is fine.
+      const how = { isWrite: true, mayBeEmpty: true };
+      const deletion = catalogCall('delete the connector', request, deleted, ({ job_id: job }) => job, how);
+      return await call(deletion, signal);
+    },
   };
-}
-
-function endless(): SyncError {
-  return stopError(
-    'PAGING_BROKEN',
-    'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
-  );
 }
 
 interface NewConnector {
   readonly workspace: string;
   readonly definitionId: string;
-  /** Null: chosen by the service. */
   readonly name: string | null;
   /** For the third party; they travel in the body and nowhere else. Null: none are sent. */
   readonly credentials: JsonObject | null;
 }
 
-type CreatedConnector = Readonly<z.output<typeof namedConnector>>;
-
-/** `POST connectors`: sent again only where it cannot have been done. */
-function createConnectorCall(connector: NewConnector): ApiCall<CreatedConnector> {
-  const { workspace, definitionId, name, credentials } = connector;
-  const body = stringifyParams({
-    workspace_name: workspace,
-    definition_id: definitionId,
-    ...(name === null ? {} : { name }),
-    ...(credentials === null ? {} : { credentials }),
-  });
-  const request = { path: connectorsPath, body };
-  return catalogCall('create the connector', request, namedConnector, (created) => created, {
-    isWrite: true,
-  });
-}
-
 const checked = z.object({ status: z.enum(['succeeded', 'failed']), error_message: unsaid });
-
-/** `POST connectors/{id}/check`: changes nothing. */
-function checkConnectorCall(id: ConnectorId): ApiCall<string | null> {
-  const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };
-  return catalogCall('check the connector', request, checked, ({ status, error_message: message }) =>
-    status === 'succeeded' ? null : (message ?? 'the API gives no reason'),
-  );
-}
-
 const deleted = z.object({ job_id: unsaid });
-
-/** `DELETE connectors/{id}`: answered when it is accepted; the job's id where the service gives one. */
-function deleteConnectorCall(id: ConnectorId): ApiCall<string | null> {
-  const request = { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}` } as const;
-  // The status says that it was accepted: an empty body is fine.
-  const how = { isWrite: true, mayBeEmpty: true };
-  return catalogCall('delete the connector', request, deleted, ({ job_id: job }) => job, how);
-}
 
 const workspaceSummary = z
   .object({

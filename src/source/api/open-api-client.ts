@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { systemClock, type Clock, type Instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { hasCode } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
@@ -23,7 +23,7 @@ import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
 import { orAborted } from '../../http/or-aborted.ts';
 import { redactMessage } from '../../http/redact-message.ts';
 import { openServerClock } from '../server-clock.ts';
-import { openTokenCache } from './token-cache.ts';
+import { openTokenCache, type IssuedToken, type TokenCache } from './token-cache.ts';
 
 /** How to reach an account of the service, as the settings say it. */
 interface ApiSettings {
@@ -105,36 +105,29 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
 
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...applicationTokens.known(), ...tokens.known()]);
-  const headers = organizationHeader(api.organizationId);
   const serverClock = openServerClock();
   const onServerDate = (date: string): void => {
     // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
     serverClock.heard(/[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN);
   };
-  const common = { transport, clock, limits, redact, onServerDate };
+  const headers = organizationHeader(api.organizationId);
+  const common = { transport, headers, clock, limits, redact, onServerDate };
   const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, more = {}) => {
     const { maxThrottleWaitMs } = limits;
     return openCallBudget({ ...more, concurrency, requestsPerSecond, clock, maxThrottleWaitMs });
   };
 
-  const requestToken = openApiCaller({ ...common, tokens: null, headers });
-  // A separate budget: token requests must not queue behind the calls that wait for the token.
-  const tokenBudget = openBudget(1, 5);
-  const applicationTokens = openTokenCache(
-    () => requestToken(tokenCall(api), tokenBudget, onEvent, closing.signal),
-    clock,
-  );
+  // A separate budget for each kind: token requests must not queue behind the calls that wait for the token.
+  const openTokens = (request: () => ApiCall<IssuedToken>, by: TokenCache | null): TokenCache => {
+    const call = openApiCaller({ ...common, tokens: by });
+    const budget = openBudget(1, 5);
+    return openTokenCache(() => call(request(), budget, onEvent, closing.signal), clock);
+  };
+  const applicationTokens = openTokens(() => tokenCall(api), null);
   const workspace = api.scopedToWorkspace ?? null;
-  const requestScoped = openApiCaller({ ...common, tokens: applicationTokens, headers });
-  const scopedBudget = openBudget(1, 5);
   const tokens =
-    workspace === null
-      ? applicationTokens
-      : openTokenCache(
-          () => requestScoped(scopedTokenCall(workspace), scopedBudget, onEvent, closing.signal),
-          clock,
-        );
-  const call = openApiCaller({ ...common, tokens, headers });
+    workspace === null ? applicationTokens : openTokens(() => scopedTokenCall(workspace), applicationTokens);
+  const call = openApiCaller({ ...common, tokens });
   const { concurrency, requestsPerSecond, cacheForMs } = api.lookups;
   const catalogBudget = openBudget(concurrency, requestsPerSecond);
   const lookUps = openLookUps(cacheForMs, clock);
@@ -149,7 +142,8 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
     try {
       return await lookUps.find(key, ask, signal);
     } catch (error) {
-      throw asUnknown(error, unknown);
+      // A 404 of the catalog is about what was looked for.
+      throw hasCode(error, 'NOT_FOUND') ? stopError('CONNECTOR_UNKNOWN', unknown, error) : error;
     }
   };
 
@@ -165,7 +159,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
     connector: async (id, signal, { isFresh } = { isFresh: false }) => {
       const what = connectorCall(checkConnectorId(id));
       if (isFresh) lookUps.forget(id);
-      return await lookUp(id, what, `no connector has the id ${id}: check it and the organization`, signal);
+      return await lookUp(id, what, unknownId(id), signal);
     },
     call,
     openBudget,
@@ -178,10 +172,8 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   };
 }
 
-/** A 404 of the catalog is about what was looked for. */
-function asUnknown(error: unknown, message: string): unknown {
-  if (!(error instanceof SyncError) || error.code !== 'NOT_FOUND') return error;
-  return stopError('CONNECTOR_UNKNOWN', message, error);
+export function unknownId(id: ConnectorId): string {
+  return `no connector has the id ${id}: check it and the organization`;
 }
 
 function organizationHeader(id: string | null): Record<string, string> {
@@ -204,17 +196,12 @@ function checkEnvironment(): void {
   }
 }
 
-interface Kept {
-  readonly answer: Promise<unknown>;
-  readonly askedAtMs: number;
-}
-
 /** Of each account; a config of more connectors asks for some of them more often. */
 const mostKept = 20_000;
 
 /** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
 function openLookUps(cacheForMs: number, clock: Clock) {
-  const keptByKey = new Map<string, Kept>();
+  const keptByKey = new Map<string, { readonly answer: Promise<unknown>; readonly askedAtMs: number }>();
   return {
     /**
      * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
@@ -228,7 +215,7 @@ function openLookUps(cacheForMs: number, clock: Clock) {
         return await orAborted(known.answer as Promise<T>, signal);
       }
       const answer = ask();
-      const kept: Kept = { answer, askedAtMs: clock.now() };
+      const kept = { answer, askedAtMs: clock.now() };
       keptByKey.delete(key);
       const [oldest] = keptByKey.size >= mostKept ? keptByKey.keys() : [];
       if (oldest !== undefined) keptByKey.delete(oldest);

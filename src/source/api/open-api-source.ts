@@ -1,4 +1,4 @@
-import { SyncError, ThrottledError } from '../../core/errors.ts';
+import { hasCode, SyncError, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
@@ -10,19 +10,18 @@ import { stopError } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { downloadCall } from './download-call.ts';
 import { recordCalls } from './execute-call.ts';
-import type { ApiClient } from './open-api-client.ts';
-import { otherTypeError, resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
+import { unknownId, type ApiClient } from './open-api-client.ts';
+import { otherTypeError } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
 export interface ApiSource extends Source, FileSource {
-  readonly connectorId: ConnectorId;
   /** The account at the third party, once `connect` has resolved; null where the API does not tell. */
   readonly account: () => string | null;
 }
 
 export interface ApiSourceOptions {
   readonly definition: Definition;
-  readonly address: ConnectorAddress;
+  readonly connectorId: ConnectorId;
   /** Concurrent calls. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
@@ -31,17 +30,14 @@ export interface ApiSourceOptions {
   /** Limit on execute calls, retries included; the next call is refused with BUDGET_SPENT (stop). Null: no limit. */
   readonly maxCalls?: number | null;
   readonly onEvent?: OnRunEvent;
-  /** Aborts the search for the connector; calls take their own signals. */
-  readonly signal: AbortSignal;
 }
 
-/** Resolves the connector. Throws CONNECTOR_UNKNOWN or CONNECTOR_AMBIGUOUS (stop), and what the client throws. */
-export async function openApiSource(client: ApiClient, options: ApiSourceOptions): Promise<ApiSource> {
-  const { definition, onEvent = () => undefined } = options;
-  const connectorId = await resolveConnector(client, definition, options.address, options.signal);
+/** Asks nothing. */
+export function openApiSource(client: ApiClient, options: ApiSourceOptions): ApiSource {
+  const { definition, connectorId, maxCalls = null, onEvent = () => undefined } = options;
   const budget = client.openBudget(options.concurrency, options.requestsPerSecond, {
-    shared: options.budget ?? null,
-    maxCalls: options.maxCalls ?? null,
+    shared: () => options.budget ?? null,
+    maxCalls,
   });
   const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
@@ -69,8 +65,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
   };
 
   return {
-    connectorId,
-    account: () => presence.account(),
+    account: presence.account,
     connect: (signal) => presence.connect(signal),
     list: async (request, signal) => await send(sharing(calls.list(request)), request.isRoot, signal),
     async get(request, signal) {
@@ -78,7 +73,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         return await send(sharing(calls.get(request)), false, signal);
       } catch (error) {
         // Null means "deleted", which is wrong if the whole connector is deleted: that is another error by now.
-        if (error instanceof SyncError && error.code === 'NOT_FOUND') return null;
+        if (hasCode(error, 'NOT_FOUND')) return null;
         throw error;
       }
     },
@@ -93,7 +88,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
 }
 
 function isRefusal(error: unknown): error is SyncError {
-  return error instanceof SyncError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
+  return hasCode(error, 'NOT_FOUND') || hasCode(error, 'FORBIDDEN');
 }
 
 const freshMs = 60_000;
@@ -138,7 +133,8 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
     async connect(signal: AbortSignal): Promise<void> {
       const error = await probe(signal, false);
       if (error === null || mayLackEndpoint(error)) return;
-      throw stopping(error);
+      const isStopping = error.recovery === 'stop' || error instanceof ThrottledError;
+      throw isStopping ? error : stopError(error.code, error.message, error);
     },
     /** An execute was answered with success: the connector is there. */
     answered(): void {
@@ -154,7 +150,8 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
       const error = await probe(signal, true);
       if (error === null) return refusal;
       if (mayLackEndpoint(error)) {
-        return answeredAt !== null || refusal.code !== 'NOT_FOUND' ? refusal : unknown(id, refusal);
+        const isThere = answeredAt !== null || refusal.code !== 'NOT_FOUND';
+        return isThere ? refusal : stopError('CONNECTOR_UNKNOWN', unknownId(id), refusal);
       }
       // Only what the probe says about the connector or the account outweighs the refusal.
       return error.recovery === 'stop' ? error : refusal;
@@ -165,17 +162,4 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
 function isAbsent(error: SyncError): boolean {
   const status = error.context['status'];
   return status === 404 || status === 405;
-}
-
-function stopping(error: SyncError): SyncError {
-  if (error.recovery === 'stop' || error instanceof ThrottledError) return error;
-  return stopError(error.code, error.message, error);
-}
-
-function unknown(id: ConnectorId, refusal: SyncError): SyncError {
-  return stopError(
-    'CONNECTOR_UNKNOWN',
-    `no connector has the id ${id}: check it and the organization`,
-    refusal,
-  );
 }

@@ -6,20 +6,7 @@ export interface IssuedToken {
   readonly lifetimeMs: number;
 }
 
-/** The application token of one client, shared by all its calls. */
-export interface TokenCache {
-  /** The token to send. Concurrent callers share one request. Rejects on the caller's abort. */
-  current(signal: AbortSignal): Promise<string>;
-  /** The API accepted this token: if it is refused later, it has expired, and a new one may be requested. */
-  accepted(token: string): void;
-  /**
-   * The service answered 401 to this token. True when another attempt makes sense; false when the token came to
-   * replace a refused one and was never taken itself: then the credentials are at fault.
-   */
-  refused(token: string): boolean;
-  /** For redaction: every token that may still be echoed. */
-  known(): readonly string[];
-}
+export type TokenCache = ReturnType<typeof openTokenCache>;
 
 const renewBeforeMs = 60_000;
 
@@ -30,8 +17,11 @@ interface HeldToken {
   isAccepted: boolean;
 }
 
-/** `request` fetches a token; it is not given a caller's signal, because many callers wait for one request. */
-export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock): TokenCache {
+/**
+ * The application token of one client, shared by all its calls. `request` fetches a token; it is not given a caller's signal, because many callers wait
+ * for one request.
+ */
+export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock) {
   let held: HeldToken | null = null;
   let pending: Promise<string> | null = null;
   let wasRefused = false;
@@ -50,7 +40,8 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
   };
 
   return {
-    async current(signal) {
+    /** The token to send. Concurrent callers share one request. Rejects on the caller's abort. */
+    async current(signal: AbortSignal): Promise<string> {
       signal.throwIfAborted();
       if (held !== null && clock.now() < held.renewAt) return held.token;
       pending ??= renew().finally(() => {
@@ -58,10 +49,15 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
       });
       return await orAborted(pending, signal);
     },
-    accepted(token) {
+    /** The API accepted this token: if it is refused later, it has expired, and a new one may be requested. */
+    accepted(token: string): void {
       if (held?.token === token) held.isAccepted = true;
     },
-    refused(token) {
+    /**
+     * The service answered 401 to this token. True when another attempt makes sense; false when the token came to
+     * replace a refused one and was never taken itself: then the credentials are at fault.
+     */
+    refused(token: string): boolean {
       // Another caller was first: the current or requested token is newer.
       if (held?.token !== token) return true;
       if (held.isReplacement && !held.isAccepted) return false;
@@ -69,6 +65,7 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
       wasRefused = true;
       return true;
     },
-    known: () => seen,
+    /** For redaction: every token that may still be echoed. */
+    known: (): readonly string[] => seen,
   };
 }

@@ -28,26 +28,21 @@ export interface DirectConnector {
   readonly credentials: ReadonlyMap<string, Secret>;
 }
 
-/** What the direct connectors of a process share: connections, and the limits of each credential. */
-export interface DirectClient extends AsyncDisposable {
-  /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
-  account(connector: DirectConnector): UpstreamAccount;
-}
-
 export interface DirectClientOptions {
   /** As of `UpstreamTransportOptions`. */
   readonly allowHosts: readonly string[];
-  readonly clock?: Clock;
+  readonly clock: Clock;
   /** A longer pause, or queue, is not waited for. */
   readonly maxThrottleWaitMs: number;
 }
 
-export function openDirectClient(options: DirectClientOptions): DirectClient {
-  const { allowHosts, clock = systemClock, maxThrottleWaitMs } = options;
+/** What the direct connectors of a process share: connections, and the limits of each credential. */
+export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: DirectClientOptions) {
   const transport = openUpstreamTransport({ allowHosts });
   const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
   return {
-    account: ({ name, definition, credentials }) =>
+    /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
+    account: ({ name, definition, credentials }: DirectConnector): UpstreamAccount =>
       openUpstream({
         definition,
         connector: name,
@@ -105,11 +100,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     clock,
     maxThrottleWaitMs: limits.maxThrottleWaitMs,
     maxCalls: options.maxCalls ?? null,
-    shared: {
-      enter: async (signal) => await (shared?.enter(signal) ?? { release: () => Promise.resolve() }),
-      slowDown: async (waitMs) => await shared?.slowDown(waitMs),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
-    },
+    shared: () => shared,
   });
   /** The check is no call for records: it is not counted against `maxCalls`. */
   const checkBudget = openCallBudget({

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
-import { catalogFacts } from '../../../src/source/api/catalog-calls.ts';
+import { callFacts, CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
 import { openAdministration, type Administration } from '../../../src/source/api/open-administration.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
@@ -175,7 +174,7 @@ describe('a connector', () => {
     ['UND_ERR_HEADERS_TIMEOUT', false],
   ])('is, after %s, asked for again: %s', (cause, isRepeated) => {
     const thrown = Object.assign(new Error('x'), { code: cause });
-    const failure = classifyThrown(thrown, catalogFacts('create the connector', true));
+    const failure = classifyThrown(thrown, callFacts('catalog', 'create the connector', { isWrite: true }));
     const once = onceOnly(failure);
     expect(once).toBeInstanceOf(CallFailure);
     expect(once instanceof CallFailure && once.retry !== null).toBe(isRepeated);

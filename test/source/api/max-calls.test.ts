@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, success, throttled } from '../../support/hostile/replies.ts';
-import { failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
+import { connectorId, failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import { entityName } from '../../support/source/test-definition.ts';
 
@@ -47,7 +47,7 @@ describe('a limit of calls', () => {
   it('does not count tokens and the catalog, and refuses every later call', async () => {
     const { source, server, client } = await openTestSource({ maxCalls: 1, respond: () => success([]) });
     await source.connect(never);
-    await client.connector(source.connectorId, never);
+    await client.connector(connectorId('c1'), never);
     await source.list(request, never);
     server.expireTokens();
     expect(await failureOf(source.list(request, never))).toMatchObject(spent);

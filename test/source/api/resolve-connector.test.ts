@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
+import { resolveConnector } from '../../../src/source/api/resolve-connector.ts';
 import { apiError, json, success } from '../../support/hostile/replies.ts';
 import {
   connectorId,
@@ -13,15 +14,8 @@ import { entityName, testDefinition } from '../../support/source/test-definition
 let open: TestSource;
 
 const definition = testDefinition();
-const inWorkspace = () => {
-  return openApiSource(open.client, {
-    definition,
-    address: { kind: 'workspace', workspace: 'my space & more' },
-    concurrency: 1,
-    requestsPerSecond: 1000,
-    signal: never,
-  });
-};
+const inWorkspace = () =>
+  resolveConnector(open.client, definition, { kind: 'workspace', workspace: 'my space & more' }, never);
 
 describe('a connector in a workspace', () => {
   // Proves specification 4.3.4
@@ -38,8 +32,14 @@ describe('a connector in a workspace', () => {
       },
       respond: () => success([1]),
     });
-    const source = await inWorkspace();
-    expect(source.connectorId).toBe('mine');
+    const found = await inWorkspace();
+    expect(found).toBe('mine');
+    const source = openApiSource(open.client, {
+      definition,
+      connectorId: found,
+      concurrency: 1,
+      requestsPerSecond: 1000,
+    });
     expect(queries).toEqual([`workspace_name=my+space+%26+more&definition_id=${definition.id}`]);
     await source.list({ entity: entityName('members'), params: {}, isRoot: true }, never);
     expect(open.server.calls[0]?.connectorId).toBe('mine');
@@ -54,7 +54,7 @@ describe('a connector in a workspace', () => {
     open = await openTestSource({
       respondGet: () => json(200, [of('other', 'another-type'), of('mine', definition.id.toUpperCase())]),
     });
-    expect((await inWorkspace()).connectorId).toBe('mine');
+    expect(await inWorkspace()).toBe('mine');
   });
 
   it('is unknown when there is none', async () => {

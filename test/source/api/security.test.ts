@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ConnectorId } from '../../../src/core/names.ts';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
+import { resolveConnector } from '../../../src/source/api/resolve-connector.ts';
 import { hugeHeaders, resetBeforeHeaders } from '../../support/hostile/broken-replies.ts';
 import { startHostileServer } from '../../support/hostile-server.ts';
 import { apiError, html, json, redirect, success, text, throttled } from '../../support/hostile/replies.ts';
@@ -65,14 +66,8 @@ describe('a connector id', () => {
     open = await openTestSource();
     // As it would come from a config file that nobody checked.
     const id = text as ConnectorId;
-    const opening = openApiSource(open.client, {
-      definition: testDefinition(),
-      address: { kind: 'id', id },
-      concurrency: 1,
-      requestsPerSecond: 10,
-      signal: never,
-    });
-    expect(await failureOf(opening)).toMatchObject({ code: 'CONFIG_INVALID', recovery: 'stop' });
+    const resolving = resolveConnector(open.client, testDefinition(), { kind: 'id', id }, never);
+    expect(await failureOf(resolving)).toMatchObject({ code: 'CONFIG_INVALID', recovery: 'stop' });
     expect(await failureOf(open.client.connector(id, never))).toMatchObject({ code: 'CONFIG_INVALID' });
     expect(open.server.requests).toEqual([]);
   });
@@ -145,12 +140,11 @@ describe('the organization', () => {
     await open.source.list(request, never);
     expect(open.server.calls[0]?.headers['x-organization-id']).toBeUndefined();
     await using client = openTestClient(open.server.baseUrl, { organizationId: 'org-1' });
-    const source = await openApiSource(client, {
+    const source = openApiSource(client, {
       definition: testDefinition(),
-      address: { kind: 'id', id: connectorId('c1') },
+      connectorId: connectorId('c1'),
       concurrency: 1,
       requestsPerSecond: 1000,
-      signal: never,
     });
     await source.list(request, never);
     expect(open.server.calls[1]?.headers['x-organization-id']).toBe('org-1');

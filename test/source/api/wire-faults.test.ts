@@ -26,7 +26,6 @@ const request = { entity: entityName('members'), params: { count: 10 }, isRoot: 
 const smallLimits = {
   attemptTimeoutMs: 500,
   maxHeaderBytes: 4_096,
-  maxWireBytes: 200_000,
   maxBodyBytes: 200_000,
   retries: 2,
 };

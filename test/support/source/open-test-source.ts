@@ -54,15 +54,14 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     events.push(event);
   };
   const client = openTestClient(server.baseUrl, { ...options, onEvent });
-  const source = await openApiSource(client, {
+  const source = openApiSource(client, {
     definition,
-    address: { kind: 'id', id: connectorId('c1') },
+    connectorId: connectorId('c1'),
     concurrency: options.concurrency ?? 32,
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
     budget: options.budget ?? null,
     maxCalls: options.maxCalls ?? null,
     onEvent,
-    signal: never,
   });
   onTestFinished(async () => {
     await source[Symbol.asyncDispose]();
