@@ -13,8 +13,8 @@ export function openServerClock() {
       if (!Number.isNaN(dateMs)) served = { dateMs, heardAt: performance.now() };
     },
     /**
-     * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never jumps.
-     * Never ahead of the service. Null before the first answer that has a date.
+     * The `Date` of the answer that came last, and the whole seconds that have passed since by a clock that never
+     * jumps. Never ahead of the service. Null before the first answer that has a date.
      */
     now(): Instant | null {
       if (served === null) return null;

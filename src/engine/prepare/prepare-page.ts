@@ -145,7 +145,9 @@ export function compilePreparePage(
       keys,
       /** One per record likewise: its change values. Empty where the entity is only read in full. */
       changes: changeSpan === null ? [] : dates,
-      /** How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say. */
+      /**
+       * How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say.
+       */
       differenceMs: shownMs,
       /** False: the records contradict the order that was asked for. */
       isSorted: isSorted(records, dates),

@@ -64,8 +64,8 @@ export function openAdministration(client: ApiClient, baseUrl: string) {
       return await call(created, signal);
     },
     /**
-     * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it.
-     * Throws NOT_FOUND.
+     * Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says
+     * it. Throws NOT_FOUND.
      */
     async checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null> {
       const request = { path: `${connectorsPath}/${checkConnectorId(id)}/check`, body: '{}' };

@@ -18,8 +18,8 @@ interface HeldToken {
 }
 
 /**
- * The application token of one client, shared by all its calls. `request` fetches a token; it is not given a caller's signal, because many callers wait
- * for one request.
+ * The application token of one client, shared by all its calls. `request` fetches a token; it is not given a caller's
+ * signal, because many callers wait for one request.
  */
 export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock) {
   let held: HeldToken | null = null;
