@@ -1,19 +1,14 @@
-import { Queue } from 'bullmq';
+import { randomUUID } from 'node:crypto';
+import { Queue, type JobsOptions } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { ConnectorName } from '../core/names.ts';
+import * as z from 'zod';
+import { SyncError } from '../core/errors.ts';
+import { type ConnectorName, isConnectorName } from '../core/names.ts';
 
 /** The queues of one deployment over one connection, which the caller owns. */
-export interface QueueSet {
-  readonly redis: Redis;
-  readonly prefix: string;
-  readonly ticks: Queue;
-  /** Returns the same object for the same sink. */
-  syncs(sinkId: string): Queue;
-  /** Likewise. */
-  publications(sinkId: string): Queue;
-}
+export type QueueSet = ReturnType<typeof openQueueSet>;
 
-export function openQueueSet(redis: Redis, prefix: string, onError: (error: Error) => void): QueueSet {
+export function openQueueSet(redis: Redis, prefix: string, onError: (error: Error) => void) {
   const queues = new Map<string, Queue>();
   const open = (name: string): Queue => {
     const known = queues.get(name);
@@ -27,8 +22,9 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     redis,
     prefix,
     ticks: open(ticksQueue),
-    syncs: (sinkId) => open(syncsQueue(sinkId)),
-    publications: (sinkId) => open(publicationsQueue(sinkId)),
+    /** Returns the same object for the same sink, as `publications` does. */
+    syncs: (sinkId: string): Queue => open(syncsQueue(sinkId)),
+    publications: (sinkId: string): Queue => open(publicationsQueue(sinkId)),
   };
 }
 
@@ -55,6 +51,11 @@ export function scheduledConnector(id: string, sinkId: string): string | null {
   return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
 }
 
+/** Of a job that publishes into a target, and of the tick that adds it. */
+export function publicationName(target: string): string {
+  return `publish-${target}`;
+}
+
 /** No id of a connector's scheduler begins so: a sink's id is random. */
 export function publicationSchedulerId(sinkId: string, target: string): string {
   return `publish:${sinkId}:${target}`;
@@ -79,4 +80,169 @@ export function schedulesKey(prefix: string): string {
 /** Deduplication key: at most one sync and one backfill of a connector wait or run at a time. */
 export function backfillKey(connector: ConnectorName): string {
   return `backfill:${connector}`;
+}
+
+const connector = z.custom<ConnectorName>((value) => typeof value === 'string' && isConnectorName(value));
+const connectorJob = z.discriminatedUnion('kind', [
+  z.strictObject({
+    connector,
+    kind: z.literal('sync'),
+    reason: z.enum(['schedule', 'manual', 'catch-up']),
+    // The due time, in milliseconds since the epoch; null: at once.
+    due: z.number().nullable(),
+  }),
+  z.strictObject({ connector, kind: z.literal('backfill'), backfill: z.string().min(1) }),
+]);
+const connectorTick = z.strictObject({ sink: z.string().min(1), connector });
+const tickJob = z.union([
+  connectorTick,
+  z.strictObject({ sink: z.string().min(1), target: z.string().min(1) }),
+]);
+const publicationJob = z.strictObject({ target: z.string().min(1) });
+
+/**
+ * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the
+ * API address and credentials from its settings, and the saved progress from the ledger.
+ */
+export type ConnectorJob = z.output<typeof connectorJob>;
+/** The payload of a scheduler's job, which only adds a job to one of the sink's queues. */
+export type TickJob = z.output<typeof tickJob>;
+export type ConnectorTick = z.output<typeof connectorTick>;
+
+// Each throws `SyncError` INTERNAL for a payload that this program did not write.
+export const parseConnectorJob = payloadParser(connectorJob, "a connector's name and what to do with it");
+export const parseTickJob = payloadParser(tickJob, "a sink's id and the name of a connector or a target");
+/** What is to be published, the target itself says. */
+export const parsePublicationJob = payloadParser(publicationJob, "a target's name");
+
+/** `expected`: the payload in words. */
+function payloadParser<Data>(schema: z.ZodType<Data>, expected: string): (data: unknown) => Data {
+  return (data) => {
+    const parsed = schema.safeParse(data);
+    if (parsed.success) return parsed.data;
+    throw new SyncError(`Expected a job with only ${expected}; found an unknown payload. Remove the job.`, {
+      code: 'INTERNAL',
+      recovery: 'stop',
+    });
+  };
+}
+
+const dayS = 24 * 60 * 60;
+const backfillWithinMs = dayS * 1000;
+/** The queue allows priorities up to 2^21: steps of five minutes last until 2045. */
+const priorityStepMs = 5 * 60 * 1000;
+const firstDeadlineMs = Date.UTC(2026, 0, 1);
+const lowestPriority = 2 ** 21 - 1;
+
+export interface AddedJob {
+  readonly id: string;
+  /** False if a job of the same connector already waits or runs; `id` is then the id of that job. */
+  readonly isNew: boolean;
+}
+
+interface Backoff {
+  /** The first one after a failure. */
+  readonly retryDelayMs: number;
+}
+
+/**
+ * The job may start `delayMs` from now. `deadlineMs` is when its data should be renewed; a job without a deadline goes
+ * before all jobs that have one.
+ */
+export function addSync(
+  syncs: Queue,
+  job: Omit<Extract<ConnectorJob, { kind: 'sync' }>, 'kind'>,
+  {
+    delayMs = 0,
+    deadlineMs = null,
+    ...backoff
+  }: Backoff & { readonly delayMs?: number; readonly deadlineMs?: number | null },
+): Promise<AddedJob> {
+  return addJob(syncs, 'sync', { ...job, kind: 'sync' } satisfies ConnectorJob, backoff, {
+    deduplication: { id: job.connector },
+    delay: delayMs,
+    ...(deadlineMs === null ? {} : { priority: priorityOf(deadlineMs) }),
+  });
+}
+
+export function addBackfill(
+  syncs: Queue,
+  connector: ConnectorName,
+  backfill: string,
+  backoff: Backoff,
+): Promise<AddedJob> {
+  return addJob(
+    syncs,
+    'backfill',
+    { connector, kind: 'backfill', backfill } satisfies ConnectorJob,
+    backoff,
+    {
+      deduplication: { id: backfillKey(connector) },
+      // A deadline in a day: most syncs go first, but a backfill cannot starve.
+      priority: priorityOf(Date.now() + backfillWithinMs),
+    },
+  );
+}
+
+/**
+ * At most one job of a target waits, and one runs: what is asked for during a publication is made by another one after
+ * it, because the one that runs may have read the sink before.
+ */
+export function addPublication(publications: Queue, target: string, backoff: Backoff): Promise<AddedJob> {
+  return addJob(publications, publicationName(target), { target }, backoff, {
+    deduplication: { id: target, keepLastIfActive: true },
+  });
+}
+
+/**
+ * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Manual jobs
+ * have no priority and go before all of these.
+ */
+export function priorityOf(deadlineMs: number): number {
+  const step = Math.floor((deadlineMs - firstDeadlineMs) / priorityStepMs);
+  return Math.min(lowestPriority, Math.max(1, step));
+}
+
+/** Adds a job unless one with its deduplication id is there. */
+async function addJob(
+  queue: Queue,
+  name: string,
+  data: object,
+  { retryDelayMs }: Backoff,
+  options: JobsOptions & { readonly deduplication: { readonly id: string } },
+): Promise<AddedJob> {
+  const addOnce = async (): Promise<AddedJob> => {
+    // Not sequential: after Redis loses its data, a counter restarts and would reuse the ids of jobs that still run.
+    const jobId = randomUUID();
+    const job = await queue.add(name, data, {
+      ...options,
+      jobId,
+      attempts: 5,
+      backoff: { type: 'exponential', delay: retryDelayMs, jitter: 0.5 },
+      keepLogs: 200,
+      // Stack traces would be stored in plain text.
+      stackTraceLimit: 0,
+      sizeLimit: 4096,
+      removeOnComplete: { count: 500, age: 7 * dayS },
+      removeOnFail: { count: 2000, age: 30 * dayS },
+    });
+    return { id: job.id ?? jobId, isNew: job.id === jobId };
+  };
+  const added = await addOnce();
+  const { id } = options.deduplication;
+  if (added.isNew || !(await isStaleHolder(queue, id, added.id))) return added;
+  await queue.removeDeduplicationKey(id);
+  return await addOnce();
+}
+
+/**
+ * Whether the job `holder` has ended or is in no list, but still has the deduplication key. The queue releases the key
+ * when the job ends, by a field of that job, and otherwise only if the job no longer exists. If eviction or manual
+ * cleanup removed the job's fields or its list entry, the key would stay and the connector would never run again.
+ */
+async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise<boolean> {
+  const state = await syncs.getJobState(holder);
+  if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
+  // The job may have ended normally meanwhile, and a new one may have the key.
+  return (await syncs.getDeduplicationJobId(key)) === holder;
 }

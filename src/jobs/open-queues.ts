@@ -2,10 +2,9 @@ import { systemClock, instant, type Instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule, Settings } from '../settings/settings.ts';
-import { addBackfill, addSync } from './add-job.ts';
-import { beginClaim, registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
-import { connectRedis } from './connect-redis.ts';
 import {
+  addBackfill,
+  addSync,
   backfillKey,
   openQueueSet,
   scheduledConnector,
@@ -13,6 +12,8 @@ import {
   schedulerId,
   type QueueSet,
 } from './open-queue-set.ts';
+import { beginClaim, registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
+import { connectRedis } from './connect-redis.ts';
 import {
   reconcileSchedules,
   type ReconciledSchedules,

@@ -2,11 +2,19 @@ import { UnrecoverableError, type Job } from 'bullmq';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { parseConnectorJob, type ConnectorJob } from './add-job.ts';
-import { backfillKey } from './open-queue-set.ts';
+import { parseConnectorJob, type ConnectorJob, backfillKey } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';
-import { attemptJob, carryOut, endOf, factsOf, maxStarts, unknownForMs } from './settle-run.ts';
-import type { Ending, JobResult, Settlement } from './settle-run.ts';
+import {
+  attemptJob,
+  carryOut,
+  endOf,
+  factsOf,
+  maxStarts,
+  unknownForMs,
+  type Ending,
+  type JobResult,
+  type Settlement,
+} from './settle-run.ts';
 import { isMadeUpFor, type JobContext, type RunRequest } from './worker-context.ts';
 
 /** Outcomes of runs that may have stored something. */

@@ -4,11 +4,24 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
-import { addSync, type ConnectorTick } from './add-job.ts';
-import { reconcilePublications, scheduledTargets } from './publications/reconcile-publications.ts';
-import { type ScheduledTarget, isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
+import {
+  addSync,
+  publicationName,
+  publicationSchedulerId,
+  type QueueSet,
+  scheduledConnector,
+  scheduledTarget,
+  schedulerId,
+  type TickJob,
+} from './open-queue-set.ts';
 import { claimSchedules, type ScheduleClaim } from './sink-registry.ts';
-import { type QueueSet, scheduledConnector, schedulerId } from './open-queue-set.ts';
+import {
+  isMadeUpFor,
+  type ScheduledTarget,
+  type ServedSink,
+  sinkOfTarget,
+  type WorkerLedger,
+} from './worker-context.ts';
 
 /** Names of connectors, and `publish-<target>`. */
 export interface ReconciledSchedules {
@@ -56,43 +69,110 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
   const foreign: string[] = [];
   const outdated: string[] = [];
   for (const sink of options.sinks) {
-    const wanted = await wantedSchedules(options, sink);
+    const wanted = await wantedTicks(options, sink);
     if (!(await isInForce(options, sink))) {
       outdated.push(sink.name);
       foreign.push(...differences(options, sink, wanted, existing));
       continue;
     }
-    for (const { connector, schedule } of wanted) {
-      const id = schedulerId(sink.id, connector);
-      const stored = existing.get(id);
-      existing.delete(id);
-      if (isCurrent(stored, sink, connector, schedule)) {
-        kept.push(connector);
+    for (const tick of wanted) {
+      const stored = existing.get(tick.id);
+      existing.delete(tick.id);
+      if (isCurrent(stored, tick)) {
+        kept.push(tick.name);
         continue;
       }
-      const repeat = { ...repeatOf(schedule), ...(await firstTime(options, connector, schedule)) };
-      await ticks.upsertJobScheduler(id, repeat, templateOf(sink, connector, schedule));
-      written.push(connector);
-      await catchUp(options, sink, { connector, schedule }, stored);
+      const first = tick.of === null ? {} : await firstTime(options, tick.of);
+      await ticks.upsertJobScheduler(tick.id, { ...tick.repeat, ...first }, tick.template);
+      written.push(tick.name);
+      if (tick.of !== null) await catchUp(options, sink, tick.of, stored);
     }
-    const targets = scheduledTargets(options.targets, sink);
-    const published = await reconcilePublications(options.queues, sink, targets, existing);
-    written.push(...published.written);
-    kept.push(...published.kept);
-    removed.push(...published.removed);
     for (const id of existing.keys()) {
-      const connector = scheduledConnector(id, sink.id);
-      if (connector === null) continue;
+      const target = scheduledTarget(id, sink.id);
+      const name = target === null ? scheduledConnector(id, sink.id) : publicationName(target);
+      if (name === null) continue;
       await ticks.removeJobScheduler(id);
-      removed.push(connector);
+      removed.push(name);
     }
   }
   return { written, kept, removed, foreign, outdated };
 }
 
-interface WantedSchedule {
+interface OfConnector {
   readonly connector: ConnectorName;
   readonly schedule: Schedule;
+}
+
+/** A schedule as Redis should hold it. */
+interface WantedTick {
+  readonly id: string;
+  /** In the result. */
+  readonly name: string;
+  readonly repeat: Omit<RepeatOptions, 'key'>;
+  readonly template: { readonly name: string; readonly data: TickJob; readonly opts: typeof tickOptions };
+  /** Null: of a target. */
+  readonly of: OfConnector | null;
+}
+
+/** Of a job that only adds another one. */
+const tickOptions: JobSchedulerTemplateOptions = {
+  attempts: 3,
+  backoff: { type: 'exponential', delay: 1000 },
+  removeOnComplete: { count: 50 },
+  removeOnFail: { count: 50 },
+};
+
+async function wantedTicks(options: ReconcileOptions, sink: ServedSink): Promise<readonly WantedTick[]> {
+  const isPaused = await options.paused(sink.name);
+  const ofConnectors = [...options.connectors.values()].flatMap(({ name, schedule, sink: own }) =>
+    schedule === null || own.name !== sink.name || isPaused.has(name)
+      ? []
+      : [tickOf(sink, { connector: name, schedule })],
+  );
+  const ofTargets = scheduledTargets(options.targets, sink).map(({ target, everyMs }): WantedTick => {
+    const name = publicationName(target);
+    const data = { sink: sink.id, target };
+    const id = publicationSchedulerId(sink.id, target);
+    return { id, name, repeat: { every: everyMs }, template: { name, data, opts: tickOptions }, of: null };
+  });
+  return [...ofConnectors, ...ofTargets];
+}
+
+/**
+ * The name of its jobs contains a fingerprint of the schedule in the settings, whatever form BullMQ stores it in.
+ * Jitter and the missed-run rule are applied when the tick fires, so the fingerprint does not include them.
+ */
+function tickOf(sink: ServedSink, of: OfConnector): WantedTick {
+  const { connector, schedule } = of;
+  const repeat =
+    schedule.kind === 'cron'
+      ? { pattern: schedule.pattern, tz: schedule.timezone }
+      : { every: schedule.everyMs };
+  const fingerprint = createHash('sha256')
+    .update(JSON.stringify([sink.id, connector, repeat]))
+    .digest('hex')
+    .slice(0, 12);
+  const data = { sink: sink.id, connector };
+  const template = { name: `tick-${fingerprint}`, data, opts: tickOptions };
+  return { id: schedulerId(sink.id, connector), name: connector, repeat, template, of };
+}
+
+function isCurrent(stored: JobSchedulerJson | undefined, { repeat, template }: WantedTick): boolean {
+  if (stored === undefined || stored.name !== template.name) return false;
+  return repeat.every === undefined
+    ? stored.pattern === repeat.pattern && stored.tz === repeat.tz
+    : stored.every === repeat.every;
+}
+
+/** The targets of a sink that are published on a schedule, in the order of their names. */
+function scheduledTargets(targets: readonly ScheduledTarget[], sink: ServedSink) {
+  return targets
+    .flatMap((target) =>
+      target.when.kind === 'every' && sinkOfTarget(target) === sink.name
+        ? [{ target: target.name, everyMs: target.when.everyMs }]
+        : [],
+    )
+    .toSorted((left, right) => (left.target < right.target ? -1 : 1));
 }
 
 /** Claims with the schedules of the settings alone: paused connectors are in the ledger, which all processes read. */
@@ -112,21 +192,16 @@ async function isInForce(
 function differences(
   { connectors }: ReconcileOptions,
   sink: ServedSink,
-  wanted: readonly WantedSchedule[],
+  wanted: readonly WantedTick[],
   existing: ReadonlyMap<string, JobSchedulerJson>,
 ): readonly string[] {
-  const changed = wanted
-    .filter(
-      ({ connector, schedule }) =>
-        !isCurrent(existing.get(schedulerId(sink.id, connector)), sink, connector, schedule),
-    )
-    .map(({ connector }) => connector);
+  const changed = wanted.filter((tick) => tick.of !== null && !isCurrent(existing.get(tick.id), tick));
   const names: ReadonlySet<string> = new Set(connectors.keys());
   const unknown = [...existing.keys()].flatMap((id) => {
     const connector = scheduledConnector(id, sink.id);
     return connector === null || names.has(connector) ? [] : [connector];
   });
-  return [...changed, ...unknown];
+  return [...changed.map(({ name }) => name), ...unknown];
 }
 
 /**
@@ -135,24 +210,13 @@ function differences(
  */
 async function firstTime(
   { lastRun, clock }: ReconcileOptions,
-  connector: ConnectorName,
-  schedule: Schedule,
+  { connector, schedule }: OfConnector,
 ): Promise<{ readonly startDate?: number }> {
   if (schedule.kind !== 'every') return {};
   const last = await lastRun(connector);
   if (last === null || last.state === 'running' || last.state === 'interrupted') return {};
   const startDate = Date.parse(last.startedAt) + schedule.everyMs;
   return startDate > clock.now() ? { startDate } : {};
-}
-
-async function wantedSchedules(
-  { connectors, paused }: ReconcileOptions,
-  sink: ServedSink,
-): Promise<readonly WantedSchedule[]> {
-  const isPaused = await paused(sink.name);
-  return [...connectors.values()].flatMap(({ name, schedule, sink: own }) =>
-    schedule === null || own.name !== sink.name || isPaused.has(name) ? [] : [{ connector: name, schedule }],
-  );
 }
 
 /**
@@ -163,7 +227,7 @@ async function wantedSchedules(
 async function catchUp(
   options: ReconcileOptions,
   sink: ServedSink,
-  { connector, schedule }: WantedSchedule,
+  { connector, schedule }: OfConnector,
   stored: JobSchedulerJson | undefined,
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
@@ -181,45 +245,4 @@ async function catchUp(
     { connector, reason: 'catch-up', due },
     { retryDelayMs, deadlineMs: due },
   );
-}
-
-/** The stored job's name contains a fingerprint of the schedule in the settings, whatever form BullMQ stores it in. */
-function isCurrent(
-  stored: JobSchedulerJson | undefined,
-  sink: ServedSink,
-  connector: ConnectorName,
-  schedule: Schedule,
-): boolean {
-  if (stored === undefined || stored.name !== templateOf(sink, connector, schedule).name) return false;
-  return schedule.kind === 'cron'
-    ? stored.pattern === schedule.pattern && stored.tz === schedule.timezone
-    : stored.every === schedule.everyMs;
-}
-
-/** Jitter and the missed-run rule are applied when the tick fires, so the fingerprint does not include them. */
-function templateOf(
-  sink: ServedSink,
-  connector: ConnectorName,
-  schedule: Schedule,
-): { readonly name: string; readonly data: ConnectorTick; readonly opts: JobSchedulerTemplateOptions } {
-  const fingerprint = createHash('sha256')
-    .update(JSON.stringify([sink.id, connector, repeatOf(schedule)]))
-    .digest('hex')
-    .slice(0, 12);
-  return {
-    name: `tick-${fingerprint}`,
-    data: { sink: sink.id, connector },
-    opts: {
-      attempts: 3,
-      backoff: { type: 'exponential', delay: 1000 },
-      removeOnComplete: { count: 50 },
-      removeOnFail: { count: 50 },
-    },
-  };
-}
-
-function repeatOf(schedule: Schedule): Omit<RepeatOptions, 'key'> {
-  return schedule.kind === 'cron'
-    ? { pattern: schedule.pattern, tz: schedule.timezone }
-    : { every: schedule.everyMs };
 }

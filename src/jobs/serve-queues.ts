@@ -1,25 +1,24 @@
+import { createHash } from 'node:crypto';
 import { Worker, type Job, type Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
+import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { WorkerBackoff } from './open-worker-backoff.ts';
-import { createJobProcessor } from './process-job.ts';
-import { createTickProcessor } from './process-tick.ts';
+import type { Schedule } from '../settings/settings.ts';
 import {
-  createPublicationProcessor,
-  mostAtATime,
-  publicationTurns,
-} from './publications/process-publication.ts';
-import { sinkOfTarget, type WorkerContext } from './worker-context.ts';
+  addPublication,
+  addSync,
+  parseTickJob,
+  type ConnectorTick,
+  type QueueSet,
+} from './open-queue-set.ts';
+import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
+import { createJobProcessor } from './process-job.ts';
+import { createPublicationProcessor, mostAtATime, publicationTurns } from './process-publication.ts';
+import type { ScheduledConnector } from './reconcile-schedules.ts';
 import { lockLost } from './settle-run.ts';
-import type { WatchedQueue } from './watch-worker.ts';
+import { sinkOfTarget, type WorkerContext, type WorkerLedger, type WorkerTimings } from './worker-context.ts';
 
-export interface ServedQueue {
-  readonly worker: Worker;
-  readonly watched: WatchedQueue;
-  /** While held, it takes no new jobs; active jobs continue. */
-  readonly hold: (isHeld: boolean) => Promise<void>;
-  readonly isHeld: () => boolean;
-}
+export type ServedQueue = ReturnType<typeof serveQueue>;
 
 interface ServeOptions {
   /** Without a command timeout. */
@@ -51,37 +50,6 @@ export function serveQueues(context: WorkerContext, options: ServeOptions): read
   ];
 }
 
-interface SinkStates {
-  readonly isServed: (sink: string) => Promise<boolean>;
-  /** Of runs, which publications need no slots of. */
-  readonly isFull: (sink: string) => boolean;
-}
-
-/**
- * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
- * slot is taken, that of its runs alone.
- */
-export async function holdUnserved(
-  { sinks, queues }: WorkerContext,
-  served: readonly ServedQueue[],
-  { isServed, isFull }: SinkStates,
-  backoff: WorkerBackoff,
-): Promise<void> {
-  // During backoff all queues are paused; `backoff` resumes them.
-  if (backoff.why() !== null) return;
-  for (const sink of sinks) {
-    const isAway = !(await isServed(sink.name));
-    const isHeld = new Map([
-      [queues.syncs(sink.id), isAway || isFull(sink.name)],
-      [queues.publications(sink.id), isAway],
-    ]);
-    for (const { watched, hold } of served) {
-      const isToHold = isHeld.get(watched.queue);
-      if (isToHold !== undefined) await hold(isToHold);
-    }
-  }
-}
-
 /**
  * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts
  * that crashed the process; absent: the processor counts them.
@@ -92,7 +60,7 @@ function serveQueue(
   queue: Queue,
   processor: (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown>,
   limits: { readonly concurrency: number; readonly maxStartedAttempts?: number },
-): ServedQueue {
+) {
   let taken = 0;
   let isHeld = false;
   let active = 0;
@@ -130,8 +98,13 @@ function serveQueue(
   });
   return {
     worker,
-    watched: { queue, isFree: () => !isHeld && active < limits.concurrency, taken: () => taken },
-    hold: async (hold) => {
+    queue,
+    /** True if this process could take another job of it. */
+    isFree: () => !isHeld && active < limits.concurrency,
+    /** Jobs that this process has taken since it started. */
+    taken: () => taken,
+    /** While held, it takes no new jobs; active jobs continue. */
+    hold: async (hold: boolean): Promise<void> => {
       if (hold === isHeld) return;
       isHeld = hold;
       if (hold) await worker.pause(true);
@@ -141,32 +114,114 @@ function serveQueue(
   };
 }
 
-const lookEveryMs = 50;
-/** Returning the jobs takes milliseconds when Redis answers, and never ends during an outage. */
-const unregisterMs = 2000;
+/** What ticks need of the worker. */
+interface TickContext extends Pick<
+  WorkerContext,
+  'sinks' | 'stopping' | 'onError' | 'clock' | 'log' | 'observe'
+> {
+  readonly queues: Pick<QueueSet, 'syncs' | 'publications'>;
+  readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
+  readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
+  readonly timings: Pick<WorkerTimings, 'retryDelayMs'>;
+}
+
+const missedAfterMs = 60_000;
+const hourMs = 60 * 60 * 1000;
 
 /**
- * Ends the runs of all workers and closes them. Resolves with true if that was done in time. Otherwise, as always while
- * Redis is down, resolves with false two seconds after the last run ended and after `graceMs` at the latest; the next
- * worker then takes over the active jobs.
+ * Turns a tick into a job in a queue of its sink, unless a job of the same connector or target already waits or runs
+ * there. The worker need not serve that sink: a worker that does takes the job.
  */
-export async function closeWorkers(
-  { clock, running, publishing }: WorkerContext,
-  workers: readonly Worker[],
-  graceMs: number,
-): Promise<boolean> {
-  for (const worker of workers) worker.cancelAllJobs('the worker is stopping');
-  const inTime = new AbortController();
-  const closing = Promise.all(workers.map((worker) => worker.close()));
-  const late = async (): Promise<boolean> => {
-    const endMs = clock.now() + graceMs;
-    // Only runs and publications get the whole grace period.
-    const isBusy = (): boolean => running.size + publishing.size > 0;
-    while (isBusy() && clock.now() < endMs) await clock.sleep(lookEveryMs, inTime.signal);
-    await clock.sleep(Math.max(0, Math.min(unregisterMs, endMs - clock.now())), inTime.signal);
-    return false;
+export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
+  const { queues, timings, clock, log, observe } = context;
+  return async (job) => {
+    const tick = parseTickJob(job.data);
+    if ('target' in tick) {
+      await untilTaken(context, () => addPublication(queues.publications(tick.sink), tick.target, timings));
+      return;
+    }
+    const { sink, connector } = tick;
+    observe({ kind: 'tick', connector });
+    const schedule = scheduleOf(context, sink, connector);
+    const due = dueTime(job);
+    if (schedule?.missed === 'skip' && clock.now() - due > missedAfterMs) {
+      log.info({ connector, due: new Date(due).toISOString() }, 'missed run skipped');
+      return;
+    }
+    const delayMs = jitterOffset(connector, schedule?.jitterMs ?? 0);
+    const deadlineMs = await deadlineOf(context, tick, schedule, due);
+    await untilTaken(context, () =>
+      addSync(
+        queues.syncs(sink),
+        { connector, reason: 'schedule', due: due + delayMs },
+        { delayMs, retryDelayMs: timings.retryDelayMs, deadlineMs },
+      ),
+    );
   };
-  const hasClosed = await Promise.race([closing.then(() => true), late()]).catch(() => false);
-  inTime.abort();
-  return hasClosed;
+}
+
+/**
+ * When the connector's data should be renewed: at the end of its `freshWithin` limit; without a limit, or if the sink
+ * is on another machine, when the next run is due. A deadline lies at most an hour before the due time: connectors that
+ * are never read because their runs fail must not starve all others.
+ */
+async function deadlineOf(
+  { ledger, sinks }: TickContext,
+  { sink, connector }: ConnectorTick,
+  schedule: Schedule | null,
+  due: number,
+): Promise<number> {
+  // If the ledger cannot be read, the run still starts; only its priority is less exact.
+  const freshUntil = sinks.some(({ id }) => id === sink)
+    ? await ledger.freshUntil(connector).catch(() => null)
+    : null;
+  if (freshUntil !== null) return Math.max(freshUntil, due - hourMs);
+  return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
+}
+
+/**
+ * Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the
+ * same Redis that has a connector of the same name.
+ */
+function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
+  const connector = connectors.get(name);
+  const served = sinks.find((one) => one.name === connector?.sink.name);
+  return served === undefined || served.id === sink ? (connector?.schedule ?? null) : null;
+}
+
+/**
+ * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts
+ * in seconds, and a daily run would be lost silently.
+ */
+async function untilTaken(
+  { clock, stopping, onError }: TickContext,
+  put: () => Promise<unknown>,
+): Promise<void> {
+  for (let waitMs = firstRestMs; ; waitMs = Math.min(waitMs * 2, longestRestMs)) {
+    try {
+      await put();
+      return;
+    } catch (error) {
+      if (!(error instanceof Error) || refusalOf(error) === null || stopping.aborted) throw error;
+      onError(error);
+      // The next worker retries the tick.
+      if (!(await slept(clock, waitMs, stopping))) throw error;
+    }
+  }
+}
+
+/**
+ * The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its
+ * options.
+ */
+function dueTime(job: Job): number {
+  return job.timestamp + (job.opts.delay ?? 0);
+}
+
+/**
+ * How long after its due time this connector starts, within [0, jitterMs): derived from its name, so always the same.
+ */
+export function jitterOffset(connector: ConnectorName, jitterMs: number): number {
+  const share = createHash('sha256').update(connector).digest().readUInt32BE(0) / 2 ** 32;
+  return Math.floor(share * jitterMs);
 }

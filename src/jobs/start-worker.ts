@@ -1,7 +1,5 @@
-import type { Queue } from 'bullmq';
-import { systemClock, type Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Worker } from 'bullmq';
+import { systemClock } from '../core/clock.ts';
 import { beginClaim, registerSinks } from './sink-registry.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
@@ -9,69 +7,17 @@ import { openWorkerBackoff } from './open-worker-backoff.ts';
 import { openQueueSet } from './open-queue-set.ts';
 import {
   defaultTimings,
-  type JobLog,
-  type RunBackfill,
-  type RunConnector,
-  type RunPublication,
-  type ServedSink,
+  type RunningWorker,
   type WorkerContext,
-  type WorkerEvent,
-  type WorkerLedger,
-  type WorkerTimings,
-  type ScheduledTarget,
+  type WorkerOptions,
+  type WorkerState,
 } from './worker-context.ts';
-import { openPublicationRequests } from './publications/publication-job.ts';
+import { openPublicationRequests } from './process-publication.ts';
 import { openRunSlots } from './run-slots.ts';
-import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';
+import { type ServedQueue, serveQueues } from './serve-queues.ts';
 import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
 import { openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
-import { readWorkerState, type WorkerState } from './worker-state.ts';
-
-export interface WorkerOptions {
-  readonly settings: Pick<Settings, 'redis' | 'connectors'>;
-  /** Connectors that this worker runs; the jobs of others wait for other workers. */
-  readonly serves: (connector: ConnectorName) => boolean;
-  /** Sinks whose files are on this machine. */
-  readonly sinks: readonly ServedSink[];
-  readonly ledger: WorkerLedger;
-  readonly runConnector: RunConnector;
-  readonly runBackfill: RunBackfill;
-  /** What is published, and how; nothing without them. */
-  readonly targets?: readonly ScheduledTarget[];
-  readonly publish?: RunPublication;
-  readonly log: JobLog;
-  readonly clock?: Clock;
-  /** Concurrent runs of each sink, each of a different connector. Default 2. */
-  readonly concurrency?: number;
-  /**
-   * Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more.
-   */
-  readonly maxRuns?: number;
-  /** How long stopping may take; the next worker then takes over the runs that have not ended. Default 25 s. */
-  readonly graceMs?: number;
-  /**
-   * Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a
-   * job.
-   */
-  readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
-  readonly observe?: (event: WorkerEvent) => void;
-  /** Called for each Redis error; by default they are logged, each kind at most once in 30 s. */
-  readonly tellError?: (error: Error) => void;
-  readonly timings?: Partial<WorkerTimings>;
-}
-
-export interface RunningWorker {
-  /** The queue of ticks first, then those of publications and the queue of each sink. */
-  readonly queues: readonly Queue[];
-  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
-  readonly ended: Promise<void>;
-  state(): Promise<WorkerState>;
-  /**
-   * Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer.
-   * Idempotent.
-   */
-  stop(): Promise<void>;
-}
+import { readWorkerState } from './worker-state.ts';
 
 /**
  * Keeps the schedules of the settings in Redis and runs connectors when they are due, until it is stopped. Resolves
@@ -115,7 +61,8 @@ async function work(
   const holdQueues = (): Promise<void> =>
     (holding = holding
       .catch(() => undefined)
-      .then(() => holdUnserved(context, served, { isServed, isFull: (sink) => full.has(sink) }, backoff)));
+      // During backoff all queues are paused; `backoff` resumes them.
+      .then(() => (backoff.why() === null ? holdUnserved(context, served, isServed, full) : undefined)));
   const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
     if (full.size === 0) return;
     full.clear();
@@ -166,7 +113,7 @@ async function work(
   served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
   const workers = served.map(({ worker }) => worker);
   backoff.watch(served);
-  const queues = served.map(({ watched }) => watched.queue);
+  const queues = served.map(({ queue }) => queue);
 
   const sinksWatched = watchSinks({
     ...context,
@@ -177,7 +124,7 @@ async function work(
   let stuck: Error | null = null;
   const watching = watchProgress({
     redis: forQueues.redis,
-    queues: served.map(({ watched }) => watched),
+    queues: served,
     everyMs: context.timings.watchdogMs,
     isBackingOff: () => backoff.why() !== null,
     clock,
@@ -219,6 +166,59 @@ async function work(
   for (const worker of workers) worker.run().catch(onError);
   log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
   return { queues, ended, state, stop };
+}
+
+/**
+ * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
+ * slot is taken, that of its runs alone.
+ */
+async function holdUnserved(
+  { sinks, queues }: WorkerContext,
+  served: readonly ServedQueue[],
+  isServed: (sink: string) => Promise<boolean>,
+  full: ReadonlySet<string>,
+): Promise<void> {
+  for (const sink of sinks) {
+    const isAway = !(await isServed(sink.name));
+    const isHeld = new Map([
+      [queues.syncs(sink.id), isAway || full.has(sink.name)],
+      [queues.publications(sink.id), isAway],
+    ]);
+    for (const { queue, hold } of served) {
+      const isToHold = isHeld.get(queue);
+      if (isToHold !== undefined) await hold(isToHold);
+    }
+  }
+}
+
+const lookEveryMs = 50;
+/** Returning the jobs takes milliseconds when Redis answers, and never ends during an outage. */
+const unregisterMs = 2000;
+
+/**
+ * Ends the runs of all workers and closes them. Resolves with true if that was done in time. Otherwise, as always while
+ * Redis is down, resolves with false two seconds after the last run ended and after `graceMs` at the latest; the next
+ * worker then takes over the active jobs.
+ */
+async function closeWorkers(
+  { clock, running, publishing }: WorkerContext,
+  workers: readonly Worker[],
+  graceMs: number,
+): Promise<boolean> {
+  for (const worker of workers) worker.cancelAllJobs('the worker is stopping');
+  const inTime = new AbortController();
+  const closing = Promise.all(workers.map((worker) => worker.close()));
+  const late = async (): Promise<boolean> => {
+    const endMs = clock.now() + graceMs;
+    // Only runs and publications get the whole grace period.
+    const isBusy = (): boolean => running.size + publishing.size > 0;
+    while (isBusy() && clock.now() < endMs) await clock.sleep(lookEveryMs, inTime.signal);
+    await clock.sleep(Math.max(0, Math.min(unregisterMs, endMs - clock.now())), inTime.signal);
+    return false;
+  };
+  const hasClosed = await Promise.race([closing.then(() => true), late()]).catch(() => false);
+  inTime.abort();
+  return hasClosed;
 }
 
 function problemsOf(

@@ -2,15 +2,10 @@ import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { type Clock, slept } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import type { ServedQueue } from './serve-queues.ts';
 import type { JobLog, ServedSink, WorkerLedger } from './worker-context.ts';
 
-export interface WatchedQueue {
-  readonly queue: Queue;
-  /** True if this process could take another job of it. */
-  isFree(): boolean;
-  /** Jobs that this process has taken since it started. */
-  taken(): number;
-}
+type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
 
 /**
  * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without

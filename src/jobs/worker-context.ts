@@ -54,19 +54,76 @@ export interface PublicationRequests {
   retry(): Promise<void>;
 }
 
-/** What the parts of one worker share: its options with their defaults, and what it opened. */
-export interface WorkerContext {
-  readonly connectors: Settings['connectors'];
+export interface WorkerOptions {
+  readonly settings: Pick<Settings, 'redis' | 'connectors'>;
+  /** Connectors that this worker runs; the jobs of others wait for other workers. */
   readonly serves: (connector: ConnectorName) => boolean;
+  /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
   readonly runBackfill: RunBackfill;
-  /** Those of the config, of all sinks. */
-  readonly targets: readonly ScheduledTarget[];
-  readonly publish: RunPublication;
+  /** What is published, and how; nothing without them. */
+  readonly targets?: readonly ScheduledTarget[];
+  readonly publish?: RunPublication;
+  readonly log: JobLog;
+  readonly clock?: Clock;
+  /** Concurrent runs of each sink, each of a different connector. Default 2. */
+  readonly concurrency?: number;
+  /**
+   * Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more.
+   */
+  readonly maxRuns?: number;
+  /** How long stopping may take; the next worker then takes over the runs that have not ended. Default 25 s. */
+  readonly graceMs?: number;
+  /**
+   * Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a
+   * job.
+   */
+  readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
+  readonly observe?: (event: WorkerEvent) => void;
+  /** Called for each Redis error; by default they are logged, each kind at most once in 30 s. */
+  readonly tellError?: (error: Error) => void;
+  readonly timings?: Partial<WorkerTimings>;
+}
+
+export interface RunningWorker {
+  /** The queue of ticks first, then those of publications and the queue of each sink. */
+  readonly queues: readonly Queue[];
+  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
+  readonly ended: Promise<void>;
+  state(): Promise<WorkerState>;
+  /**
+   * Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer.
+   * Idempotent.
+   */
+  stop(): Promise<void>;
+}
+
+export interface WorkerState {
+  readonly isReady: boolean;
+  /** For people: why it is not ready. */
+  readonly problems: readonly string[];
+  /** Jobs of each served sink; empty while Redis does not answer. */
+  readonly depth: readonly SinkDepth[];
+}
+
+export interface SinkDepth {
+  readonly sink: string;
+  readonly waiting: number;
+  readonly delayed: number;
+  readonly active: number;
+  readonly failed: number;
+  /** Milliseconds until the queue is empty at the current rates; Infinity: never. */
+  readonly endsInMs: number;
+}
+
+/** What the parts of one worker share: its options with their defaults, and what it opened. */
+export interface WorkerContext extends Required<
+  Omit<WorkerOptions, 'settings' | 'maxRuns' | 'graceMs' | 'beforeJobs' | 'tellError' | 'timings'>
+> {
+  readonly connectors: Settings['connectors'];
   readonly publications: PublicationRequests;
-  readonly concurrency: number;
   readonly timings: WorkerTimings;
   /** Limits the runs of this process, over all sinks. */
   readonly slots: RunSlots;
@@ -74,9 +131,6 @@ export interface WorkerContext {
   readonly running: Set<ConnectorName>;
   /** Targets that this process publishes into. */
   readonly publishing: Set<string>;
-  readonly clock: Clock;
-  readonly log: JobLog;
-  readonly observe: (event: WorkerEvent) => void;
   readonly onError: (error: Error) => void;
   /** Called when a job of the sink found no free slot; holds the sink's queue. */
   readonly onFull: (sink: string) => Promise<void>;

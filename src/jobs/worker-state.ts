@@ -1,25 +1,7 @@
 import { nextSlots } from '../settings/cron.ts';
 import type { Schedule } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
-import type { ServedSink, WorkerContext } from './worker-context.ts';
-
-export interface WorkerState {
-  readonly isReady: boolean;
-  /** For people: why it is not ready. */
-  readonly problems: readonly string[];
-  /** Jobs of each served sink; empty while Redis does not answer. */
-  readonly depth: readonly SinkDepth[];
-}
-
-interface SinkDepth {
-  readonly sink: string;
-  readonly waiting: number;
-  readonly delayed: number;
-  readonly active: number;
-  readonly failed: number;
-  /** Milliseconds until the queue is empty at the current rates; Infinity: never. */
-  readonly endsInMs: number;
-}
+import type { ServedSink, SinkDepth, WorkerContext, WorkerState } from './worker-context.ts';
 
 /** Reads the depth of each queue, which also checks that Redis answers. */
 export async function readWorkerState(

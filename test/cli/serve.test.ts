@@ -1,5 +1,4 @@
-import { get, type IncomingMessage } from 'node:http';
-import { createServer } from 'node:http';
+import { get, type IncomingMessage, createServer } from 'node:http';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
-import type { EntityTable } from '../../src/core/records.ts';
+import { type EntityTable, keyTextOf } from '../../src/core/records.ts';
 import { openTarget } from '../../src/publish/open-target.ts';
 import { publishOnce } from '../../src/publish/publish-once.ts';
 import type { ConnectorSettings, PublishPlace, PublishSettings } from '../../src/settings/settings.ts';
@@ -17,7 +17,6 @@ import { openRevisionWorld } from '../support/revision-world.ts';
 import { sampleSinkOf } from '../support/sample-sinks.ts';
 import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
 import { isLong } from '../support/trials.ts';
-import { keyTextOf } from '../../src/core/records.ts';
 
 const revisions = Number(process.env['REVISIONS'] ?? (isLong ? 9 : 1));
 const fullAt = new Set([2, 3, 5, 8]);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { addBackfill, addSync } from '../../src/jobs/add-job.ts';
+import { addBackfill, addSync } from '../../src/jobs/open-queue-set.ts';
 import type { RunBackfill } from '../../src/jobs/worker-context.ts';
 import {
   collect,

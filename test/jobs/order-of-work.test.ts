@@ -1,11 +1,10 @@
 import type { Job } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { addBackfill, priorityOf } from '../../src/jobs/add-job.ts';
+import { addBackfill, priorityOf, openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { type Backlog, firesAMinute } from '../../src/jobs/worker-state.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
-import { createTickProcessor } from '../../src/jobs/process-tick.ts';
+import { createTickProcessor } from '../../src/jobs/serve-queues.ts';
 import {
   connectorsOf,
   cron,

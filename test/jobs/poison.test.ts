@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
-import { addSync } from '../../src/jobs/add-job.ts';
+import { addSync } from '../../src/jobs/open-queue-set.ts';
 import { startScript } from '../support/run-cli.ts';
 import {
   eventually,

@@ -5,9 +5,8 @@ import { SyncError, ThrottledError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { createJobProcessor } from '../../src/jobs/process-job.ts';
-import { addSync } from '../../src/jobs/add-job.ts';
-import type { JobContext } from '../../src/jobs/worker-context.ts';
-import type { RunConnector } from '../../src/jobs/worker-context.ts';
+import { addSync } from '../../src/jobs/open-queue-set.ts';
+import type { JobContext, RunConnector } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Redis } from 'ioredis';
-import { addSync } from '../../src/jobs/add-job.ts';
+import { addSync } from '../../src/jobs/open-queue-set.ts';
 import type { LastRun } from '../../src/jobs/worker-context.ts';
 import {
   collect,

@@ -2,10 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { instantClock } from '../support/instant-clock.ts';
-import { addSync, type AddedJob } from '../../src/jobs/add-job.ts';
-import { jitterOffset } from '../../src/jobs/process-tick.ts';
-import { createTickProcessor } from '../../src/jobs/process-tick.ts';
-import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
+import { addSync, type AddedJob, openQueueSet } from '../../src/jobs/open-queue-set.ts';
+import { jitterOffset, createTickProcessor } from '../../src/jobs/serve-queues.ts';
 import {
   collect,
   connectorsOf,

@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { addSync } from '../../src/jobs/add-job.ts';
+import { addSync } from '../../src/jobs/open-queue-set.ts';
 import {
   collect,
   isEnd,

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ApiError } from '../../src/service/api-error.ts';
-import { askProvider } from '../../src/service/provider.ts';
-import type { Provider, Providers } from '../../src/service/provider.ts';
+import { askProvider, type Provider, type Providers } from '../../src/service/provider.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';
 import { definitionNamed, never } from '../support/service/store-world.ts';
 

@@ -18,8 +18,7 @@ import {
   type Expected,
   type Progress,
 } from '../../src/telemetry/progress.ts';
-import { showProgress } from '../../src/telemetry/show-progress.ts';
-import { tellOutage } from '../../src/telemetry/show-progress.ts';
+import { showProgress, tellOutage } from '../../src/telemetry/show-progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');

@@ -12,8 +12,7 @@ import {
   type PageCounts,
   type PreparedRecord,
 } from '../../../src/core/records.ts';
-import type { OpenHistory, OpenHow } from '../../../src/sinks/sink-access.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { OpenHistory, OpenHow, SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { tellingTrigrams, trigramsOf } from '../../../src/search/words.ts';
-import { isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
+import { tellingTrigrams, trigramsOf, isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
 import { member } from '../../contracts/sink/fixture.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { IndexWorld } from '../../support/search/index-world.ts';

@@ -1,10 +1,9 @@
 import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { Away } from '../../../src/sql/postgres/outage.ts';
+import { type Away, watchOutage } from '../../../src/sql/postgres/outage.ts';
 import { toSinkError } from '../../../src/sinks/postgres/sink-error.ts';
 import { awayText } from '../../../src/sql/postgres/postgres-error.ts';
-import { watchOutage } from '../../../src/sql/postgres/outage.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { startPostgres } from '../../support/postgres.ts';

@@ -8,11 +8,13 @@ import type {
   JobLog,
   LastRun,
   RunConnector,
+  RunningWorker,
   RunResult,
   ServedSink,
   WorkerEvent,
+  WorkerOptions,
 } from '../../../src/jobs/worker-context.ts';
-import { startWorker, type RunningWorker, type WorkerOptions } from '../../../src/jobs/start-worker.ts';
+import { startWorker } from '../../../src/jobs/start-worker.ts';
 import type { Schedule, Settings } from '../../../src/settings/settings.ts';
 import { startRedis, type PrivateRedis, type RedisOptions } from '../redis.ts';
 

@@ -1,9 +1,8 @@
 import { instant } from '../../../src/core/clock.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
-import { buildDefinition } from '../../../src/definitions/definition.ts';
+import { buildDefinition, type Entity } from '../../../src/definitions/definition.ts';
 import { definitionFile } from '../../../src/definitions/definition-file.ts';
-import type { Entity } from '../../../src/definitions/definition.ts';
 import type { GroupCommits } from '../../../src/engine/group-commits.ts';
 import { compilePreparePage } from '../../../src/engine/prepare/prepare-page.ts';
 import type { RunTally } from '../../../src/engine/run-tally.ts';

@@ -3,8 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { instant, type Clock } from '../../../src/core/clock.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
-import type { EntityTable, PageCounts } from '../../../src/core/records.ts';
-import { addCounts, keyTextOf, noCounts } from '../../../src/core/records.ts';
+import {
+  type EntityTable,
+  type PageCounts,
+  addCounts,
+  keyTextOf,
+  noCounts,
+} from '../../../src/core/records.ts';
 import { openFolderStore } from '../../../src/publish/folder-store.ts';
 import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import type { ObjectStore } from '../../../src/publish/object-store.ts';

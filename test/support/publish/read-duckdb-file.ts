@@ -1,6 +1,5 @@
 import { DuckDBInstance, DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
-import type { ModelRow } from './stored-model.ts';
-import { numberText } from './stored-model.ts';
+import { type ModelRow, numberText } from './stored-model.ts';
 
 /** Rows of a query on a published file, opened as another reader would, and closed. */
 export async function askDuckdbFile(

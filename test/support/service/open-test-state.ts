@@ -1,7 +1,10 @@
-import { openServiceState, type ServiceStateOptions } from '../../../src/service/state/open-service-state.ts';
+import {
+  openServiceState,
+  type ServiceStateOptions,
+  type ServiceState,
+} from '../../../src/service/state/open-service-state.ts';
 import type { Application } from '../../../src/service/state/applications.ts';
 import type { Principal } from '../../../src/service/state/tokens.ts';
-import type { ServiceState } from '../../../src/service/state/open-service-state.ts';
 
 export const testKey = Buffer.alloc(32, 7);
 

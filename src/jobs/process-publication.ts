@@ -1,10 +1,24 @@
 import type { Job, Queue } from 'bullmq';
 import PQueue from 'p-queue';
-import { startsInARow } from '../report-progress.ts';
-import { attemptJob, carryOut, endOf, factsOf, maxStarts, unknownForMs } from '../settle-run.ts';
-import type { Settlement } from '../settle-run.ts';
-import { type JobEnd, type PublicationEnd, type WorkerContext, sinkOfTarget } from '../worker-context.ts';
-import { parsePublicationJob } from './publication-job.ts';
+import { addPublication, parsePublicationJob } from './open-queue-set.ts';
+import { startsInARow } from './report-progress.ts';
+import {
+  attemptJob,
+  carryOut,
+  endOf,
+  factsOf,
+  maxStarts,
+  unknownForMs,
+  type Settlement,
+} from './settle-run.ts';
+import {
+  type JobEnd,
+  type PublicationEnd,
+  type PublicationRequests,
+  type ScheduledTarget,
+  sinkOfTarget,
+  type WorkerContext,
+} from './worker-context.ts';
 
 interface PublicationContext extends WorkerContext {
   readonly sinkName: string;
@@ -29,7 +43,7 @@ export function createPublicationProcessor(
   context: PublicationContext,
 ): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown> {
   return async (job, token, signal) => {
-    const { target } = parsePublicationJob(job);
+    const { target } = parsePublicationJob(job.data);
     const settlement = await publishUnlessHeld(context, job, target, signal ?? new AbortController().signal);
     const end = publicationEnd(endOf(job, settlement));
     context.observe({ kind: 'publication-ended', target, end });
@@ -101,4 +115,32 @@ function publicationEnd(end: JobEnd): PublicationEnd {
   if (end === 'delayed') return 'busy';
   if (end === 'poison') return 'failed';
   return end === 'paused' ? 'done' : end;
+}
+
+/** What the ends of syncs ask for; what Redis did not take is kept, and asked for again by `retry`. */
+export function openPublicationRequests({
+  targets,
+  sinks,
+  queues,
+  timings,
+  onError,
+}: Pick<WorkerContext, 'targets' | 'sinks' | 'queues' | 'timings' | 'onError'>): PublicationRequests {
+  const owed = new Set<ScheduledTarget>();
+  const retry = async (): Promise<void> => {
+    for (const target of owed) {
+      const sink = sinks.find(({ name }) => name === sinkOfTarget(target));
+      if (sink !== undefined) await addPublication(queues.publications(sink.id), target.name, timings);
+      owed.delete(target);
+    }
+  };
+  return {
+    async after(connector) {
+      for (const target of targets) {
+        const follows = target.when.kind === 'after-sync';
+        if (follows && target.connectors.some(({ name }) => name === connector)) owed.add(target);
+      }
+      await retry().catch(onError);
+    },
+    retry,
+  };
 }
