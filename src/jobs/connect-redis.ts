@@ -6,14 +6,7 @@ import type { RedisSettings } from '../settings/settings.ts';
 import { checkRedisRights, type RedisRefusal } from './check-redis-rights.ts';
 import { errorKind } from './gate-errors.ts';
 
-export interface RedisConnection {
-  readonly redis: Redis;
-  /**
-   * Closes this connection and every duplicate that the queue's client made of it, even if Redis does not answer.
-   * Idempotent.
-   */
-  disconnect(): void;
-}
+export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>;
 
 const answerWithinMs = 2000;
 const longestPauseMs = 1000;
@@ -27,7 +20,7 @@ const greetingWithinMs = 300;
 export async function connectRedis(
   { url, prefix }: Pick<RedisSettings, 'url' | 'prefix'>,
   options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout' | 'keyPrefix'>,
-): Promise<RedisConnection> {
+) {
   const redis = new Redis(url.reveal(), {
     ...options,
     lazyConnect: true,
@@ -61,6 +54,10 @@ export async function connectRedis(
     const cause = lastError ?? error;
     throw unavailable(url, failureText(cause, url, await readGreeting(url, cause)), cause);
   }
+  /**
+   * `disconnect` closes this connection and every duplicate that the queue's client made of it, even if Redis does not
+   * answer. Idempotent.
+   */
   return { redis, disconnect };
 }
 
@@ -221,31 +218,27 @@ function reasonOf(error: unknown): string {
   return code === '' || text.includes(code) ? text : `${text} (${code})`;
 }
 
-export interface WorkerConnections {
-  /** Commands fail fast, so that work that can be retried at the next interval never hangs. */
-  readonly forQueues: RedisConnection;
-  /** Commands have no timeout. */
-  readonly forWorkers: RedisConnection;
-  disconnect(): void;
-}
+export type WorkerConnections = Awaited<ReturnType<typeof openWorkerConnections>>;
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds. The caller disconnects. */
-export async function openWorkerConnections(
-  settings: Pick<RedisSettings, 'url' | 'prefix'>,
-): Promise<WorkerConnections> {
-  const opened = await Promise.allSettled([
+export async function openWorkerConnections(settings: Pick<RedisSettings, 'url' | 'prefix'>) {
+  const opening = [
     // maxRetriesPerRequest 0: commands in flight fail when the connection breaks.
     connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000, maxRetriesPerRequest: 0 }),
     connectRedis(settings, { maxRetriesPerRequest: null }),
-  ]);
-  const [forQueues, forWorkers] = opened;
-  if (forQueues.status === 'fulfilled' && forWorkers.status === 'fulfilled') {
+  ] as const;
+  try {
+    const [forQueues, forWorkers] = await Promise.all(opening);
     return {
-      forQueues: forQueues.value,
-      forWorkers: forWorkers.value,
-      disconnect: () => [forQueues, forWorkers].forEach(({ value }) => value.disconnect()),
+      /** Commands fail fast, so that work that can be retried at the next interval never hangs. */
+      forQueues,
+      /** Commands have no timeout. */
+      forWorkers,
+      disconnect: () => [forQueues, forWorkers].forEach((one) => one.disconnect()),
     };
+  } catch (error) {
+    for (const one of await Promise.allSettled(opening))
+      if (one.status === 'fulfilled') one.value.disconnect();
+    throw error;
   }
-  for (const one of opened) if (one.status === 'fulfilled') one.value.disconnect();
-  throw opened.find((one) => one.status === 'rejected')?.reason;
 }

@@ -3,13 +3,6 @@ import type { ScheduleClaim } from './sink-registry.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-interface KeptSchedules {
-  /** Reconciles now instead of at the next interval: Redis may have lost its data. */
-  readonly soon: () => void;
-  /** Resolves after the signal was aborted and the last reconciliation has ended. */
-  readonly ended: Promise<void>;
-}
-
 const againAfterFailureMs = 5000;
 
 /**
@@ -24,7 +17,7 @@ export function keepSchedules(options: {
   readonly everyMs: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-}): KeptSchedules {
+}) {
   const { reconcile, everyMs, clock, signal } = options;
   let wake = new AbortController();
   signal.addEventListener('abort', () => wake.abort(), { once: true });
@@ -39,7 +32,12 @@ export function keepSchedules(options: {
       works = await reconcile();
     }
   };
-  return { soon: () => wake.abort(), ended: loop() };
+  return {
+    /** Reconciles now instead of at the next interval: Redis may have lost its data. */
+    soon: () => wake.abort(),
+    /** Resolves after the signal was aborted and the last reconciliation has ended. */
+    ended: loop(),
+  };
 }
 
 /**

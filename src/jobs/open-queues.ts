@@ -12,85 +12,37 @@ import {
   schedulerId,
   type QueueSet,
 } from './open-queue-set.ts';
-import { beginClaim, registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
+import { beginClaim, registeredSink, registerSinks } from './sink-registry.ts';
 import { connectRedis } from './connect-redis.ts';
-import {
-  reconcileSchedules,
-  type ReconciledSchedules,
-  type ScheduledConnector,
-} from './reconcile-schedules.ts';
-import {
-  type ScheduledTarget,
-  defaultTimings,
-  type ServedSink,
-  type WorkerLedger,
-} from './worker-context.ts';
-import { type Backlog, readBacklog } from './worker-state.ts';
+import { reconcileSchedules } from './reconcile-schedules.ts';
+import { defaultTimings } from './worker-context.ts';
+import { readBacklog } from './worker-state.ts';
 
-interface ApplyOptions {
-  readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  readonly targets: readonly ScheduledTarget[];
-  /** Sinks whose files are on this machine. */
-  readonly sinks: readonly ServedSink[];
-  readonly paused: WorkerLedger['paused'];
+type ReconcileOptions = Parameters<typeof reconcileSchedules>[0];
+
+interface ApplyOptions extends Pick<ReconcileOptions, 'connectors' | 'targets' | 'sinks' | 'paused'> {
   /** Names of sinks whose registered file is permanently lost, so that another file may replace it. */
   readonly takeOver: readonly string[];
   /** If given, a cron slot that passed while Redis had no schedule gets a catch-up run. */
-  readonly lastRun?: WorkerLedger['lastRun'];
+  readonly lastRun?: ReconcileOptions['lastRun'];
 }
 
 /**
  * The queues for short-lived commands. Every call resolves within about two seconds, or throws `SyncError`
  * QUEUE_UNAVAILABLE.
  */
-export interface Queues extends AsyncDisposable {
-  /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
-  apply(options: ApplyOptions): Promise<ReconciledSchedules>;
-  /** What Redis has scheduled for these sinks. */
-  schedules(sinkIds: readonly string[]): Promise<NextDue>;
-  /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
-  failures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
-  /**
-   * By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure.
-   */
-  publicationFailures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
-  /** Null when no worker has served a sink of this name. */
-  registeredSink(name: string): Promise<RegisteredSink | null>;
-  /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
-  enqueue(
-    sinkId: string,
-    connector: ConnectorName,
-    reason: 'manual',
-  ): Promise<{ readonly isNew: boolean; readonly state: string }>;
-  /** Does nothing if there is no schedule. */
-  removeSchedule(sinkId: string, connector: ConnectorName): Promise<void>;
-  /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
-  enqueueBackfill(
-    sinkId: string,
-    connector: ConnectorName,
-    backfill: string,
-  ): Promise<{ readonly isNew: boolean }>;
-  /** For a sink with these schedules. */
-  backlog(sinkId: string, schedules: readonly Schedule[]): Promise<Backlog>;
-  /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
-  cancelBackfill(sinkId: string, connector: ConnectorName): Promise<boolean>;
-}
-
-/** By `<sink id>:<connector>` and by `<sink id>:<target>`: the next due time, in milliseconds since the epoch. */
-export interface NextDue {
-  readonly connectors: ReadonlyMap<string, number | null>;
-  readonly targets: ReadonlyMap<string, number | null>;
-}
+export type Queues = Awaited<ReturnType<typeof openQueues>>;
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer. The caller disposes. */
-export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Queues> {
+export async function openQueues(settings: Pick<Settings, 'redis'>) {
   const { prefix } = settings.redis;
   const clock = systemClock;
   const connection = await connectRedis(settings.redis, { enableOfflineQueue: false, commandTimeout: 2000 });
   // Errors reject the call that caused them.
   const queues = openQueueSet(connection.redis, prefix, () => undefined);
   return {
-    apply: ({ takeOver, lastRun, ...options }) =>
+    /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
+    apply: ({ takeOver, lastRun, ...options }: ApplyOptions) =>
       answered(async () => {
         await registerSinks(queues, options.sinks, { takeOver, clock });
         return await reconcileSchedules({
@@ -103,34 +55,44 @@ export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Que
           retryDelayMs: defaultTimings.retryDelayMs,
         });
       }),
-    schedules: (sinkIds) => answered(() => nextDue(queues, sinkIds)),
-    failures: (sinkIds) => answered(() => newestFailures(queues, sinkIds)),
-    publicationFailures: (sinkIds) => answered(() => failedPublications(queues, sinkIds)),
-    registeredSink: (name) => answered(() => registeredSink(queues.redis, prefix, name)),
-    enqueue: (sinkId, connector, reason) =>
+    /** What Redis has scheduled for these sinks. */
+    schedules: (sinkIds: readonly string[]) => answered(() => nextDue(queues, sinkIds)),
+    /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
+    failures: (sinkIds: readonly string[]) => answered(() => newestFailures(queues, sinkIds)),
+    /**
+     * By `<sink id>:<target>`: the newest publication job, where it failed or waits to be tried again after a failure.
+     */
+    publicationFailures: (sinkIds: readonly string[]) => answered(() => failedPublications(queues, sinkIds)),
+    /** Null when no worker has served a sink of this name. */
+    registeredSink: (name: string) => answered(() => registeredSink(queues.redis, prefix, name)),
+    /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
+    enqueue: (sinkId: string, connector: ConnectorName, reason: 'manual') =>
       answered(async () => {
         const syncs = queues.syncs(sinkId);
         const { id, isNew } = await addSync(syncs, { connector, reason, due: null }, defaultTimings);
         return { isNew, state: await syncs.getJobState(id) };
       }),
-    removeSchedule: (sinkId, connector) =>
-      answered(async () => {
-        await queues.ticks.removeJobScheduler(schedulerId(sinkId, connector));
-      }),
-    enqueueBackfill: (sinkId, connector, backfill) =>
+    /** Does nothing if there is no schedule. */
+    removeSchedule: (sinkId: string, connector: ConnectorName) =>
+      answered(() => queues.ticks.removeJobScheduler(schedulerId(sinkId, connector))),
+    /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
+    enqueueBackfill: (sinkId: string, connector: ConnectorName, backfill: string) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
-    backlog: (sinkId, schedules) =>
+    /** For a sink with these schedules. */
+    backlog: (sinkId: string, schedules: readonly Schedule[]) =>
       answered(async () => {
         const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
         return await readBacklog(queues, { sinkId, waiting, schedules }, clock.now());
       }),
-    cancelBackfill: (sinkId, connector) =>
+    /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
+    cancelBackfill: (sinkId: string, connector: ConnectorName) =>
       answered(async () => {
         const syncs = queues.syncs(sinkId);
-        const id = await syncs.getDeduplicationJobId(backfillKey(connector));
+        const key = backfillKey(connector);
+        const id = await syncs.getDeduplicationJobId(key);
         if (id === null) return false;
         // A running backfill checks between windows whether it still has the key.
-        await syncs.removeDeduplicationKey(backfillKey(connector));
+        await syncs.removeDeduplicationKey(key);
         await syncs.remove(id);
         return true;
       }),
@@ -154,7 +116,8 @@ async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-async function nextDue({ ticks }: QueueSet, sinkIds: readonly string[]): Promise<NextDue> {
+/** By `<sink id>:<connector>` and by `<sink id>:<target>`: the next due time, in milliseconds since the epoch. */
+async function nextDue({ ticks }: QueueSet, sinkIds: readonly string[]) {
   const connectors = new Map<string, number | null>();
   const targets = new Map<string, number | null>();
   for (const { key, next = null } of await ticks.getJobSchedulers(0, -1)) {

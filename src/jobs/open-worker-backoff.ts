@@ -2,19 +2,6 @@ import type { Worker } from 'bullmq';
 import { type Clock, slept } from '../core/clock.ts';
 import { errorKind } from './gate-errors.ts';
 
-interface RestingQueue {
-  readonly worker: Pick<Worker, 'pause' | 'resume'>;
-  readonly isHeld: () => boolean;
-}
-
-export interface WorkerBackoff {
-  /** Called with every Redis error; a refusal pauses the workers. */
-  notice(error: Error): void;
-  watch(served: readonly RestingQueue[]): void;
-  /** The error code of Redis while the workers are paused, else null. */
-  why(): string | null;
-}
-
 /** While Redis refuses commands: the first wait, which doubles up to the longest. */
 export const firstRestMs = 1000;
 export const longestRestMs = 30_000;
@@ -34,8 +21,11 @@ export function refusalOf(error: Error): string | null {
  * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses
  * grow from 1 s to 30 s; active runs continue.
  */
-export function openWorkerBackoff(clock: Clock, signal: AbortSignal): WorkerBackoff {
-  let served: readonly RestingQueue[] = [];
+export function openWorkerBackoff(clock: Clock, signal: AbortSignal) {
+  let served: readonly {
+    readonly worker: Pick<Worker, 'pause' | 'resume'>;
+    readonly isHeld: () => boolean;
+  }[] = [];
   let why: string | null = null;
   let restMs = firstRestMs;
   let resumedAtMs = Number.NEGATIVE_INFINITY;
@@ -51,16 +41,18 @@ export function openWorkerBackoff(clock: Clock, signal: AbortSignal): WorkerBack
   };
 
   return {
-    notice(error) {
+    /** Called with every Redis error; a refusal pauses the workers. */
+    notice(error: Error): void {
       const refusal = refusalOf(error);
       if (why !== null || signal.aborted || refusal === null) return;
       if (clock.now() - resumedAtMs > longestRestMs) restMs = firstRestMs;
       why = refusal;
       void rest();
     },
-    watch(started) {
+    watch(started: typeof served): void {
       served = started;
     },
+    /** The error code of Redis while the workers are paused, else null. */
     why: () => why,
   };
 }

@@ -1,26 +1,7 @@
 import type { Job, Queue } from 'bullmq';
 import * as z from 'zod';
 import { instant, type Clock } from '../core/clock.ts';
-import type { OnRunEvent, RunEvent } from '../core/events.ts';
-
-/** A job's progress as the board shows it: numbers and names only, never data of records or API responses. */
-interface JobProgress {
-  /** Consecutive starts that neither stored a page nor ended, as after a crash. */
-  readonly starts: number;
-  readonly pages: number;
-  readonly records: number;
-  readonly written: number;
-  readonly entity: string | null;
-  readonly at: string;
-}
-
-export interface ProgressReport {
-  /** Counts this start; resolves when the write to Redis has succeeded or failed. */
-  begin(): Promise<void>;
-  readonly onEvent: OnRunEvent;
-  /** Resets the starts, because the run ended without a crash. Resolves when all writes are done. */
-  end(): Promise<void>;
-}
+import type { RunEvent } from '../core/events.ts';
 
 interface ProgressOptions {
   /** Over a connection that fails fast, so that reporting never delays a run. */
@@ -42,11 +23,17 @@ export function startsInARow(job: Job): number {
   return parsed.success ? parsed.data.starts : 0;
 }
 
-/** Writes a run's progress to its job at most once a second, and log lines for its main events. */
-export function reportProgress(job: Job, options: ProgressOptions): ProgressReport {
+export type ProgressReport = ReturnType<typeof reportProgress>;
+
+/**
+ * Writes a run's progress to its job at most once a second, as the board shows it, and log lines for its main events:
+ * numbers and names only, never data of records or API responses.
+ */
+export function reportProgress(job: Job, options: ProgressOptions) {
   const { queue, clock, onError } = options;
   const jobId = job.id ?? '';
   const pending = new Set<Promise<unknown>>();
+  /** `starts`: consecutive ones that neither stored a page nor ended, as after a crash. */
   let state = { starts: startsInARow(job), pages: 0, records: 0, written: 0, entity: null as string | null };
   let writtenAtMs = 0;
 
@@ -57,16 +44,16 @@ export function reportProgress(job: Job, options: ProgressOptions): ProgressRepo
   };
   const writeState = (): Promise<void> => {
     writtenAtMs = clock.now();
-    const progress: JobProgress = { ...state, at: instant(writtenAtMs) };
-    return track(queue.updateJobProgress(jobId, progress));
+    return track(queue.updateJobProgress(jobId, { ...state, at: instant(writtenAtMs) }));
   };
 
   return {
-    begin() {
+    /** Counts this start; resolves when the write to Redis has succeeded or failed. */
+    begin(): Promise<void> {
       state = { ...state, starts: state.starts + 1 };
       return writeState();
     },
-    onEvent(event) {
+    onEvent(event: RunEvent): void {
       const line = lineOf(event);
       if (line !== null && pending.size < maxPendingLines) {
         track(queue.addJobLog(jobId, `${instant(clock.now())} ${line}`, keptLines)).catch(onError);
@@ -83,7 +70,8 @@ export function reportProgress(job: Job, options: ProgressOptions): ProgressRepo
       };
       if (isFirst || clock.now() - writtenAtMs >= writeEveryMs) writeState().catch(onError);
     },
-    async end() {
+    /** Resets the starts, because the run ended without a crash. Resolves when all writes are done. */
+    async end(): Promise<void> {
       state = { ...state, starts: 0 };
       await writeState();
       await Promise.all(pending);

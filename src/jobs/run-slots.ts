@@ -1,33 +1,32 @@
 import PQueue from 'p-queue';
 
 /** Limits the concurrent runs of this process. */
-export interface RunSlots {
-  /**
-   * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no slot
-   * became free within `patienceMs`, or the signal was aborted.
-   */
-  take(request: {
-    readonly priority: number;
-    readonly patienceMs: number;
-    readonly signal: AbortSignal;
-  }): Promise<Disposable | null>;
-  /** True while every slot is taken; then `onFree` is called later. */
-  isFull(): boolean;
+export type RunSlots = ReturnType<typeof openRunSlots>;
+
+interface SlotRequest {
+  readonly priority: number;
+  readonly patienceMs: number;
+  readonly signal: AbortSignal;
 }
 
 /**
  * At most `limit` runs of this process at a time, over all sinks. Calls `onFree` when a slot is released and no run
  * waits for it.
  */
-export function openRunSlots(limit: number, onFree: () => void): RunSlots {
+export function openRunSlots(limit: number, onFree: () => void) {
   const queue = new PQueue({ concurrency: limit });
   queue.on('next', () => {
     if (queue.pending < limit) onFree();
   });
   return {
-    isFull: () => queue.pending >= limit,
-    take: ({ priority, patienceMs, signal }) =>
-      new Promise((resolve) => {
+    /** True while every slot is taken; then `onFree` is called later. */
+    isFull: (): boolean => queue.pending >= limit,
+    /**
+     * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no
+     * slot became free within `patienceMs`, or the signal was aborted.
+     */
+    take: ({ priority, patienceMs, signal }: SlotRequest) =>
+      new Promise<Disposable | null>((resolve) => {
         const waiting = new AbortController();
         const giveUp = (): void => waiting.abort();
         const timer = setTimeout(giveUp, patienceMs);

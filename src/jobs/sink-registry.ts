@@ -13,22 +13,13 @@ import {
 } from './open-queue-set.ts';
 import type { ServedSink } from './worker-context.ts';
 
+const registered = z.object({ id: z.string().min(1), host: z.string(), place: z.string() });
+
 /** The file that a sink's name stands for, as its first worker registered it. */
-export interface RegisteredSink {
-  readonly id: string;
-  readonly host: string;
-  readonly place: string;
-}
-
-interface Registration {
-  /** The id that was registered under this name before, if it differs. */
-  readonly replaced: string | null;
-}
-
-const entry = z.object({ id: z.string().min(1), host: z.string(), place: z.string() });
+type RegisteredSink = z.output<typeof registered>;
 
 /**
- * Registers the file of a sink's name. A new file at the same path of the same host replaces the old one. A file
+ * Registers the file of a sink's name; resolves with the id that it had before, if that differs. A new file at the same path of the same host replaces the old one. A file
  * anywhere else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two
  * unrelated files in turn.
  */
@@ -37,19 +28,19 @@ async function registerSink(
   prefix: string,
   sink: ServedSink,
   options: { readonly mayTakeOver: boolean; readonly clock: Clock },
-): Promise<Registration> {
+): Promise<string | null> {
   const own = { id: sink.id, host: hostname(), place: sink.place };
   const text = JSON.stringify({ ...own, pid: process.pid, since: instant(options.clock.now()) });
   const isFirst = (await redis.hsetnx(sinksKey(prefix), sink.name, text)) === 1;
   const known = isFirst ? null : await registeredSink(redis, prefix, sink.name);
   if (isFirst || (known?.id === own.id && known.host === own.host && known.place === own.place)) {
-    return { replaced: null };
+    return null;
   }
   if (known !== null && known.id !== own.id && !options.mayTakeOver && !isSamePlace(known, own)) {
     throw incompatible(sink.name, known, own);
   }
   await redis.hset(sinksKey(prefix), sink.name, text);
-  return { replaced: known === null || known.id === own.id ? null : known.id };
+  return known === null || known.id === own.id ? null : known.id;
 }
 
 /** Null when no worker has served a sink of this name. */
@@ -61,7 +52,7 @@ export async function registeredSink(
   const text = await redis.hget(sinksKey(prefix), name);
   if (text === null) return null;
   try {
-    return entry.parse(JSON.parse(text));
+    return registered.parse(JSON.parse(text));
   } catch (error) {
     throw new SyncError(
       `Expected the location of sink ${name} in field ${name} of Redis hash ${sinksKey(prefix)}; found an unknown value. Remove the field.`,
@@ -99,7 +90,7 @@ export async function registerSinks(
 ): Promise<readonly string[]> {
   const tookOver: string[] = [];
   for (const sink of sinks) {
-    const { replaced } = await registerSink(queues.redis, queues.prefix, sink, {
+    const replaced = await registerSink(queues.redis, queues.prefix, sink, {
       mayTakeOver: options.takeOver.includes(sink.name),
       clock: options.clock,
     });
