@@ -237,8 +237,9 @@ export async function openWorkerConnections(settings: Pick<RedisSettings, 'url' 
       disconnect: () => [forQueues, forWorkers].forEach((one) => one.disconnect()),
     };
   } catch (error) {
-    for (const one of await Promise.allSettled(opening))
+    for (const one of await Promise.allSettled(opening)) {
       if (one.status === 'fulfilled') one.value.disconnect();
+    }
     throw error;
   }
 }

@@ -12,7 +12,7 @@ import {
   maxStarts,
   unknownForMs,
   type Ending,
-  type JobResult,
+  type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
 import { isMadeUpFor, type JobContext, type RunRequest } from './worker-context.ts';
@@ -22,13 +22,8 @@ const hasRead: ReadonlySet<string> = new Set(['ok', 'partial', 'degraded']);
 
 const sameAgainMs = 10 * 60 * 1000;
 
-/**
- * The processor of a sink's queue. It must declare all three parameters: BullMQ passes a signal only to a function
- * whose `length` is 3 or more. A job that cannot run now is delayed without using an attempt.
- */
-export function createJobProcessor(
-  context: JobContext,
-): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<JobResult> {
+/** The processor of a sink's queue. A job that cannot run now is delayed without using an attempt. */
+export function createJobProcessor(context: JobContext): JobProcessor {
   const delayLoggedAt = new Map<ConnectorName, number>();
   /** A job that cannot run yet is checked every few seconds, perhaps for hours: log that only once in ten minutes. */
   const isNews = (connector: ConnectorName, settlement: Settlement): boolean => {
@@ -81,16 +76,20 @@ async function runUnlessHeld(
   const { running, stopping, clock, log } = context;
   // While BullMQ closes, it takes one more job, which may be the one just given back.
   if (stopping.aborted) return { kind: 'give-back' };
-  const later = (ms: number): Settlement => ({ kind: 'delay', untilMs: clock.now() + ms, end: 'busy' });
+  const later = (): Settlement => ({
+    kind: 'delay',
+    untilMs: clock.now() + context.timings.busyDelayMs,
+    end: 'busy',
+  });
   if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
     const askedMs = Math.max(job.timestamp, (work.kind === 'sync' ? work.due : null) ?? 0);
-    if (clock.now() - askedMs < unknownForMs) return later(context.timings.busyDelayMs);
+    if (clock.now() - askedMs < unknownForMs) return later();
     return { kind: 'complete', outcome: 'unknown' };
   }
-  if (!context.serves(connector)) return later(context.timings.busyDelayMs);
+  if (!context.serves(connector)) return later();
   // The queue of a lost sink is held within seconds; until then no job may start a run.
-  if ((await context.ledger.lost(context.sinkName)) !== null) return later(context.timings.busyDelayMs);
-  if (running.has(connector)) return later(context.timings.busyDelayMs);
+  if ((await context.ledger.lost(context.sinkName)) !== null) return later();
+  if (running.has(connector)) return later();
   running.add(connector);
   try {
     using slot = await context.slots.take({
@@ -114,7 +113,7 @@ async function runUnlessHeld(
     }
     if (starts > 0) {
       // Retry suspects one at a time, so that jobs that merely shared the crashed process are not counted as poison.
-      if (context.suspects.size > 0) return later(context.timings.busyDelayMs);
+      if (context.suspects.size > 0) return later();
       context.suspects.add(connector);
     }
     return await runJob(context, job, work, signal);

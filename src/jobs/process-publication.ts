@@ -9,6 +9,7 @@ import {
   factsOf,
   maxStarts,
   unknownForMs,
+  type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
 import {
@@ -35,13 +36,8 @@ export function publicationTurns(): PQueue {
   return new PQueue({ concurrency: mostAtATime });
 }
 
-/**
- * The processor of a sink's queue of publications. It must declare all three parameters, as BullMQ passes a signal only
- * to such a function.
- */
-export function createPublicationProcessor(
-  context: PublicationContext,
-): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown> {
+/** The processor of a sink's queue of publications. */
+export function createPublicationProcessor(context: PublicationContext): JobProcessor {
   return async (job, token, signal) => {
     const { target } = parsePublicationJob(job.data);
     const settlement = await publishUnlessHeld(context, job, target, signal ?? new AbortController().signal);

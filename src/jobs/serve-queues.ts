@@ -15,7 +15,7 @@ import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts'
 import { createJobProcessor } from './process-job.ts';
 import { createPublicationProcessor, mostAtATime, publicationTurns } from './process-publication.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
-import { lockLost } from './settle-run.ts';
+import { type JobProcessor, lockLost } from './settle-run.ts';
 import { sinkOfTarget, type WorkerContext, type WorkerLedger, type WorkerTimings } from './worker-context.ts';
 
 export type ServedQueue = ReturnType<typeof serveQueue>;
@@ -58,18 +58,13 @@ function serveQueue(
   { queues, timings, onError }: WorkerContext,
   { redis, onLockLost }: ServeOptions,
   queue: Queue,
-  processor: (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown>,
+  processor: JobProcessor,
   limits: { readonly concurrency: number; readonly maxStartedAttempts?: number },
 ) {
   let taken = 0;
   let isHeld = false;
   let active = 0;
-  // Must declare three parameters: BullMQ passes a signal only to a function with that `length`.
-  const counted = async (
-    job: Job,
-    token: string | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<unknown> => {
+  const counted: JobProcessor = async (job, token, signal) => {
     taken += 1;
     active += 1;
     try {

@@ -15,6 +15,10 @@ export const lockLost = 'lock lost';
 
 /** What to do with a job after its run. */
 export type Settlement =
+  /**
+   * `outcome`, which Redis keeps: a run's, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run;
+   * of a publication how it ended.
+   */
   | { readonly kind: 'complete'; readonly outcome: string }
   /** Back to the front of the queue, for the next worker. */
   | { readonly kind: 'give-back' }
@@ -148,14 +152,15 @@ function interruptible(signal: AbortSignal): AbortSignal {
   return run.signal;
 }
 
-/** What Redis keeps of a completed job. */
-export interface JobResult {
-  /**
-   * A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run; of a publication how
-   * it ended.
-   */
-  readonly outcome: string;
-}
+/**
+ * A queue's processor must declare all three parameters: BullMQ passes a signal only to a function whose `length` is 3
+ * or more.
+ */
+export type JobProcessor = (
+  job: Job,
+  token: string | undefined,
+  signal: AbortSignal | undefined,
+) => Promise<unknown>;
 
 /**
  * Applies a settlement to its job: returns, or throws what the queue understands. The text of a failure begins with
@@ -166,7 +171,7 @@ export async function carryOut(
   token: string | undefined,
   name: string,
   settlement: Settlement,
-): Promise<JobResult> {
+): Promise<{ readonly outcome: string }> {
   switch (settlement.kind) {
     case 'complete':
       return { outcome: settlement.outcome };

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { Redis } from 'ioredis';
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { RedisSettings } from '../../settings/settings.ts';
 import { connectRedis } from '../connect-redis.ts';
-import { openRedisBackoff, type AskRedis } from './redis-backoff.ts';
+import { openRedisBackoff, type BudgetParts } from './redis-backoff.ts';
 import { openSharedPace } from './shared-pace.ts';
 import { openSharedSlots } from './shared-slots.ts';
 
@@ -12,10 +11,7 @@ import { openSharedSlots } from './shared-slots.ts';
  * Rate and concurrency per account, kept in Redis. Disposing it releases the slots of all its budgets and closes the
  * connection.
  */
-export interface SharedBudgets extends AsyncDisposable {
-  /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
-  open(limits: AccountLimits): SharedBudget;
-}
+export type SharedBudgets = Awaited<ReturnType<typeof openSharedBudgets>>;
 
 export interface AccountLimits {
   /** Identifies the account; only its hash reaches Redis. */
@@ -47,7 +43,7 @@ const defaultTimings: BudgetTimings = { lockMs: 15_000, recoverEveryMs: 10_000 }
 const answerWithinMs = 2_000;
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE if Redis does not answer within 2 s. A later outage does not block calls. */
-export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<SharedBudgets> {
+export async function openSharedBudgets(options: SharedBudgetsOptions) {
   const { clock = systemClock } = options;
   const settings = {
     // Commands fail at once while the connection is down, both new ones and those in flight.
@@ -68,12 +64,13 @@ export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<
   const opened = new Set<SharedBudget>();
 
   return {
-    open(limits) {
+    /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
+    open(limits: AccountLimits): SharedBudget {
       const budget = openSharedBudget(limits, shared, timings, () => opened.delete(budget));
       opened.add(budget);
       return budget;
     },
-    async [Symbol.asyncDispose]() {
+    async [Symbol.asyncDispose](): Promise<void> {
       for (const budget of opened) await budget[Symbol.asyncDispose]();
       isClosed = true;
       connection.disconnect();
@@ -83,17 +80,12 @@ export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<
 
 function openSharedBudget(
   limits: AccountLimits,
-  shared: { readonly redis: Redis; readonly ask: AskRedis; readonly clock: Clock },
+  shared: Omit<BudgetParts, 'key'>,
   timings: BudgetTimings,
   onDispose: () => void,
 ): SharedBudget {
   const key = createHash('sha256').update(limits.account).digest('hex').slice(0, 16);
-  const slots = openSharedSlots({
-    ...shared,
-    ...timings,
-    key: `${key}:slots`,
-    concurrency: limits.concurrency,
-  });
+  const slots = openSharedSlots({ ...shared, ...timings, ...limits, key: `${key}:slots` });
   const pace = openSharedPace({ ...shared, ...timings, ...limits, key });
   return {
     async enter(signal) {

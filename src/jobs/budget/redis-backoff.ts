@@ -1,7 +1,17 @@
+import type { Redis } from 'ioredis';
 import type { Clock } from '../../core/clock.ts';
 
 /** Sends one command to Redis, or skips it during a backoff. Null: the command failed or was skipped. Never rejects. */
 export type AskRedis = <T>(command: () => Promise<T>) => Promise<T | null>;
+
+/** What the parts of one account's budget have in common. */
+export interface BudgetParts {
+  readonly redis: Redis;
+  readonly ask: AskRedis;
+  readonly clock: Clock;
+  /** Prefix of the account's keys. */
+  readonly key: string;
+}
 
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;

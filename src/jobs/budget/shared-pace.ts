@@ -1,34 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { Redis } from 'ioredis';
 import * as z from 'zod';
-import type { Clock } from '../../core/clock.ts';
 import { ThrottledError } from '../../core/errors.ts';
-import type { AskRedis } from './redis-backoff.ts';
+import type { BudgetParts } from './redis-backoff.ts';
 
-/** A rate limit shared by all processes, first come, first served. A throttle pauses it, then slows it down. */
-interface SharedPace {
-  /**
-   * Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's
-   * reason if aborted.
-   */
-  turn(signal: AbortSignal): Promise<void>;
-  /**
-   * No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never
-   * rejects.
-   */
-  slowDown(waitMs: number): Promise<void>;
-}
-
-interface SharedPaceOptions {
-  readonly redis: Redis;
-  readonly ask: AskRedis;
-  /** Prefix of the account's keys. */
-  readonly key: string;
+interface SharedPaceOptions extends BudgetParts {
   readonly requestsPerSecond: number;
   readonly maxWaitMs: number;
   /** The rate doubles after each interval of this length without a throttle, up to the full rate. */
   readonly recoverEveryMs: number;
-  readonly clock: Clock;
 }
 
 /**
@@ -137,10 +116,11 @@ if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 const waitingTimes = z.tuple([z.number(), z.number()]);
 
 /**
- * No second exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
+ * A rate limit shared by all processes, first come, first served. A throttle pauses it, then slows it down. No second
+ * exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
  * lower.
  */
-export function openSharedPace(options: SharedPaceOptions): SharedPace {
+export function openSharedPace(options: SharedPaceOptions) {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
   const burst = Math.max(1, Math.ceil((options.requestsPerSecond * burstMs) / 1_000));
   // A second may begin with a burst, which the rest of it makes up for.
@@ -188,7 +168,11 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
   };
 
   return {
-    async turn(signal) {
+    /**
+     * Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's
+     * reason if aborted.
+     */
+    async turn(signal: AbortSignal): Promise<void> {
       const caller = randomUUID();
       try {
         await turnOf(caller, signal);
@@ -197,7 +181,11 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
         throw error;
       }
     },
-    async slowDown(waitMs) {
+    /**
+     * No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never
+     * rejects.
+     */
+    async slowDown(waitMs: number): Promise<void> {
       const figures = [Math.ceil(waitMs), recoverEveryMs, mostHalvings, halveAtMostEveryMs];
       await ask(() => redis.eval(pauseAndSlow, 3, keys.pause, keys.slow, keys.throttled, ...figures));
     },

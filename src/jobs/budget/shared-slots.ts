@@ -1,23 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import type { Redis } from 'ioredis';
-import type { Clock } from '../../core/clock.ts';
 import type { SharedTurn } from '../../core/shared-budget.ts';
-import type { AskRedis } from './redis-backoff.ts';
+import type { BudgetParts } from './redis-backoff.ts';
 
-/** Limits concurrent calls across all processes. */
-interface SharedSlots extends AsyncDisposable {
-  /** Resolves when a slot is free, at once during a Redis outage. Rejects only with the signal's reason. */
-  take(signal: AbortSignal): Promise<SharedTurn>;
-}
-
-interface SharedSlotsOptions {
-  readonly redis: Redis;
-  readonly ask: AskRedis;
-  readonly key: string;
+interface SharedSlotsOptions extends BudgetParts {
   readonly concurrency: number;
   /** The slots of a killed process become free after this long. */
   readonly lockMs: number;
-  readonly clock: Clock;
 }
 
 const askAgainMs = 50;
@@ -38,8 +26,8 @@ redis.call('zadd', KEYS[1], now, ARGV[1])
 redis.call('pexpire', KEYS[1], ARGV[3])
 return 1`;
 
-/** A slot is renewed after each third of its lock time. */
-export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
+/** Limits concurrent calls across all processes. A slot is renewed after each third of its lock time. */
+export function openSharedSlots(options: SharedSlotsOptions) {
   const { redis, ask, key, concurrency, lockMs, clock } = options;
   const held = new Set<SharedTurn>();
   const waitingKey = `${key}:waiting`;
@@ -78,7 +66,8 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
   };
 
   return {
-    async take(signal) {
+    /** Resolves when a slot is free, at once during a Redis outage. Rejects only with the signal's reason. */
+    async take(signal: AbortSignal): Promise<SharedTurn> {
       const identifier = randomUUID();
       signal.throwIfAborted();
       // Without this delay a caller that has just released a slot would take it again before the waiting callers retry.
@@ -97,7 +86,7 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
       signal.throwIfAborted();
       return turn;
     },
-    async [Symbol.asyncDispose]() {
+    async [Symbol.asyncDispose](): Promise<void> {
       await Promise.all([...held].map((turn) => turn.release()));
     },
   };
