@@ -16,8 +16,8 @@ export const lockLost = 'lock lost';
 /** What to do with a job after its run. */
 export type Settlement =
   /**
-   * `outcome`, which Redis keeps: a run's, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run;
-   * of a publication how it ended.
+   * `outcome`, which Redis keeps: a run's, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no
+   * run; of a publication how it ended.
    */
   | { readonly kind: 'complete'; readonly outcome: string }
   /** Back to the front of the queue, for the next worker. */

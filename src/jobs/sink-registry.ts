@@ -19,9 +19,9 @@ const registered = z.object({ id: z.string().min(1), host: z.string(), place: z.
 type RegisteredSink = z.output<typeof registered>;
 
 /**
- * Registers the file of a sink's name; resolves with the id that it had before, if that differs. A new file at the same path of the same host replaces the old one. A file
- * anywhere else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two
- * unrelated files in turn.
+ * Registers the file of a sink's name; resolves with the id that it had before, if that differs. A new file at the same
+ * path of the same host replaces the old one. A file anywhere else throws `SyncError` SINK_INCOMPATIBLE unless
+ * `mayTakeOver`: two machines would otherwise write to two unrelated files in turn.
  */
 async function registerSink(
   redis: Redis,
