@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
-import { badParameter } from '../service/api-error.ts';
+import { badParameter, notFound } from '../service/api-error.ts';
 import type { ProviderFile } from '../service/provider.ts';
 
 /**
@@ -31,6 +31,24 @@ export interface SampleAccount {
   file?(entity: string, params: Params): ProviderFile | null;
 }
 
+/** What an account has of one entity. */
+export interface SampleEntity {
+  readonly list: (params: Params) => Listing;
+  readonly get?: (params: Params) => JsonObject | undefined;
+}
+
+/** An account of these entities, by their names. */
+export function accountOf(entities: Readonly<Record<string, SampleEntity>>): SampleAccount {
+  return {
+    list(entity, params) {
+      const listed = entities[entity];
+      if (listed === undefined) throw notFound(`The sample account has nothing under '${entity}'.`);
+      return listed.list(params);
+    },
+    get: (entity, params) => entities[entity]?.get?.(params) ?? null,
+  };
+}
+
 /** The records that a list call names, filtered and sorted, before a page is cut out of them. */
 export interface Listing {
   /** At most `limit` records from `offset` (from 0); fewer only at the end. */
@@ -57,18 +75,20 @@ export function computedListing(
 }
 
 /**
- * Keeps the records that pass the given parameters. `paths`: parameter -> dotted path of the field that it is held
- * against; `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time against theirs, and a record
- * without a time is left out. Throws 400 for a time in another form than ISO 8601.
+ * Keeps the records that pass the given parameters. `fields`: dotted paths of the fields that parameters are held
+ * against: those of the same name, with or without `_at`; `since_<name>` and `<name>_since` (and `before`, both
+ * inclusive) hold its time against theirs, and a record without a time is left out. Throws 400 for a time in another
+ * form than ISO 8601.
  */
 export function filterRecords(
   records: readonly JsonObject[],
-  paths: Readonly<Record<string, string>>,
+  fields: readonly string[],
   params: Params,
 ): readonly JsonObject[] {
   const tests = Object.entries(params).flatMap(([name, value]) => {
     const [, bound] = /(since|before)/.exec(name) ?? [];
-    const path = paths[name.replace(/^(since|before)_|_(since|before)$/, '')];
+    const plain = name.replace(/^(since|before)_|_(since|before)$/, '');
+    const path = fields.find((field) => [plain, `${plain}_at`].includes(field.split('.').at(-1) ?? ''));
     if (path === undefined) return [];
     if (bound === undefined) return [(record: JsonObject) => fieldAt(record, path) === value];
     const time = timeParameter(name, value);

@@ -1,30 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import { diceFor, mix, type Dice } from '../dice.ts';
 
-/** What a file is made of. */
-export type FileKind = 'text' | 'csv' | 'png' | 'pdf' | 'zip' | 'binary';
-
-const kinds: Readonly<Record<string, FileKind>> = {
-  txt: 'text',
-  csv: 'csv',
-  png: 'png',
-  pdf: 'pdf',
-  zip: 'zip',
-};
+export interface FileKind {
+  readonly contentType: string;
+  /** Makes a row of a file of lines; null: its bytes are noise. */
+  readonly line: ((seed: number, row: number) => string) | null;
+  readonly head: Buffer;
+  readonly tail: Buffer;
+}
 
 /** By the end of a file's name. */
 export function fileKindOf(name: string): FileKind {
-  return kinds[name.toLowerCase().split('.').at(-1) ?? ''] ?? 'binary';
+  return kinds.get(name.toLowerCase().split('.').at(-1) ?? '') ?? binary;
 }
-
-export const contentTypes: Readonly<Record<FileKind, string>> = {
-  text: 'text/plain; charset=utf-8',
-  csv: 'text/csv',
-  png: 'image/png',
-  pdf: 'application/pdf',
-  zip: 'application/zip',
-  binary: 'application/octet-stream',
-};
 
 export interface FileContent {
   /** The same number makes the same bytes. */
@@ -51,7 +39,7 @@ export async function* fileBytes(content: FileContent, signal: AbortSignal): Asy
 
 /** The same without a pause, for a checksum. */
 export function* fileChunks(content: FileContent): Generator<Uint8Array> {
-  const { head, tail } = frames[content.kind];
+  const { head, tail } = content.kind;
   const bodySize = content.size - head.length - tail.length;
   for (let offset = 0, index = 0; offset < content.size; offset += chunkSize, index += 1) {
     const chunk = Buffer.alloc(Math.min(chunkSize, content.size - offset));
@@ -68,8 +56,8 @@ export function* fileChunks(content: FileContent): Generator<Uint8Array> {
 }
 
 function fill(chunk: Buffer, { seed, kind }: FileContent, index: number): void {
-  if (kind === 'text' || kind === 'csv') fillLines(chunk, seed, index, kind === 'text' ? textLine : csvRow);
-  else fillNoise(chunk, mix(seed, index));
+  if (kind.line === null) fillNoise(chunk, mix(seed, index));
+  else fillLines(chunk, seed, index, kind.line);
 }
 
 /** Whole lines, then dots to the end: a cut sign would be no text. */
@@ -122,18 +110,18 @@ function fillNoise(chunk: Buffer, seed: number): void {
 }
 
 const none = Buffer.alloc(0);
+const binary: FileKind = { contentType: 'application/octet-stream', line: null, head: none, tail: none };
 
 /** One pixel's worth of header; what follows it is noise, so no program shows such a file. */
 const pngHead = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex');
+const pngTail = Buffer.from('0000000049454e44ae426082', 'hex');
+const pdfHead = Buffer.from('%PDF-1.7\n%\u00e2\u00e3\u00cf\u00d3\n', 'latin1');
+const zipHead = Buffer.from('504b0304140000000800', 'hex');
 
-const frames: Readonly<Record<FileKind, { readonly head: Buffer; readonly tail: Buffer }>> = {
-  text: { head: none, tail: none },
-  csv: { head: none, tail: none },
-  png: { head: pngHead, tail: Buffer.from('0000000049454e44ae426082', 'hex') },
-  pdf: {
-    head: Buffer.from('%PDF-1.7\n%\u00e2\u00e3\u00cf\u00d3\n', 'latin1'),
-    tail: Buffer.from('\n%%EOF\n'),
-  },
-  zip: { head: Buffer.from('504b0304140000000800', 'hex'), tail: none },
-  binary: { head: none, tail: none },
-};
+const kinds: ReadonlyMap<string, FileKind> = new Map([
+  ['txt', { ...binary, contentType: 'text/plain; charset=utf-8', line: textLine }],
+  ['csv', { ...binary, contentType: 'text/csv', line: csvRow }],
+  ['png', { ...binary, contentType: 'image/png', head: pngHead, tail: pngTail }],
+  ['pdf', { ...binary, contentType: 'application/pdf', head: pdfHead, tail: Buffer.from('\n%%EOF\n') }],
+  ['zip', { ...binary, contentType: 'application/zip', head: zipHead }],
+]);

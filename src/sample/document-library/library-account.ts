@@ -3,73 +3,54 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { notFound } from '../../service/api-error.ts';
 import { diceFor } from '../dice.ts';
 import { personAt } from '../people.ts';
-import { filterRecords, listingOf, type SampleAccount } from '../sample-account.ts';
+import { accountOf, filterRecords, listingOf, type SampleAccount } from '../sample-account.ts';
 import { dayMs, libraryTime, textOf } from '../writing.ts';
-import { contentTypes, fileBytes, fileChunks, type FileContent } from './file-bytes.ts';
+import { fileBytes, fileChunks, type FileContent } from './file-bytes.ts';
 import { type Attachment, type Folder, type LibraryDocument, libraryKind, planLibrary } from './library.ts';
 import { reviseLibrary } from './revise-library.ts';
 
 /** The library behind a document-library connector. */
 export function openLibraryAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
   const { folders, documents, attachments } = reviseLibrary(seed, planLibrary(seed, size), revision);
+  const toFolder = (folder: Folder): JsonObject => folderRecord(seed, folder);
+  const attachmentsOf = (documentId: string): readonly Attachment[] =>
+    attachments.filter((attachment) => attachment.documentId === documentId);
   const toDocument = (document: LibraryDocument): JsonObject =>
-    documentRecord(
-      seed,
-      document,
-      attachments.filter(({ documentId }) => documentId === document.id),
-    );
+    documentRecord(seed, document, attachmentsOf(document.id));
+  const toAttachment = (attachment: Attachment): JsonObject => attachmentRecord(seed, attachment);
 
   return {
-    list(entity, params) {
-      switch (entity) {
-        case 'folders':
-          return listingOf(folders.map((folder) => folderRecord(seed, folder)));
-        case 'documents': {
+    ...accountOf({
+      folders: {
+        list: () => listingOf(folders.map(toFolder)),
+        get: ({ folder_id: id }) => folders.filter(isNamed(id)).map(toFolder)[0],
+      },
+      documents: {
+        list: (params) => {
           const { id } = known(folders, 'folder', params['folder_id']);
           const records = documents.filter(({ folderId }) => folderId === id).map(toDocument);
-          return listingOf(filterRecords(records, { status: 'status', updated: 'updated_at' }, params));
-        }
-        case 'attachments': {
-          const { id } = known(documents, 'document', params['document_id']);
-          const own = attachments.filter(({ documentId }) => documentId === id);
-          return listingOf(own.map((attachment) => attachmentRecord(seed, attachment)));
-        }
-        default:
-          throw notFound(`The sample account has nothing under '${entity}'.`);
-      }
-    },
-    get(entity, params) {
-      switch (entity) {
-        case 'folders':
-          return shown(find(folders, params['folder_id']), (folder) => folderRecord(seed, folder));
-        case 'documents':
-          return shown(find(documents, params['document_id']), toDocument);
-        case 'attachments':
-          return shown(find(attachments, params['attachment_id']), (one) => attachmentRecord(seed, one));
-        default:
-          return null;
-      }
-    },
+          return listingOf(filterRecords(records, ['status', 'updated_at'], params));
+        },
+        get: ({ document_id: id }) => documents.filter(isNamed(id)).map(toDocument)[0],
+      },
+      attachments: {
+        list: ({ document_id: id }) =>
+          listingOf(attachmentsOf(known(documents, 'document', id).id).map(toAttachment)),
+        get: ({ attachment_id: id }) => attachments.filter(isNamed(id)).map(toAttachment)[0],
+      },
+    }),
     file(entity, params) {
-      if (entity !== 'attachments') return null;
-      return shown(find(attachments, params['attachment_id']), (attachment) => {
-        const content = contentOf(seed, attachment);
-        return {
-          name: attachment.name,
-          contentType: contentTypes[attachment.kind],
-          size: attachment.size,
-          read: (signal: AbortSignal) => fileBytes(content, signal),
-        };
-      });
+      const attachment = attachments.find(isNamed(params['attachment_id']));
+      if (entity !== 'attachments' || attachment === undefined) return null;
+      const { name, kind, size } = attachment;
+      const content = contentOf(seed, attachment);
+      return { name, contentType: kind.contentType, size, read: (signal) => fileBytes(content, signal) };
     },
   };
 }
 
-function find<Thing extends { readonly id: string }>(
-  things: readonly Thing[],
-  id: JsonValue | undefined,
-): Thing | undefined {
-  return things.find((thing) => thing.id === id);
+function isNamed(id: JsonValue | undefined): (thing: { readonly id: string }) => boolean {
+  return (thing) => thing.id === id;
 }
 
 function known<Thing extends { readonly id: string }>(
@@ -77,13 +58,9 @@ function known<Thing extends { readonly id: string }>(
   what: string,
   id: JsonValue | undefined,
 ): Thing {
-  const thing = find(things, id);
+  const thing = things.find(isNamed(id));
   if (thing !== undefined) return thing;
   throw notFound(`There is no ${what} with the id ${JSON.stringify(textOf(id).slice(0, 60))}.`);
-}
-
-function shown<Thing, Shown>(thing: Thing | undefined, show: (thing: Thing) => Shown): Shown | null {
-  return thing === undefined ? null : show(thing);
 }
 
 function folderRecord(seed: number, folder: Folder): JsonObject {
@@ -129,7 +106,7 @@ function documentRecord(
     attachments: attachments.map(({ id, name, kind, size }) => ({
       id,
       file_name: name,
-      content_type: contentTypes[kind],
+      content_type: kind.contentType,
       size,
     })),
     created_at: libraryTime(document.createdAt),
@@ -153,7 +130,7 @@ function attachmentRecord(seed: number, attachment: Attachment): JsonObject {
     id: attachment.id,
     document_id: attachment.documentId,
     file_name: attachment.name,
-    content_type: contentTypes[attachment.kind],
+    content_type: attachment.kind.contentType,
     size: attachment.size,
     checksum: checksumOf(contentOf(seed, attachment)),
     created_at: libraryTime(attachment.createdAt),
@@ -172,7 +149,7 @@ const maxChecksums = 10_000;
 
 /** SHA-256 of the bytes, in hex. */
 function checksumOf(content: FileContent): string {
-  const name = JSON.stringify([content.seed, content.kind, content.size]);
+  const name = JSON.stringify([content.seed, content.kind.contentType, content.size]);
   const known = checksums.get(name);
   if (known !== undefined) return known;
   const hash = createHash('sha256');

@@ -1,6 +1,6 @@
 import { diceFor } from '../dice.ts';
 import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
-import { fileKindOf, type FileKind } from './file-bytes.ts';
+import { fileKindOf } from './file-bytes.ts';
 
 /** What is in a library, in the order in which listings show it. Small enough to be kept. */
 export interface Library {
@@ -9,40 +9,9 @@ export interface Library {
   readonly attachments: readonly Attachment[];
 }
 
-export interface Folder {
-  readonly id: string;
-  readonly index: number;
-  /** Null at the top. */
-  readonly parentId: string | null;
-  name: string;
-  readonly createdAt: number;
-  updatedAt: number;
-}
-
-export interface LibraryDocument {
-  readonly id: string;
-  readonly index: number;
-  folderId: string;
-  readonly title: string;
-  /** Counts what people did to its text. */
-  edits: number;
-  readonly createdAt: number;
-  updatedAt: number;
-}
-
-export interface Attachment {
-  readonly id: string;
-  readonly index: number;
-  readonly documentId: string;
-  readonly name: string;
-  readonly kind: FileKind;
-  /** From 1; the bytes are others with each. */
-  version: number;
-  /** In bytes. */
-  size: number;
-  readonly createdAt: number;
-  updatedAt: number;
-}
+export type Folder = ReturnType<typeof planFolder>;
+export type LibraryDocument = ReturnType<typeof planDocument>;
+export type Attachment = ReturnType<typeof planAttachment>;
 
 /** First throws of the dice, one per kind of thing. */
 export const libraryKind = { folder: 41, document: 42, attachment: 43, bytes: 44 } as const;
@@ -91,7 +60,7 @@ export const folderNames = [
 ];
 
 /** The first lies at the top, and so does every fourth; the others lie in one of those before them. */
-export function planFolder(seed: number, index: number): Folder {
+export function planFolder(seed: number, index: number) {
   const createdAt = sampleStart + index * dayMs;
   const parentId = index % 4 === 0 ? null : folderId(seed, Math.floor((index - 1) / 2));
   const name = titleAt(folderNames, index);
@@ -112,17 +81,10 @@ const titles = [
   'Onboarding checklist ✅',
 ];
 
-export function planDocument(seed: number, index: number, folder: string, at: number): LibraryDocument {
+/** `edits` counts what people did to its text. */
+export function planDocument(seed: number, index: number, folderId: string, at: number) {
   const id = `doc_${diceFor(seed, libraryKind.document, index).hex(20)}`;
-  return {
-    id,
-    index,
-    folderId: folder,
-    title: titleAt(titles, index),
-    edits: 0,
-    createdAt: at,
-    updatedAt: at,
-  };
+  return { id, index, folderId, title: titleAt(titles, index), edits: 0, createdAt: at, updatedAt: at };
 }
 
 /** Before every revision, two hours and more apart; every tenth time is that of the document before it. */
@@ -132,8 +94,10 @@ function documentTime(seed: number, index: number): number {
   return sampleStart + 30 * dayMs + source * 3 * hourMs + jitterMs;
 }
 
-export function planAttachment(seed: number, index: number, documentId: string, at: number): Attachment {
-  const name = fileNameAt(index);
+/** `version` counts from 1: the bytes are others with each. `size` is in bytes. */
+export function planAttachment(seed: number, index: number, documentId: string, at: number) {
+  // A later file of one name is another file: nothing says that names differ.
+  const name = names[index % names.length] ?? 'file';
   return {
     id: `att_${diceFor(seed, libraryKind.attachment, index).hex(20)}`,
     index,
@@ -181,8 +145,3 @@ const names: readonly string[] = [
   'scan.png',
   "it's *here*'.txt",
 ];
-
-/** A later file of one name is another file: nothing says that names differ. */
-function fileNameAt(index: number): string {
-  return names[index % names.length] ?? 'file';
-}

@@ -1,6 +1,7 @@
 import { dayOf, revisionTime, titleAt } from '../writing.ts';
 import {
   type Attachment,
+  type Folder,
   folderId,
   folderNames,
   type Library,
@@ -22,82 +23,77 @@ export function reviseLibrary(seed: number, first: Library, revisions: number): 
   const attachments = [...first.attachments];
   /** Id -> the revision that deleted it last. */
   const deletedIn = new Map<string, number>();
-  const documentById = new Map(documents.map((document) => [document.id, document]));
-  const addDocument = (index: number, folder: string, at: number): LibraryDocument => {
-    const document = planDocument(seed, index, folder, at);
-    documents.push(document);
-    documentById.set(document.id, document);
-    return document;
-  };
-  const changeAttachment = (attachment: Attachment | undefined, at: number): void => {
-    const document = documentById.get(attachment?.documentId ?? '');
-    if (attachment !== undefined) attachment.updatedAt = at;
-    if (document !== undefined) document.updatedAt = at;
+  const touch = (
+    at: number,
+    ...things: readonly (Folder | LibraryDocument | Attachment | undefined)[]
+  ): void => {
+    for (const thing of things) {
+      if (thing === undefined) continue;
+      thing.updatedAt = at;
+      if ('documentId' in thing)
+        touch(
+          at,
+          documents.find(({ id }) => id === thing.documentId),
+        );
+    }
   };
 
   for (let revision = 1; revision <= revisions; revision += 1) {
     const at = revisionTime(revision) + 60_000;
-    const turn = <Thing>(things: readonly Thing[], place: number): Thing | undefined =>
-      things[(revision * 11 + place) % things.length];
+    const inTurn = <Thing>(things: readonly Thing[], ...places: readonly number[]): readonly Thing[] =>
+      places.flatMap((place) => things[(revision * 11 + place) % things.length] ?? []);
 
     const folder = first.folders[revision % first.folders.length];
-    if (folder !== undefined) {
-      folder.name = `${titleAt(folderNames, folder.index)} (${dayOf(revision)})`;
-      folder.updatedAt = at;
-    }
+    if (folder !== undefined) folder.name = `${titleAt(folderNames, folder.index)} (${dayOf(revision)})`;
+    touch(at, folder);
     if (revision % 3 === 1) {
       const added = planFolder(seed, 100_000 + revision);
       const name = `Tender of ${dayOf(revision)}`;
       folders.push({ ...added, parentId: null, name, createdAt: at, updatedAt: at });
-      for (const place of [0, 1]) {
-        const index = 100_000 + revision * 10 + place;
-        const { id } = addDocument(index, added.id, at);
-        attachments.push(planAttachment(seed, index, id, at));
+      for (const index of [100_000 + revision * 10, 100_001 + revision * 10]) {
+        const document = planDocument(seed, index, added.id, at);
+        documents.push(document);
+        attachments.push(planAttachment(seed, index, document.id, at));
       }
     } else if (revision % 3 === 2) {
       deletedIn.set(folderId(seed, 100_000 + revision - 1), revision);
     } else {
       const restored = folders.at(-1);
-      if (restored !== undefined) restored.updatedAt = at;
+      touch(at, restored);
       deletedIn.delete(restored?.id ?? '');
     }
     for (const [id, since] of deletedIn) {
       if (since !== revision - 2) continue;
       deletedIn.delete(id);
-      const document = documentById.get(id);
-      if (document !== undefined) document.updatedAt = at;
-      changeAttachment(
-        attachments.find((one) => one.id === id),
-        at,
-      );
+      touch(at, ...[...documents, ...attachments].filter((one) => one.id === id));
     }
 
-    const [deleted, moved] = [turn(first.documents, 0), turn(first.documents, 3)];
-    if (deleted !== undefined) deletedIn.set(deleted.id, revision);
-    for (const edited of [turn(first.documents, 1), turn(first.documents, 2)]) {
-      if (edited === undefined) continue;
+    for (const { id } of inTurn(first.documents, 0)) deletedIn.set(id, revision);
+    for (const edited of inTurn(first.documents, 1, 2)) {
       edited.edits += 1;
-      edited.updatedAt = at;
+      touch(at, edited);
     }
-    if (moved !== undefined) {
+    for (const moved of inTurn(first.documents, 3)) {
       const place = first.folders.findIndex(({ id }) => id === moved.folderId);
       moved.folderId = first.folders[(place + 1) % first.folders.length]?.id ?? moved.folderId;
-      moved.updatedAt = at;
+      touch(at, moved);
     }
-    addDocument(200_000 + revision, turn(first.folders, 0)?.id ?? '', at);
+    const host = inTurn(first.folders, 0)[0]?.id ?? '';
+    documents.push(planDocument(seed, 200_000 + revision, host, at));
 
-    const removed = turn(first.attachments, 0);
-    if (removed !== undefined) deletedIn.set(removed.id, revision);
-    changeAttachment(removed, at);
-    for (const replaced of [turn(first.attachments, 1), turn(first.attachments, 2)]) {
-      if (replaced === undefined) continue;
+    for (const removed of inTurn(first.attachments, 0)) {
+      deletedIn.set(removed.id, revision);
+      touch(at, removed);
+    }
+    for (const replaced of inTurn(first.attachments, 1, 2)) {
       replaced.version += 1;
       replaced.size = sizeOf(seed, replaced.index, replaced.version);
-      changeAttachment(replaced, at);
+      touch(at, replaced);
     }
-    const added = planAttachment(seed, 300_000 + revision, turn(first.documents, 4)?.id ?? '', at);
+    const owner = inTurn(first.documents, 4)[0]?.id ?? '';
+    const added = planAttachment(seed, 300_000 + revision, owner, at);
     attachments.push(added);
-    changeAttachment(added, at);
+    touch(at, added);
   }
   const isKept = ({ id }: { readonly id: string }): boolean => !deletedIn.has(id);
   const keptFolders = folders.filter(isKept);

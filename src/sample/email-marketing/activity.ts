@@ -6,7 +6,7 @@ import { hourMs, mailingTime, revisionTime } from '../writing.ts';
 import { kind, listLinks, selfLinks } from './mailing-list.ts';
 import { memberId, memberPerson, mergeFields } from './member-records.ts';
 import { departuresIn, isVip, slotOf } from './members.ts';
-import { type Campaign, emailsSent } from './plan-campaigns.ts';
+import { type Campaign, emailsSent, type SentCampaign } from './plan-campaigns.ts';
 
 /** Something that a recipient did with a message. */
 export interface Action {
@@ -18,7 +18,7 @@ export interface Action {
 }
 
 /** One row per recipient, many without any activity. `since` leaves the rows and shortens their arrays. */
-export function activityListing(campaign: Campaign, sentAt: number, params: Params): Listing {
+export function activityListing(campaign: SentCampaign, params: Params): Listing {
   const { since } = params;
   const bound = since === undefined ? Number.NEGATIVE_INFINITY : timeParameter('since', since);
   const path = `/reports/${campaign.id}/email-activity`;
@@ -27,7 +27,7 @@ export function activityListing(campaign: Campaign, sentAt: number, params: Para
     (index) => {
       const person = memberPerson(campaign.list, index);
       const id = memberId(person.email);
-      const actions = actionsOf(campaign, sentAt, index).filter(({ at }) => at >= bound);
+      const actions = actionsOf(campaign, index).filter(({ at }) => at >= bound);
       return {
         campaign_id: campaign.id,
         list_id: campaign.list.id,
@@ -43,12 +43,12 @@ export function activityListing(campaign: Campaign, sentAt: number, params: Para
 }
 
 /** All that a recipient did, oldest first: nothing, a bounce, or opens each of which may lead to a click. */
-export function actionsOf(campaign: Campaign, sentAt: number, index: number): readonly Action[] {
+export function actionsOf(campaign: SentCampaign, index: number): readonly Action[] {
   const dice = diceFor(campaign.seed, kind.activity, campaign.index, index);
   // What a revision sends is answered within the same one.
   const pace = campaign.sentIn === 0 ? 1_000 : 10;
   const fate = dice.below(100);
-  let at = sentAt + dice.below(3_600) * pace;
+  let at = campaign.sentAt + dice.below(3_600) * pace;
   const late = lateActions(campaign, index);
   if (fate < 40) return late;
   if (fate < 45) return [{ at, action: 'bounce', type: dice.pick(['hard', 'soft']) }, ...late];
@@ -97,7 +97,7 @@ export function leaversOf(campaign: Campaign): ReadonlyMap<number, number | null
   return leavers;
 }
 
-export function unsubscribeListing(campaign: Campaign, sentAt: number): Listing {
+export function unsubscribeListing(campaign: SentCampaign): Listing {
   const leavers = [...leaversOf(campaign)];
   const { id: campaignId, list } = campaign;
   const path = `/reports/${campaignId}/unsubscribed`;
@@ -111,7 +111,7 @@ export function unsubscribeListing(campaign: Campaign, sentAt: number): Listing 
       email_address: person.email,
       merge_fields: mergeFields(person, dice),
       vip: isVip(list, index),
-      timestamp: mailingTime(leftAt ?? sentAt + dice.below(3 * 86_400) * 1000),
+      timestamp: mailingTime(leftAt ?? campaign.sentAt + dice.below(3 * 86_400) * 1000),
       reason: dice.pick(['Did not signup for list', 'No longer interested', 'None given']),
       campaign_id: campaignId,
       list_id: list.id,

@@ -2,17 +2,8 @@ import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, mailingTime } from '../writing.ts';
 import { kind, selfLinks } from './mailing-list.ts';
-import { emailsSent, type Campaign } from './plan-campaigns.ts';
+import { emailsSent, isSent, type Campaign } from './plan-campaigns.ts';
 import { deliveryStatus, previewOf, reportSummary } from './reports.ts';
-
-export const campaignPaths = {
-  type: 'type',
-  status: 'status',
-  send_time: 'send_time',
-  create_time: 'create_time',
-  list_id: 'recipients.list_id',
-  folder_id: 'settings.folder_id',
-};
 
 /** A draft has no `send_time` ("") and neither subject nor report; a campaign of a special type has its options. */
 export function campaignRecord(campaign: Campaign): JsonObject {
@@ -43,7 +34,7 @@ export function campaignRecord(campaign: Campaign): JsonObject {
     tracking: trackingOf(dice),
     ...typeOptions(campaign),
     social_card: { image_url: 'https://cdn.example.test/banner.png', description: '', title: '' },
-    ...(sentAt === null ? {} : { report_summary: reportSummary(campaign, sentAt) }),
+    ...(isSent(campaign) ? { report_summary: reportSummary(campaign) } : {}),
     delivery_status: deliveryStatus(campaign),
     _links: selfLinks(`/campaigns/${id}`),
   };

@@ -26,8 +26,6 @@ import {
 } from './members.ts';
 import type { Sequence } from './sequence.ts';
 
-export const listPaths = { date_created: 'date_created', campaign_last_sent: 'stats.campaign_last_sent' };
-
 /** The account's lists, oldest first; with `email` only those that have this address among their members. */
 export function listRecords(plan: MailingPlan, params: Params): readonly JsonObject[] {
   const { email } = params;
@@ -155,8 +153,6 @@ export function interestRecords(list: MailingList, category: InterestCategory): 
     _links: selfLinks(`/lists/${list.id}/interest-categories/${category.id}/interests/${id}`),
   }));
 }
-
-export const segmentPaths = { type: 'type', created_at: 'created_at', updated_at: 'updated_at' };
 
 export function segmentRecords(list: MailingList): readonly JsonObject[] {
   return list.segments.map((segment) => ({

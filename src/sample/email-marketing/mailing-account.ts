@@ -2,143 +2,130 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
 import {
+  accountOf,
   filterRecords,
-  type Listing,
   listingOf,
   type SampleAccount,
+  type SampleEntity,
   type SampleSize,
   sortRecords,
 } from '../sample-account.ts';
 import { textOf } from '../writing.ts';
 import { activityListing, unsubscribeListing } from './activity.ts';
-import { campaignPaths, campaignRecord } from './campaign-record.ts';
+import { campaignRecord } from './campaign-record.ts';
 import {
   categoryRecords,
   interestRecords,
-  listPaths,
   listRecords,
   segmentMemberListing,
-  segmentPaths,
   segmentRecords,
   tagRecords,
 } from './list-records.ts';
 import { type InterestCategory, type MailingList, listLinks } from './mailing-list.ts';
-import { automationPaths, type MailingPlan, planMailing } from './mailing-plan.ts';
-import { findMember, memberListing, memberRecord } from './member-records.ts';
-import type { Campaign } from './plan-campaigns.ts';
-import { reportPaths, reportRecord } from './reports.ts';
+import { planMailing } from './mailing-plan.ts';
+import { findMember, memberListing } from './member-records.ts';
+import { type Campaign, isSent, type SentCampaign } from './plan-campaigns.ts';
+import { reportRecord } from './reports.ts';
 
 /** The account behind an email-marketing connector. */
 export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
   const plan = planMailing(seed, size, revision);
-  return {
-    list: (entity, params) => listEntity(plan, entity, params),
-    get(entity, params) {
-      switch (entity) {
-        case 'lists':
-          return byId(listRecords(plan, {}), params['list_id']);
-        case 'campaigns':
-          return byId(plan.campaigns.filter(isAsked(params)).map(campaignRecord), params['campaign_id']);
-        case 'reports':
-          return byId(reportRecords(plan.campaigns.filter(isAsked(params))), params['campaign_id']);
-        case 'list_members': {
-          const list = listOf(plan, params);
-          const index = findMember(list, textOf(params['subscriber_hash']));
-          return index === null ? null : memberRecord(list, index);
-        }
-        case 'interest_categories':
-          return byId(categoryRecords(listOf(plan, params)), params['interest_category_id']);
-        case 'interests': {
-          const list = listOf(plan, params);
-          return byId(interestRecords(list, categoryOf(list, params)), params['interest_id']);
-        }
-        case 'segments':
-          return byId(segmentRecords(listOf(plan, params)), params['segment_id']);
-        default:
-          return null;
-      }
+  const listOf = ({ list_id: id }: Params): MailingList => known(plan.lists, 'list', id);
+  const categoryOf = (params: Params): InterestCategory =>
+    known(listOf(params).categories, 'interest category', params['interest_category_id']);
+  const listPath = (params: Params): string => `/lists/${listOf(params).id}`;
+  const categoriesPath = (params: Params): string => `${listPath(params)}/interest-categories`;
+  const campaignsOf = ({ campaign_id: id }: Params): readonly Campaign[] =>
+    plan.campaigns.filter((campaign) => id === undefined || campaign.id === id);
+  const reportsOf = (params: Params): readonly SentCampaign[] => campaignsOf(params).filter(isSent);
+  // A draft has no report and nothing under it: 404, as for a campaign that does not exist.
+  const reportOf = (params: Params): SentCampaign => known(reportsOf({}), 'report', params['campaign_id']);
+
+  return accountOf({
+    lists: found(
+      'list_id',
+      ['date_created', 'stats.campaign_last_sent'],
+      () => '/lists',
+      (params) => listRecords(plan, params),
+    ),
+    campaigns: found(
+      'campaign_id',
+      ['type', 'status', 'send_time', 'create_time', 'recipients.list_id', 'settings.folder_id'],
+      () => '/campaigns',
+      (params) => campaignsOf(params).map(campaignRecord),
+    ),
+    automations: found(
+      '',
+      ['status', 'create_time', 'start_time'],
+      () => '/automations',
+      () => plan.automations,
+    ),
+    reports: found(
+      'campaign_id',
+      ['type', 'send_time'],
+      () => '/reports',
+      (params) => reportsOf(params).map(reportRecord),
+    ),
+    email_activity: { list: (params) => activityListing(reportOf(params), params) },
+    unsubscribes: { list: (params) => unsubscribeListing(reportOf(params)) },
+    list_members: {
+      list: (params) => memberListing(listOf(params), params),
+      get: (params) => findMember(listOf(params), textOf(params['subscriber_hash'])),
     },
+    tags: found(
+      '',
+      [],
+      (params) => `${listPath(params)}/tag-search`,
+      (params) => tagRecords(listOf(params), params),
+    ),
+    interest_categories: found('interest_category_id', [], categoriesPath, (params) =>
+      categoryRecords(listOf(params)),
+    ),
+    interests: found(
+      'interest_id',
+      [],
+      (params) => `${categoriesPath(params)}/${categoryOf(params).id}/interests`,
+      (params) => interestRecords(listOf(params), categoryOf(params)),
+    ),
+    segments: found(
+      'segment_id',
+      ['type', 'created_at', 'updated_at'],
+      (params) => `${listPath(params)}/segments`,
+      (params) => segmentRecords(listOf(params)),
+    ),
+    segment_members: {
+      list: (params) =>
+        segmentMemberListing(listOf(params), known(listOf(params).segments, 'segment', params['segment_id'])),
+    },
+  });
+}
+
+/**
+ * An entity that is listed with its filters and found by its id. `fields`: see `filterRecords`; `pathOf` gives the
+ * address that the answer names.
+ */
+function found(
+  idParam: string,
+  fields: readonly string[],
+  pathOf: (params: Params) => string,
+  recordsOf: (params: Params) => readonly JsonObject[],
+): SampleEntity {
+  return {
+    list: (params) =>
+      listingOf(
+        sortRecords(filterRecords(recordsOf(params), fields, params), params),
+        listLinks(pathOf(params)),
+      ),
+    get: (params) => recordsOf(params).find(({ id }) => textOf(id) === textOf(params[idParam])),
   };
 }
 
-function listEntity(plan: MailingPlan, entity: string, params: Params): Listing {
-  const listing = (
-    records: readonly JsonObject[],
-    path: string,
-    fieldPaths: Readonly<Record<string, string>> = {},
-  ): Listing => listingOf(sortRecords(filterRecords(records, fieldPaths, params), params), listLinks(path));
-  switch (entity) {
-    case 'lists':
-      return listing(listRecords(plan, params), '/lists', listPaths);
-    case 'campaigns':
-      return listing(plan.campaigns.map(campaignRecord), '/campaigns', campaignPaths);
-    case 'automations':
-      return listing(plan.automations, '/automations', automationPaths);
-    case 'reports':
-      return listing(reportRecords(plan.campaigns), '/reports', reportPaths);
-    case 'email_activity':
-    case 'unsubscribes': {
-      // A draft has no report and nothing under it: 404, as for a campaign that does not exist.
-      const campaign = plan.campaigns.find(isAsked(params));
-      const sentAt = known(campaign?.sentAt ?? undefined, 'report');
-      return entity === 'unsubscribes'
-        ? unsubscribeListing(known(campaign, 'report'), sentAt)
-        : activityListing(known(campaign, 'report'), sentAt, params);
-    }
-  }
-  const list = listOf(plan, params);
-  const path = `/lists/${list.id}`;
-  switch (entity) {
-    case 'list_members':
-      return memberListing(list, params);
-    case 'tags':
-      return listing(tagRecords(list, params), `${path}/tag-search`);
-    case 'interest_categories':
-      return listing(categoryRecords(list), `${path}/interest-categories`);
-    case 'interests': {
-      const category = categoryOf(list, params);
-      return listing(interestRecords(list, category), `${path}/interest-categories/${category.id}/interests`);
-    }
-    case 'segments':
-      return listing(segmentRecords(list), `${path}/segments`, segmentPaths);
-    case 'segment_members': {
-      const segment = list.segments.find(({ id }) => String(id) === textOf(params['segment_id']));
-      return segmentMemberListing(list, known(segment, 'segment'));
-    }
-    default:
-      throw notFound(`The sample account has nothing under '${entity}'.`);
-  }
-}
-
-function reportRecords(campaigns: readonly Campaign[]): readonly JsonObject[] {
-  return campaigns.flatMap((campaign) =>
-    campaign.sentAt === null ? [] : [reportRecord(campaign, campaign.sentAt)],
-  );
-}
-
-function isAsked(params: Params): (campaign: Campaign) => boolean {
-  return ({ id }) => id === params['campaign_id'];
-}
-
-function listOf(plan: MailingPlan, params: Params): MailingList {
-  return known(
-    plan.lists.find(({ id }) => id === params['list_id']),
-    'list',
-  );
-}
-
-function categoryOf(list: MailingList, params: Params): InterestCategory {
-  return known(
-    list.categories.find(({ id }) => id === params['interest_category_id']),
-    'interest category',
-  );
-}
-
-function byId(records: readonly JsonObject[], id: JsonValue | undefined): JsonObject | null {
-  return records.find((record) => textOf(record['id']) === textOf(id)) ?? null;
-}
-
-function known<Value>(value: Value | undefined, what: string): Value {
-  if (value !== undefined) return value;
+function known<Thing extends { readonly id: string | number }>(
+  things: readonly Thing[],
+  what: string,
+  wanted: JsonValue | undefined,
+): Thing {
+  const thing = things.find(({ id }) => String(id) === textOf(wanted));
+  if (thing !== undefined) return thing;
   throw notFound(`Resource Not Found: there is no ${what} with this id in the account.`);
 }

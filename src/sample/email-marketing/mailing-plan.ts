@@ -136,8 +136,6 @@ function eventLists(seed: number, firstIndex: number, revision: number): readonl
   });
 }
 
-export const automationPaths = { status: 'status', create_time: 'create_time', start_time: 'start_time' };
-
 /** Revisions start, pause and resume them in turns, and add others. */
 function automationRecords(
   seed: number,

@@ -218,11 +218,11 @@ function locationOf(dice: Dice): JsonObject {
 const prefixesByList = new WeakMap<MailingList, Uint32Array>();
 
 /**
- * Finds a member's index by the hash of its address, or null. A hash cannot be turned round: the first look-up in a
+ * Finds a member by the hash of its address. A hash cannot be turned round: the first look-up in a
  * list computes the hashes of all its members and keeps four bytes of each, 4 MB and about a second for a million
  * members.
  */
-export function findMember(list: MailingList, id: string): number | null {
+export function findMember(list: MailingList, id: string): JsonObject | undefined {
   const idAt = (index: number): string => memberId(memberPerson(list, index).email);
   const prefixOf = (whole: string): number => Number.parseInt(whole.slice(0, 8), 16);
   const wanted = id.toLowerCase();
@@ -232,7 +232,7 @@ export function findMember(list: MailingList, id: string): number | null {
     Uint32Array.from({ length: indexCount(list) }, (_, index) => prefixOf(idAt(index)));
   prefixesByList.set(list, prefixes);
   for (let index = prefixes.indexOf(prefix); index >= 0; index = prefixes.indexOf(prefix, index + 1)) {
-    if (idAt(index) === wanted) return stateOf(list, index).isThere ? index : null;
+    if (idAt(index) === wanted) return stateOf(list, index).isThere ? memberRecord(list, index) : undefined;
   }
-  return null;
+  return undefined;
 }

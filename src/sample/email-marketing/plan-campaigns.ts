@@ -33,6 +33,10 @@ export interface Campaign {
   readonly turns: number;
 }
 
+export interface SentCampaign extends Campaign {
+  readonly sentAt: number;
+}
+
 /** Two of three are sent; the others show every other status. */
 const statuses: readonly Campaign['status'][] = [
   'sent',
@@ -159,6 +163,10 @@ function addedCampaign(of: Beginning, madeIn: number): Campaign {
     recipients: Math.min(maxNewRecipients, list.memberCount),
     sentIn,
   };
+}
+
+export function isSent(campaign: Campaign): campaign is SentCampaign {
+  return campaign.sentAt !== null;
 }
 
 /** Half of them while it is being sent. */

@@ -3,54 +3,46 @@ import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, hourMs, mailingTime } from '../writing.ts';
 import { actionsOf, leaversOf, type Action } from './activity.ts';
 import { kind, selfLinks } from './mailing-list.ts';
-import { emailsSent, type Campaign } from './plan-campaigns.ts';
-
-export const reportPaths = { type: 'type', send_time: 'send_time' };
+import { emailsSent, type Campaign, type SentCampaign } from './plan-campaigns.ts';
 
 /** What the rows of a campaign's activity add up to. */
-interface ActivityCounts {
-  readonly opens: readonly number[];
-  readonly clicks: readonly number[];
-  /** Of each recipient that opened or clicked, the first time. */
-  readonly firstOpens: readonly number[];
-  readonly firstClicks: readonly number[];
-  /** Links that recipients clicked, each once for a recipient. */
-  readonly uniqueClicks: number;
-  readonly hardBounces: number;
-  readonly softBounces: number;
-}
+type ActivityCounts = ReturnType<typeof countActivity>;
 
-const counted = new WeakMap<Campaign, ActivityCounts>();
+const counted = new WeakMap<SentCampaign, ActivityCounts>();
 
 /** Looks once at each recipient, who are few in every account. */
-function activityCounts(campaign: Campaign, sentAt: number): ActivityCounts {
-  const known = counted.get(campaign);
-  if (known !== undefined) return known;
-  const rows = Array.from({ length: emailsSent(campaign) }, (_, index) => actionsOf(campaign, sentAt, index));
+function activityCounts(campaign: SentCampaign): ActivityCounts {
+  const counts = counted.get(campaign) ?? countActivity(campaign);
+  counted.set(campaign, counts);
+  return counts;
+}
+
+function countActivity(campaign: SentCampaign) {
+  const rows = Array.from({ length: emailsSent(campaign) }, (_, index) => actionsOf(campaign, index));
   const all = rows.flat();
   const timesOf = (action: Action['action']): readonly number[] =>
     all.flatMap((one) => (one.action === action ? [one.at] : []));
   const firstOf = (action: Action['action']): readonly number[] =>
     rows.flatMap((row) => row.find((one) => one.action === action)?.at ?? []);
-  const counts = {
+  return {
     opens: timesOf('open'),
     clicks: timesOf('click'),
+    /** Of each recipient that opened or clicked, the first time. */
     firstOpens: firstOf('open'),
     firstClicks: firstOf('click'),
+    /** Links that recipients clicked, each once for a recipient. */
     uniqueClicks: rows.reduce((sum, row) => sum + new Set(row.flatMap(({ url }) => url ?? [])).size, 0),
     hardBounces: all.filter(({ type }) => type === 'hard').length,
     softBounces: all.filter(({ type }) => type === 'soft').length,
   };
-  counted.set(campaign, counts);
-  return counts;
 }
 
 /** The report of a campaign that has left; its id is the campaign's. The likes bear the third party's wire name. */
-export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
+export function reportRecord(campaign: SentCampaign): JsonObject {
   const dice = diceFor(campaign.seed, kind.report, campaign.index, 1);
-  const { list } = campaign;
-  const counts = activityCounts(campaign, sentAt);
-  const summary = reportSummary(campaign, sentAt);
+  const { list, sentAt } = campaign;
+  const counts = activityCounts(campaign);
+  const summary = reportSummary(campaign);
   return {
     id: campaign.id,
     campaign_title: campaign.title,
@@ -92,7 +84,7 @@ export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
     },
     list_stats: { sub_rate: 0, unsub_rate: 1, open_rate: 64.70588235294117, click_rate: 33.33333333333333 },
     ...(campaign.type === 'absplit' ? { ab_split: { a: half(dice, sentAt), b: half(dice, sentAt) } } : {}),
-    timeseries: timeseries(campaign, sentAt, counts),
+    timeseries: timeseries(campaign, counts),
     ...(campaign.type === 'variate' ? { timewarp: timewarp(dice, sentAt) } : {}),
     share_report: {
       share_url: `https://us10.example.test/reports/summary?u=${dice.hex(25)}`,
@@ -105,8 +97,8 @@ export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
 }
 
 /** What a campaign says of its report. */
-export function reportSummary(campaign: Campaign, sentAt: number): JsonObject {
-  const { opens, clicks, firstOpens, firstClicks } = activityCounts(campaign, sentAt);
+export function reportSummary(campaign: SentCampaign): JsonObject {
+  const { opens, clicks, firstOpens, firstClicks } = activityCounts(campaign);
   const sent = Math.max(1, emailsSent(campaign));
   return {
     opens: opens.length,
@@ -152,8 +144,8 @@ function lastOf(times: readonly number[]): string {
 }
 
 /** The first 24 hours. */
-function timeseries(campaign: Campaign, sentAt: number, counts: ActivityCounts): readonly JsonObject[] {
-  const firstHour = Math.floor(sentAt / hourMs);
+function timeseries(campaign: SentCampaign, counts: ActivityCounts): readonly JsonObject[] {
+  const firstHour = Math.floor(campaign.sentAt / hourMs);
   return Array.from({ length: 24 }, (_, hour) => {
     const isNow = (at: number): boolean => Math.floor(at / hourMs) === firstHour + hour;
     return {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor } from '../dice.ts';
 import { notesTime } from '../writing.ts';
-import { type Database, notesKind, type NotesPlan, type Page } from './notes-plan.ts';
+import { type Database, notesKind, type NotesPlan, type Page, type Stamps } from './notes-plan.ts';
 import type { Block } from './page-blocks.ts';
 import { pageProperties, propertySchemas } from './page-properties.ts';
 import { richText } from './rich-text.ts';
@@ -13,10 +13,7 @@ export function pageRecord(plan: NotesPlan, page: Page): JsonObject {
   return {
     object: 'page',
     id: page.id,
-    created_time: notesTime(page.createdAt),
-    last_edited_time: notesTime(page.editedAt),
-    created_by: user(page.creatorId),
-    last_edited_by: user(page.editorId),
+    ...stampFields(page),
     cover: page.index % 6 === 1 ? uploaded(page, 'cover.png') : null,
     icon: iconOf(page),
     parent: parentOf(page),
@@ -125,27 +122,23 @@ export function databaseAsBlock(
   };
 }
 
-function blockFields(
-  {
-    id,
-    createdAt,
-    editedAt,
-    creatorId,
-    editorId,
-  }: Pick<Block, 'id' | 'createdAt' | 'editedAt' | 'creatorId' | 'editorId'>,
-  parent: JsonObject,
-  isTrashed: boolean,
-): JsonObject {
+function blockFields(block: Stamps & Pick<Block, 'id'>, parent: JsonObject, isTrashed: boolean): JsonObject {
   return {
     object: 'block',
-    id,
+    id: block.id,
     parent,
+    ...stampFields(block),
+    archived: isTrashed,
+    in_trash: isTrashed,
+  };
+}
+
+function stampFields({ createdAt, editedAt, creatorId, editorId }: Stamps): JsonObject {
+  return {
     created_time: notesTime(createdAt),
     last_edited_time: notesTime(editedAt),
     created_by: user(creatorId),
     last_edited_by: user(editorId),
-    archived: isTrashed,
-    in_trash: isTrashed,
   };
 }
 
@@ -174,14 +167,7 @@ function user(id: string): JsonObject {
 }
 
 /** An open comment. Revisions change it in place. */
-export interface Comment {
-  readonly id: string;
-  readonly discussionId: string;
-  readonly createdAt: number;
-  editedAt: number;
-  readonly authorId: string;
-  text: string;
-}
+type Comment = ReturnType<typeof planComment>;
 
 /** A plan with what stands on its pages. Revisions change all of it in place. */
 export interface NotesWork {
@@ -225,14 +211,12 @@ export function planComment(
   discussion: number,
   position: number,
   createdAt: number,
-): Comment {
+) {
   const dice = diceFor(seed, notesKind.comment, discussion, position + 1);
-  return {
-    id: dice.uuid(),
-    discussionId: diceFor(seed, notesKind.comment, discussion).uuid(),
-    createdAt,
-    editedAt: createdAt + dice.below(200) * 60_000,
-    authorId: dice.pick(userIds),
-    text: dice.pick(remarks),
-  };
+  const id = dice.uuid();
+  const editedAt = createdAt + dice.below(200) * 60_000;
+  const authorId = dice.pick(userIds);
+  const text: string = dice.pick(remarks);
+  const discussionId = diceFor(seed, notesKind.comment, discussion).uuid();
+  return { id, discussionId, createdAt, editedAt, authorId, text };
 }

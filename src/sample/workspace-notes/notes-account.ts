@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
-import { listingOf, type SampleAccount } from '../sample-account.ts';
+import { accountOf, type Listing, listingOf, type SampleAccount } from '../sample-account.ts';
 import { textOf } from '../writing.ts';
 import {
   blockRecord,
@@ -24,31 +24,38 @@ import { reviseNotes } from './revise-notes.ts';
 export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
   let written: Workspace | null = null;
   const workspace = (): Workspace => (written ??= open(seed, size, revision));
-
-  return {
-    list(entity, params) {
-      switch (entity) {
-        case 'users':
-          return listingOf(workspace().users);
-        // Both are one search of the third party: what kind comes back is up to the filter alone.
-        case 'pages':
-        case 'data_sources':
-          return listingOf(search(workspace(), params));
-        case 'blocks': {
-          const { blocks, children } = workspace();
-          const ids = children.get(parentId(workspace(), params)) ?? [];
-          return listingOf(ids.map((id) => blocks.get(id)).filter((block) => block !== undefined));
-        }
-        case 'comments':
-          return listingOf(workspace().comments.get(parentId(workspace(), params)) ?? []);
-        default:
-          throw notFound(`The sample account has nothing under '${entity}'.`);
-      }
+  // Both are one search of the third party: what kind comes back is up to the filter alone.
+  const found = (params: Params): Listing => listingOf(search(workspace(), params));
+  const account = accountOf({
+    users: {
+      list: () => listingOf(workspace().users),
+      get: ({ user_id: wanted }) => workspace().users.find(({ id }) => id === toId(wanted)),
     },
+    pages: { list: found, get: ({ page_id: id }) => workspace().pages.get(toId(id)) },
+    data_sources: {
+      list: found,
+      get: ({ data_source_id: id }) => workspace().dataSources.get(toId(id)),
+    },
+    blocks: {
+      list: (params) => {
+        const { blocks, children } = workspace();
+        const ids = children.get(parentId(workspace(), params)) ?? [];
+        return listingOf(ids.map((id) => blocks.get(id)).filter((block) => block !== undefined));
+      },
+      get: ({ block_id: id }) => workspace().blocks.get(toId(id)),
+    },
+    comments: {
+      list: (params) => listingOf(workspace().comments.get(parentId(workspace(), params)) ?? []),
+      get: ({ comment_id: wanted }) =>
+        [...workspace().comments.values()].flat().find(({ id }) => id === toId(wanted)),
+    },
+  });
+  return {
+    ...account,
     get(entity, params) {
-      const record = find(workspace(), entity, params);
+      const record = account.get(entity, params);
       // Another one in every answer, as in the live service: nothing to tell records apart by.
-      return record === undefined ? null : { ...record, request_id: randomUUID() };
+      return record === null ? null : { ...record, request_id: randomUUID() };
     },
   };
 }
@@ -69,23 +76,6 @@ function search({ pages, dataSources }: Workspace, params: Params): readonly Jso
   ].filter((record) => record['in_trash'] !== true);
   const editedAt = (record: JsonObject): number => Date.parse(textOf(record['last_edited_time']));
   return records.sort((left, right) => sign * (editedAt(left) - editedAt(right)));
-}
-
-function find(workspace: Workspace, entity: string, params: Params): JsonObject | undefined {
-  switch (entity) {
-    case 'users':
-      return workspace.users.find(({ id }) => id === toId(params['user_id']));
-    case 'pages':
-      return workspace.pages.get(toId(params['page_id']));
-    case 'data_sources':
-      return workspace.dataSources.get(toId(params['data_source_id']));
-    case 'blocks':
-      return workspace.blocks.get(toId(params['block_id']));
-    case 'comments':
-      return [...workspace.comments.values()].flat().find(({ id }) => id === toId(params['comment_id']));
-    default:
-      return undefined;
-  }
 }
 
 /** Of a page or block that is there; throws 404 for any other. */
@@ -121,18 +111,9 @@ function startWork(plan: NotesPlan): NotesWork {
 }
 
 /** All records of a workspace, written out: a few thousand at most. */
-interface Workspace {
-  readonly users: readonly JsonObject[];
-  /** By id; trashed ones included, as they are among the data sources. */
-  readonly pages: ReadonlyMap<string, JsonObject>;
-  readonly dataSources: ReadonlyMap<string, JsonObject>;
-  readonly blocks: ReadonlyMap<string, JsonObject>;
-  /** By page and by block: ids of what a list of it shows, top to bottom. */
-  readonly children: ReadonlyMap<string, readonly string[]>;
-  readonly comments: ReadonlyMap<string, readonly JsonObject[]>;
-}
+type Workspace = ReturnType<typeof writeWorkspace>;
 
-function writeWorkspace({ plan, blocks, comments }: NotesWork): Workspace {
+function writeWorkspace({ plan, blocks, comments }: NotesWork) {
   const pages = plan.pages.filter(({ isDeleted }) => !isDeleted);
   const records = new Map<string, JsonObject>();
   const children = new Map<string, readonly string[]>();
@@ -170,9 +151,11 @@ function writeWorkspace({ plan, blocks, comments }: NotesWork): Workspace {
   }
   return {
     users: plan.users.filter(({ isGone }) => !isGone).map((user) => userRecord(plan, user)),
+    /** By id; trashed ones included, as they are among the data sources. */
     pages: new Map(pages.map((page) => [page.id, pageRecord(plan, page)])),
     dataSources: new Map(plan.databases.map((one) => [one.dataSourceId, dataSourceRecord(plan, one)])),
     blocks: records,
+    /** By page and by block: ids of what a list of it shows, top to bottom. */
     children,
     comments: shownComments,
   };

@@ -15,42 +15,21 @@ export interface NotesPlan {
   readonly pages: Page[];
 }
 
-interface User {
-  readonly id: string;
-  readonly index: number;
-  name: string;
-  readonly email: string;
-  readonly isBot: boolean;
-  isGone: boolean;
-}
-
+type User = ReturnType<typeof planUser>;
 /** A database with the one data source in it. */
-export interface Database {
-  readonly index: number;
-  readonly id: string;
-  readonly dataSourceId: string;
-  readonly title: string;
-  description: string;
-  /** The page that shows it as a block; null: it lies at the top of the workspace. */
-  readonly hostId: string | null;
-  readonly createdAt: number;
-  editedAt: number;
-  isTrashed: boolean;
+export type Database = ReturnType<typeof planDatabase>;
+
+export interface Page extends ReturnType<typeof planPage> {
+  /** Of a page in a database: the effort entered last. */
+  effort?: number;
 }
 
-export interface Page {
-  readonly index: number;
-  readonly id: string;
-  title: string;
-  place: Place;
+/** When a page, block or the like was made and edited, and by whom. */
+export interface Stamps {
   readonly createdAt: number;
   editedAt: number;
   readonly creatorId: string;
   editorId: string;
-  /** Of a page in a database: the effort entered last. */
-  effort: number | null;
-  isTrashed: boolean;
-  isDeleted: boolean;
 }
 
 export type Place =
@@ -126,7 +105,7 @@ export function planPage(
   title: string,
   place: Place,
   createdAt: number,
-): Page {
+) {
   const dice = diceFor(seed, notesKind.page, index, 1);
   return {
     index,
@@ -137,7 +116,6 @@ export function planPage(
     editedAt: createdAt,
     creatorId: dice.pick(userIds),
     editorId: dice.pick(userIds),
-    effort: null,
     isTrashed: false,
     isDeleted: false,
   };
@@ -158,12 +136,13 @@ function placeOf(index: number, ids: readonly string[], databases: readonly Data
 
 const databaseTitles = ['Meeting Notes', 'Aufgaben', 'Читательский дневник', '在庫', 'CRM'];
 
+/** `hostId`: the page that shows it as a block; null: it lies at the top of the workspace. */
 export function planDatabase(
   seed: number,
   index: number,
   hostId: string | null,
   createdAt = notesStart + index * dayMs,
-): Database {
+) {
   const dice = diceFor(seed, notesKind.database, index);
   return {
     index,
@@ -180,7 +159,7 @@ export function planDatabase(
 
 const botNames = ['Release bot', 'Import bot', 'Standup bot'];
 
-export function planUser(seed: number, index: number): User {
+export function planUser(seed: number, index: number) {
   const { first, last, email } = personAt(seed, 5_000_000 + index);
   const isBot = index % 12 === 3;
   const name = isBot ? titleAt(botNames, Math.floor(index / 12)) : `${first} ${last}`.trim();

@@ -1,19 +1,15 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
-import { notesKind, type NotesPlan, type Page } from './notes-plan.ts';
+import { notesKind, type NotesPlan, type Page, type Stamps } from './notes-plan.ts';
 import { decoratedText, longSentence, richText } from './rich-text.ts';
 
 /** A block as it stands on a page. Revisions change it in place. */
-export interface Block {
+export interface Block extends Stamps {
   readonly id: string;
   readonly type: string;
   /** What the field named like the type holds. */
   content: JsonObject;
   readonly children: readonly Block[];
-  readonly createdAt: number;
-  editedAt: number;
-  readonly creatorId: string;
-  editorId: string;
   /** A synced copy: the children of the original are its own. */
   readonly isCopy: boolean;
 }
@@ -34,13 +30,7 @@ export function blocksOf(plan: NotesPlan, page: Page): Block[] {
 /** Gives sketches ids that depend on the page and on `first` alone. */
 export function placeBlocks(
   { seed }: NotesPlan,
-  {
-    index,
-    createdAt,
-    editedAt,
-    creatorId,
-    editorId,
-  }: Pick<Page, 'index' | 'createdAt' | 'editedAt' | 'creatorId' | 'editorId'>,
+  { index, createdAt, editedAt, creatorId, editorId }: Stamps & Pick<Page, 'index'>,
   sketches: readonly BlockSketch[],
   first = 0,
 ): Block[] {
