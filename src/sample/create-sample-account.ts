@@ -1,16 +1,20 @@
 import { usage } from '../core/usage-error.ts';
 import { openLibraryAccount } from './document-library/library-account.ts';
 import { openMailingAccount } from './email-marketing/mailing-account.ts';
-import type { SampleAccount, SampleAccountOptions } from './sample-account.ts';
+import type { SampleAccount, SampleAccountOptions, SampleSize } from './sample-account.ts';
 import { openNotesAccount } from './workspace-notes/notes-account.ts';
 import { maxSampleRevision } from './writing.ts';
 
+type Open = (seed: number, size: SampleSize, revision: number) => SampleAccount;
+
+const openers: ReadonlyMap<string, Open> = new Map([
+  ['document-library', openLibraryAccount],
+  ['email-marketing', openMailingAccount],
+  ['workspace-notes', openNotesAccount],
+]);
+
 /** Names of the definitions that there is sample data for. */
-export const sampleDefinitions: readonly string[] = [
-  'document-library',
-  'email-marketing',
-  'workspace-notes',
-];
+export const sampleDefinitions: readonly string[] = [...openers.keys()];
 
 const maxSampleMembers = 1_000_000;
 
@@ -25,16 +29,9 @@ export function createSampleAccount(options: SampleAccountOptions): SampleAccoun
   if (!isWithin(revision, maxSampleRevision)) {
     throw usage(`Expected a revision from 0 to ${maxSampleRevision}, got ${revision}.`);
   }
-  switch (definitionName) {
-    case 'email-marketing':
-      return openMailingAccount(seed, size, revision);
-    case 'workspace-notes':
-      return openNotesAccount(seed, size === 'small' ? 'small' : 'tiny', revision);
-    case 'document-library':
-      return openLibraryAccount(seed, size === 'small' ? 'small' : 'tiny', revision);
-    default:
-      throw usage(
-        `Expected a definition with sample data (${sampleDefinitions.join(', ')}), got ${definitionName}.`,
-      );
-  }
+  const open = openers.get(definitionName);
+  if (open !== undefined) return open(seed, size, revision);
+  throw usage(
+    `Expected a definition with sample data (${sampleDefinitions.join(', ')}), got ${definitionName}.`,
+  );
 }

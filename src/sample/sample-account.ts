@@ -67,11 +67,9 @@ export function computedListing(
   recordAt: (position: number) => JsonObject,
   metadata: JsonObject,
 ): Listing {
-  return {
-    slice: (offset, limit) =>
-      Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at)),
-    metadata,
-  };
+  const slice = (offset: number, limit: number): readonly JsonObject[] =>
+    Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at));
+  return { slice, metadata };
 }
 
 /**
@@ -137,4 +135,16 @@ function fieldAt(record: JsonObject, path: string): JsonValue | undefined {
   let value: JsonValue | undefined = record;
   for (const name of path.split('.')) value = isJsonObject(value) ? value[name] : undefined;
   return value;
+}
+
+/** Makes something of each key once, and keeps it as long as the key. */
+export function remembered<Key extends object, Value extends object>(
+  make: (key: Key) => Value,
+): (key: Key) => Value {
+  const known = new WeakMap<Key, Value>();
+  return (key) => {
+    const value = known.get(key) ?? make(key);
+    known.set(key, value);
+    return value;
+  };
 }

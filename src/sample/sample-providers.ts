@@ -4,13 +4,7 @@ import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { ApiError } from '../service/api-error.ts';
-import type {
-  ProvidedConnector,
-  Provider,
-  ProviderPage,
-  ProviderRequest,
-  Providers,
-} from '../service/provider.ts';
+import type { ProvidedConnector, ProviderPage, ProviderRequest, Providers } from '../service/provider.ts';
 import { createSampleAccount } from './create-sample-account.ts';
 import type { SampleAccount, SampleAccountOptions } from './sample-account.ts';
 
@@ -55,18 +49,28 @@ export function sampleProviders(options: SampleProvidersOptions): Providers {
   const accountOrRefusal = (connector: ProvidedConnector): SampleAccount | ApiError => {
     const { definition, account } = connector;
     if (typeof account === 'string') return onlySamples(definition);
-    if (isRevoked(connector)) return refusedCredentials();
+    const secrets = secretsOf(definition, connector.credentials() ?? {});
+    if (secrets.some((text) => text.startsWith('revoked'))) return refusedCredentials();
     return accountOf(connector) ?? noSampleData(definition);
   };
 
   return {
     open(connector) {
       const account = accountOrRefusal(connector);
-      if (!(account instanceof ApiError)) {
-        return sampleProvider(account, { connectorId: connector.connectorId, key });
-      }
-      const refuse = (): Promise<never> => Promise.reject(account);
-      return { list: refuse, get: refuse, download: refuse };
+      const answer =
+        <Answer>(ask: (account: SampleAccount, request: ProviderRequest) => Answer) =>
+        async (request: ProviderRequest): Promise<Answer> => {
+          if (account instanceof ApiError) throw account;
+          request.signal.throwIfAborted();
+          return ask(account, request);
+        };
+      return {
+        list: answer((asked, request) =>
+          listPage(asked, request, { connectorId: connector.connectorId, key }),
+        ),
+        get: answer((asked, { entity, params }) => asked.get(entity.name, params)),
+        download: answer((asked, { entity, params }) => asked.file?.(entity.name, params) ?? null),
+      };
     },
     async check(connector, signal) {
       signal.throwIfAborted();
@@ -100,10 +104,6 @@ function madeAccount(
 export function isSampleCredentials(definition: Definition, credentials: JsonObject | null): boolean {
   if (credentials === null) return definition.credentials.length > 0;
   return secretsOf(definition, credentials).some((text) => /^(?:sample|revoked)/.test(text));
-}
-
-function isRevoked({ definition, credentials }: ProvidedConnector): boolean {
-  return secretsOf(definition, credentials() ?? {}).some((text) => text.startsWith('revoked'));
 }
 
 /** The other fields are names, addresses and ids, which may begin with any word. */
@@ -143,31 +143,11 @@ interface SampleConnector {
   readonly key: Buffer;
 }
 
-/**
- * A sample account as the third party behind a connector. Answers at once; rejects a request whose signal is aborted.
- */
-function sampleProvider(account: SampleAccount, connector: SampleConnector): Provider {
-  return {
-    list: async (request) => {
-      request.signal.throwIfAborted();
-      return listPage(account, connector, request);
-    },
-    get: async ({ entity, params, signal }): Promise<JsonObject | null> => {
-      signal.throwIfAborted();
-      return account.get(entity.name, params);
-    },
-    download: async ({ entity, params, signal }) => {
-      signal.throwIfAborted();
-      return account.file?.(entity.name, params) ?? null;
-    },
-  };
-}
-
 /** One page of a list, cut as the entity's pagination says, with the connector's own metadata. */
 function listPage(
   account: SampleAccount,
-  connector: SampleConnector,
   { entity, params }: ProviderRequest,
+  connector: SampleConnector,
 ): ProviderPage {
   const { pagination } = entity;
   const listing = account.list(entity.name, params);

@@ -1,4 +1,3 @@
-import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -12,7 +11,7 @@ import { statementsOn } from '../sql/sqlite/sqlite-tx.ts';
 import { openSearchIndex } from './index/open-search-index.ts';
 import { readSearchRequest } from './read-request.ts';
 import { searchFunctions } from './row-functions.ts';
-import { searchRecords } from './search-records.ts';
+import { type SearchOptions, searchRecords } from './search-records.ts';
 import type { SearchAnswer } from './search-request.ts';
 import { searchTarget } from './search-target.ts';
 
@@ -34,15 +33,6 @@ export interface Search extends Disposable {
 interface Searched {
   readonly connector: ConnectorName;
   readonly entity: Entity;
-}
-
-interface SearchOptions {
-  /** Authenticates cursors. */
-  readonly cursorKey: Buffer;
-  /** What a cursor belongs to: connector and entity. */
-  readonly scope: string;
-  readonly clock: Clock;
-  readonly deadlineMs: number;
 }
 
 /** Throws `SyncError` SINK_FAILED when there is no sink, SINK_INCOMPATIBLE when the file is something else. */

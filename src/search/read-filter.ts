@@ -7,25 +7,8 @@ import {
   type SearchTarget,
 } from './search-target.ts';
 import { kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-problem.ts';
-import type { Condition, FieldCondition, Scalar } from './search-request.ts';
+import type { Condition, FieldCondition, Ordering, Scalar, WordCondition } from './search-request.ts';
 import { wordsOf } from './words.ts';
-
-type Operator = FieldCondition['kind'];
-
-const operators: ReadonlySet<string> = new Set([
-  'eq',
-  'neq',
-  'gt',
-  'gte',
-  'lt',
-  'lte',
-  'in',
-  'like',
-  'fuzzy',
-  'keyword',
-  'contains',
-  'any',
-] satisfies Operator[]);
 
 /** What is known at one place of the tree. */
 interface Place {
@@ -86,8 +69,8 @@ function readOperator(operator: string, operand: unknown, place: Place): readonl
       place.count(at);
       return [{ kind: 'not', condition: readCondition(operand, inner(place, at)) }];
     default:
-      if (!isOperator(operator)) {
-        const known = [...operators, 'and', 'or', 'not'].join(', ');
+      if (operator !== 'any' && !operators.has(operator)) {
+        const known = [...operators.keys(), 'any', 'and', 'or', 'not'].join(', ');
         throw searchProblem(at, `expected one of the operators ${known}; got ${shownName(operator)}`);
       }
       return membersOf(operand, at, `an object such as {"field": value}`).map(([name, value]) =>
@@ -96,11 +79,12 @@ function readOperator(operator: string, operand: unknown, place: Place): readonl
   }
 }
 
-function readLeaf(operator: Operator, name: string, value: unknown, place: Place): FieldCondition {
+function readLeaf(operator: string, name: string, value: unknown, place: Place): FieldCondition {
   const { at } = place;
   place.count(at);
   const field = place.findField(name, at);
-  if (operator !== 'any') return readOperand(operator, field, value, at);
+  const read = operators.get(operator);
+  if (read !== undefined) return read(field, value, at);
   if (field.type !== null) {
     throw searchProblem(at, `expected an array, but ${shownName(name)} is of type ${field.type}`);
   }
@@ -112,10 +96,6 @@ function inner(place: Place, at: string): Place {
   return { ...place, at, depth: place.depth + 1 };
 }
 
-function isOperator(name: string): name is Operator {
-  return operators.has(name);
-}
-
 function membersOf(value: unknown, at: string, expected: string): readonly (readonly [string, unknown])[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw searchProblem(at, `expected ${expected}, got ${kindOf(value)}`);
@@ -123,44 +103,53 @@ function membersOf(value: unknown, at: string, expected: string): readonly (read
   return Object.entries(value);
 }
 
-type Kind = Exclude<FieldCondition['kind'], 'any'>;
-
 /** Reads what an operator is given for a field. Throws SEARCH_INVALID where the field's type can never meet it. */
-function readOperand(kind: Kind, field: FoundField, value: unknown, at: string): FieldCondition {
-  const { path } = field;
-  switch (kind) {
-    case 'eq':
-    case 'neq':
-      return { kind, path, value: readScalar(field.type, value, at) };
-    case 'gt':
-    case 'gte':
-    case 'lt':
-    case 'lte': {
-      const bound = readScalar(field.type, value, at);
-      if (bound === null) {
-        throw searchProblem(
-          at,
-          `expected a value to compare with, got null: nothing is more or less than that`,
-        );
-      }
-      return { kind, path, value: bound };
-    }
-    case 'in':
-      return { kind, path, values: readValues(field.type, value, at) };
-    case 'like':
-      checkHoldsText(kind, field, at);
-      return { kind, path, pattern: readText(value, at) };
-    case 'keyword':
-    case 'fuzzy':
-      checkHoldsText(kind, field, at);
-      return { kind, path, words: readWords(kind, value, at) };
-    case 'contains':
-      checkHoldsText(kind, field, at);
-      if (field.type === 'string' || typeof value === 'string') {
-        return { kind, path, value: readText(value, at) };
-      }
-      return { kind, path, value: readScalar(field.type, value, at) };
-  }
+type ReadOperand = (field: FoundField, value: unknown, at: string) => FieldCondition;
+
+/** All but `any`, which has a condition inside. */
+const operators: ReadonlyMap<string, ReadOperand> = new Map([
+  ['eq', equality('eq')],
+  ['neq', equality('neq')],
+  ['gt', ordering('gt')],
+  ['gte', ordering('gte')],
+  ['lt', ordering('lt')],
+  ['lte', ordering('lte')],
+  ['in', ({ path, type }, value, at) => ({ kind: 'in', path, values: readValues(type, value, at) })],
+  ['like', readLike],
+  ['fuzzy', wordSearch('fuzzy')],
+  ['keyword', wordSearch('keyword')],
+  ['contains', readContains],
+]);
+
+function equality(kind: 'eq' | 'neq'): ReadOperand {
+  return ({ path, type }, value, at) => ({ kind, path, value: readScalar(type, value, at) });
+}
+
+function ordering(kind: Ordering): ReadOperand {
+  return ({ path, type }, value, at) => {
+    const bound = readScalar(type, value, at);
+    if (bound !== null) return { kind, path, value: bound };
+    throw searchProblem(at, `expected a value to compare with, got null: nothing is more or less than that`);
+  };
+}
+
+function readLike(field: FoundField, value: unknown, at: string): FieldCondition {
+  checkHoldsText('like', field, at);
+  return { kind: 'like', path: field.path, pattern: readText(value, at) };
+}
+
+function wordSearch(kind: WordCondition['kind']): ReadOperand {
+  return (field, value, at) => {
+    checkHoldsText(kind, field, at);
+    return { kind, path: field.path, words: readWords(kind, value, at) };
+  };
+}
+
+function readContains(field: FoundField, value: unknown, at: string): FieldCondition {
+  checkHoldsText('contains', field, at);
+  const { path, type } = field;
+  const isText = type === 'string' || typeof value === 'string';
+  return { kind: 'contains', path, value: isText ? readText(value, at) : readScalar(type, value, at) };
 }
 
 /** A value that the field can have, or null; any where only the record knows the type. */
@@ -181,7 +170,7 @@ function readValues(type: ScalarType | null, values: unknown, at: string): reado
   return values.map((value: unknown, index) => readScalar(type, value, `${at}[${index}]`));
 }
 
-function readWords(kind: 'keyword' | 'fuzzy', value: unknown, at: string): readonly string[] {
+function readWords(kind: WordCondition['kind'], value: unknown, at: string): readonly string[] {
   const words = wordsOf(readText(value, at));
   if (words.length === 0) throw searchProblem(at, 'expected a text with at least one letter or digit');
   if (words.length > searchLimits.words) {
@@ -199,7 +188,7 @@ function readText(value: unknown, at: string): string {
   return value;
 }
 
-function checkHoldsText(kind: Kind, { path, type }: FoundField, at: string): void {
+function checkHoldsText(kind: FieldCondition['kind'], { path, type }: FoundField, at: string): void {
   if (type !== null && type !== 'string') {
     throw searchProblem(at, `${kind} searches texts, but ${path.join('.')} is of type ${type}`);
   }

@@ -15,17 +15,20 @@ import type { SearchTarget } from './search-target.ts';
 import { allOf, always, type Bound, piece, type Piece } from './sql-piece.ts';
 import type { Connection } from '../sql/sqlite/open-sqlite.ts';
 
-interface SearchRecordsOptions {
-  /** As it is in the state of the database that is searched. */
-  readonly index: SearchIndex;
-  /** Of the connection. */
-  readonly functions: SearchFunctions;
+export interface SearchOptions {
   /** Authenticates cursors. */
   readonly cursorKey: Buffer;
   /** What a cursor belongs to: connector and entity. */
   readonly scope: string;
   readonly clock: Clock;
   readonly deadlineMs: number;
+}
+
+interface SearchRecordsOptions extends SearchOptions {
+  /** As it is in the state of the database that is searched. */
+  readonly index: SearchIndex;
+  /** Of the connection. */
+  readonly functions: SearchFunctions;
 }
 
 /** SQLite's own limit is 32,766. */

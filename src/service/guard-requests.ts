@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
-import { checkRate, createRateLimit } from './rate-limit.ts';
+import { createRateLimit } from './rate-limit.ts';
 import type { ServerLimits } from './server-limits.ts';
 import type { Principal } from './state/tokens.ts';
 import type { ServiceState } from './state/open-service-state.ts';
@@ -25,7 +25,7 @@ const principals = new WeakMap<FastifyRequest, Principal>();
  * one rate per address.
  */
 export function guardRequests(server: FastifyInstance, options: GuardOptions): void {
-  const rate = createRateLimit(options.limits.requestsPerSecond, options.clock);
+  const checkRate = createRateLimit(options.limits.requestsPerSecond, options.clock);
   server.addHook('onRequest', (request, _reply, done) => {
     checkHost(request, options.allowedHosts);
     checkMediaType(request);
@@ -33,11 +33,11 @@ export function guardRequests(server: FastifyInstance, options: GuardOptions): v
     const token = isPublic ? null : bearerOf(request);
     const principal = token === null ? null : options.tokens.find(token);
     if (principal === null) {
-      checkRate(rate, `address ${request.socket.remoteAddress ?? ''}`);
+      checkRate(`address ${request.socket.remoteAddress ?? ''}`);
       if (!isPublic) throw unauthorized(whyUnauthorized(token));
     } else {
       checkOrganization(request, principal);
-      checkRate(rate, `token ${principal.tokenName}`);
+      checkRate(`token ${principal.tokenName}`);
       principals.set(request, principal);
     }
     done();

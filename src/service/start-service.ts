@@ -95,6 +95,21 @@ export interface RequestEntry {
   readonly token: string | null;
 }
 
+const defaults = {
+  host: '127.0.0.1',
+  data: null,
+  isIndexed: true,
+  refreshEveryMs: null,
+  search: { deadlineMs: 5_000, processes: 2 },
+  tokenTtlSeconds: defaultTokenSeconds,
+  scopedTokenTtlSeconds: defaultScopedTokenSeconds,
+  latencyMs: 0,
+  allowedHosts: [],
+  trustedProxies: [],
+  clock: systemClock,
+  tls: null,
+} satisfies Partial<ServiceOptions>;
+
 export type Service = Awaited<ReturnType<typeof startService>>;
 
 /**
@@ -103,14 +118,13 @@ export type Service = Awaited<ReturnType<typeof startService>>;
  * error when the port is taken.
  */
 export async function startService(options: ServiceOptions) {
-  const clock = options.clock ?? systemClock;
+  const settings = { ...defaults, ...options };
+  const { clock, data, providers } = settings;
   const limits = {
     ...defaultServerLimits,
     ...(options.rateLimit === undefined ? {} : { requestsPerSecond: options.rateLimit }),
     ...options.limits,
   };
-  const data = options.data ?? null;
-  const { providers } = options;
   const definitions = new Map([...options.definitions].map(([name, one]) => [name, servedDefinition(one)]));
   // What is opened is closed in the opposite order, also when a later step of the start fails.
   let stateToClose: ServiceState | null = null;
@@ -121,34 +135,16 @@ export async function startService(options: ServiceOptions) {
   ];
   try {
     const key = options.key ?? loadServiceKey(data, undefined);
-    const state = openServiceState({
-      folder: data,
-      key,
-      clock,
-      tokenTtlSeconds: options.tokenTtlSeconds ?? defaultTokenSeconds,
-      scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? defaultScopedTokenSeconds,
-      maxTokens: limits.maxTokens,
-      tokensPerSecond: limits.tokensPerSecond,
-    });
+    const state = openServiceState({ ...settings, ...limits, folder: data, key });
     stateToClose = state;
     const organizationId = seedState(state, options);
-    const stores = openContextStores({
-      folder: data,
-      isKept: options.isIndexed ?? true,
-      clock,
-      refreshEveryMs: options.refreshEveryMs ?? null,
-      search: options.search ?? { deadlineMs: 5_000, processes: 2 },
-      cursorKey: derivedKey(key, 'search cursors'),
-    });
+    const cursorKey = derivedKey(key, 'search cursors');
+    const stores = openContextStores({ ...settings, folder: data, isKept: settings.isIndexed, cursorKey });
     opened.push(async () => await stores[Symbol.asyncDispose]());
 
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
-    const server = openServer(limits, {
-      tls: options.tls ?? null,
-      trustedProxies: options.trustedProxies ?? [],
-      onFailure: options.onFailure,
-    });
+    const server = openServer(limits, settings);
     logRequests(server, options.onRequest);
     // Connections first: an answer that latency holds back is cut off, not turned into an error.
     opened.push(async () => await server.close().finally(() => calls.abortAll()));
@@ -163,18 +159,17 @@ export async function startService(options: ServiceOptions) {
     });
     guardRequests(server, {
       tokens: state.tokens,
-      allowedHosts: answeredHosts(options),
+      allowedHosts: answeredHosts(settings),
       publicPaths: publicPaths(apiEndpoints),
       limits,
       clock,
     });
     const reference = makeReference(apiEndpoints, definitions.values());
-    const latencyMs = options.latencyMs ?? 0;
-    const api = { state, definitions, connectors, reference, clock, latencyMs };
+    const api = { state, definitions, connectors, reference, clock, latencyMs: settings.latencyMs };
     registerEndpoints(server, apiEndpoints, { api, calls });
 
     await connectors.settleAll();
-    const url = await server.listen({ host: hostOf(options), port: options.port });
+    const url = await server.listen({ host: settings.host, port: settings.port });
     let closed: Promise<void> | null = null;
     const close = (): Promise<void> => (closed ??= closeAll(opened));
     return {
@@ -209,19 +204,17 @@ async function closeAll(opened: (() => Promise<void>)[]): Promise<void> {
   if (failures.length > 0) throw failures[0];
 }
 
-function hostOf({ host }: ServiceOptions): string {
-  return host ?? '127.0.0.1';
-}
-
-function answeredHosts(options: ServiceOptions): ReadonlySet<string> {
-  const host = hostOf(options);
+function answeredHosts({
+  host,
+  allowedHosts,
+}: Required<Pick<ServiceOptions, 'host' | 'allowedHosts'>>): ReadonlySet<string> {
   return new Set([
     '127.0.0.1',
     'localhost',
     '[::1]',
     // As it stands in a Host header: IPv6 addresses in brackets.
     host.includes(':') ? `[${host}]` : host.toLowerCase(),
-    ...(options.allowedHosts ?? []).map((name) => name.toLowerCase()),
+    ...allowedHosts.map((name) => name.toLowerCase()),
   ]);
 }
 

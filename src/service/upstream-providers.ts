@@ -147,29 +147,27 @@ export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, '
   });
 }
 
-function kindOf(failure: UpstreamFailure): readonly [status: number, code: string] {
-  switch (failure.class) {
-    case 'unauthorized':
-      return [401, 'unauthorized'];
-    case 'forbidden':
-      return [403, 'forbidden'];
-    case 'quota':
-      return [402, 'quota'];
-    case 'throttled':
-    case 'edge':
-      return [429, 'throttled'];
-    case 'notFound':
-      return [404, 'not_found'];
-    case 'staleToken':
-      return [400, 'stale_token'];
-    case 'tooLarge':
-      return [502, 'too_large'];
-    case 'unavailable':
-      return failure.reason === 'timeout' || failure.status === 504 ? [504, 'timeout'] : [502, 'unavailable'];
-    case 'refused':
-      return unusable.has(failure.reason) ? [502, 'unusable'] : [400, 'refused'];
-  }
+type Kind = readonly [status: number, code: string];
+
+function kindOf({ class: failureClass, reason, status }: UpstreamFailure): Kind {
+  const isTimeout = failureClass === 'unavailable' && (reason === 'timeout' || status === 504);
+  if (isTimeout) return [504, 'timeout'];
+  if (failureClass === 'refused' && unusable.has(reason)) return [502, 'unusable'];
+  return kinds[failureClass];
 }
+
+const kinds: Readonly<Record<UpstreamFailure['class'], Kind>> = {
+  unauthorized: [401, 'unauthorized'],
+  forbidden: [403, 'forbidden'],
+  quota: [402, 'quota'],
+  throttled: [429, 'throttled'],
+  edge: [429, 'throttled'],
+  notFound: [404, 'not_found'],
+  staleToken: [400, 'stale_token'],
+  tooLarge: [502, 'too_large'],
+  unavailable: [502, 'unavailable'],
+  refused: [400, 'refused'],
+};
 
 const unusable: ReadonlySet<FailureReason> = new Set([
   'redirect',

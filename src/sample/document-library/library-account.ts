@@ -3,14 +3,20 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { notFound } from '../../service/api-error.ts';
 import { diceFor } from '../dice.ts';
 import { personAt } from '../people.ts';
-import { accountOf, filterRecords, listingOf, type SampleAccount } from '../sample-account.ts';
+import {
+  accountOf,
+  filterRecords,
+  listingOf,
+  type SampleAccount,
+  type SampleSize,
+} from '../sample-account.ts';
 import { dayMs, libraryTime, textOf } from '../writing.ts';
 import { fileBytes, fileChunks, type FileContent } from './file-bytes.ts';
 import { type Attachment, type Folder, type LibraryDocument, libraryKind, planLibrary } from './library.ts';
 import { reviseLibrary } from './revise-library.ts';
 
 /** The library behind a document-library connector. */
-export function openLibraryAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
+export function openLibraryAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
   const { folders, documents, attachments } = reviseLibrary(seed, planLibrary(seed, size), revision);
   const toFolder = (folder: Folder): JsonObject => folderRecord(seed, folder);
   const attachmentsOf = (documentId: string): readonly Attachment[] =>

@@ -1,4 +1,5 @@
 import { diceFor } from '../dice.ts';
+import type { SampleSize } from '../sample-account.ts';
 import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
 import { fileKindOf } from './file-bytes.ts';
 
@@ -27,8 +28,8 @@ const bigFile = { documentIndex: 3, size: 8 * 1024 * 1024 + 123 };
 const attachmentCounts = [2, 1, 0, 1, 3, 0];
 
 /** The library before all revisions. */
-export function planLibrary(seed: number, size: 'tiny' | 'small'): Library {
-  const shape = shapes[size];
+export function planLibrary(seed: number, size: SampleSize): Library {
+  const shape = shapes[size === 'small' ? 'small' : 'tiny'];
   const folders = Array.from({ length: shape.folders }, (_, index) => planFolder(seed, index));
   const documents = Array.from({ length: shape.documents }, (_, index) => {
     // One folder holds more than fits into a page of a listing.

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { diceFor } from '../dice.ts';
 import { personNumber } from '../people.ts';
-import { computedListing, type Listing } from '../sample-account.ts';
+import { computedListing, type Listing, remembered } from '../sample-account.ts';
 import { dayMs, mailingTime, revisionTime, textOf } from '../writing.ts';
 import {
   type InterestCategory,
@@ -18,13 +18,12 @@ import {
   indexCount,
   isInterested,
   type MemberStatus,
-  membersThat,
+  membersOf,
   optedInAt,
   personNumberOf,
   slotOf,
   stateOf,
 } from './members.ts';
-import type { Sequence } from './sequence.ts';
 
 /** The account's lists, oldest first; with `email` only those that have this address among their members. */
 export function listRecords(plan: MailingPlan, params: Params): readonly JsonObject[] {
@@ -96,16 +95,15 @@ function listRecord(plan: MailingPlan, list: MailingList): JsonObject {
 function listStats(plan: MailingPlan, list: MailingList): JsonObject {
   const campaigns = plan.campaigns.filter((campaign) => campaign.list.index === list.index);
   const lastSent = Math.max(0, ...campaigns.map(({ sentAt }) => sentAt ?? 0));
-  const countOf = (status: MemberStatus): number =>
-    membersThat(list, (index) => stateOf(list, index).status === status).size;
-  const unsubscribed = countOf('unsubscribed');
+  const counts = statusCounts(list);
+  const unsubscribed = counts.get('unsubscribed') ?? 0;
   const last = indexCount(list) - 1;
   const lastLeft = list.revision > 0 ? revisionTime(list.revision) : list.importedAt + 901 * dayMs;
   return {
-    member_count: countOf('subscribed'),
-    total_contacts: membersThat(list).size,
+    member_count: counts.get('subscribed') ?? 0,
+    total_contacts: membersOf(list).length,
     unsubscribe_count: unsubscribed,
-    cleaned_count: countOf('cleaned'),
+    cleaned_count: counts.get('cleaned') ?? 0,
     member_count_since_send: 0,
     unsubscribe_count_since_send: unsubscribed > 0 ? 1 : 0,
     cleaned_count_since_send: 0,
@@ -121,6 +119,15 @@ function listStats(plan: MailingPlan, list: MailingList): JsonObject {
     last_unsub_date: unsubscribed === 0 ? '' : mailingTime(lastLeft),
   };
 }
+
+const statusCounts = remembered((list: MailingList) => {
+  const counts = new Map<MemberStatus, number>();
+  for (const index of membersOf(list)) {
+    const { status } = stateOf(list, index);
+    counts.set(status, (counts.get(status) ?? 0) + 1);
+  }
+  return counts;
+});
 
 /** `name` is the beginning of a tag's name, in any case. */
 export function tagRecords(list: MailingList, params: Params): readonly JsonObject[] {
@@ -148,7 +155,7 @@ export function interestRecords(list: MailingList, category: InterestCategory): 
     list_id: list.id,
     id,
     name,
-    subscriber_count: String(membersThat(list, (index) => isInterested(list, index, stride)).size),
+    subscriber_count: String(membersOf(list).filter((index) => isInterested(list, index, stride)).length),
     display_order: place + 1,
     _links: selfLinks(`/lists/${list.id}/interest-categories/${category.id}/interests/${id}`),
   }));
@@ -158,7 +165,7 @@ export function segmentRecords(list: MailingList): readonly JsonObject[] {
   return list.segments.map((segment) => ({
     id: segment.id,
     name: segment.name,
-    member_count: segmentMembers(list, segment).size,
+    member_count: segmentMembers(list, segment).length,
     type: segment.type,
     created_at: mailingTime(segment.createdAt),
     updated_at: mailingTime(segment.updatedAt),
@@ -168,8 +175,8 @@ export function segmentRecords(list: MailingList): readonly JsonObject[] {
   }));
 }
 
-function segmentMembers(list: MailingList, { slots }: Segment): Sequence {
-  return membersThat(list, (index) => {
+function segmentMembers(list: MailingList, { slots }: Segment): Uint32Array {
+  return membersOf(list).filter((index) => {
     const slot = slotOf(list, index);
     return slot !== null && slots.includes(slot) && stateOf(list, index).status === 'subscribed';
   });
@@ -190,11 +197,11 @@ const leftOut = new Set([
 
 /** Members of a segment are shorter records than members of a list, and do not say which segment they are in. */
 export function segmentMemberListing(list: MailingList, segment: Segment): Listing {
-  const { size, at } = segmentMembers(list, segment);
+  const members = segmentMembers(list, segment);
   return computedListing(
-    size,
+    members.length,
     (position) => {
-      const record = memberRecord(list, at(position));
+      const record = memberRecord(list, members[position] ?? 0);
       return Object.fromEntries(Object.entries(record).filter(([name]) => !leftOut.has(name)));
     },
     listLinks(`/lists/${list.id}/segments/${segment.id}/members`),

@@ -154,7 +154,6 @@ const categories = [
   { title: 'How often?', type: 'radio', interests: ['Weekly', 'Monthly'] },
   { title: '言語', type: 'dropdown', interests: ['日本語', 'English', 'Українська', 'Français', 'Türkçe'] },
 ];
-/** All of them divide a thousand: see `members.ts`. */
 const strides = [2, 4, 5, 8, 10, 20, 25];
 
 /**

@@ -3,25 +3,24 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { type Dice, diceFor } from '../dice.ts';
 import { type Person, personAt } from '../people.ts';
-import { computedListing, type Listing, timeParameter } from '../sample-account.ts';
+import { computedListing, type Listing, remembered, timeParameter } from '../sample-account.ts';
 import { mailingTime, textOf } from '../writing.ts';
 import { kind, type MailingList, apiHref, listLinks } from './mailing-list.ts';
 import {
   changedAt,
-  changedMembersThat,
+  changedMembersOf,
   hasSignupTime,
   indexCount,
   isInterested,
   isText,
   isVip,
-  membersThat,
+  membersOf,
   optedInAt,
   personNumberOf,
   rareFields,
   slotOf,
   stateOf,
 } from './members.ts';
-import { between, filtered, followedBy, reversed, type Sequence } from './sequence.ts';
 
 /** MD5 of the lower-case address: what the third party calls the subscriber hash. */
 export function memberId(email: string): string {
@@ -32,66 +31,66 @@ export function memberPerson(list: MailingList, index: number): Person {
   return personAt(list.seed, personNumberOf(list, index));
 }
 
+/** What was last asked of a list, without the page of it: the next pages are of the same members. */
+const lastAsked = new WeakMap<MailingList, { readonly name: string; readonly members: Uint32Array }>();
+
 /** The members of a list: as they joined, or sorted. Only the records of a page are made. */
 export function memberListing(list: MailingList, params: Params): Listing {
-  const { size, at } = selectMembers(list, params);
+  const name = JSON.stringify({ ...params, offset: null, count: null });
+  const last = lastAsked.get(list);
+  const members = last?.name === name ? last.members : selectMembers(list, params);
+  lastAsked.set(list, { name, members });
   return computedListing(
-    size,
-    (position) => memberRecord(list, at(position)),
+    members.length,
+    (position) => memberRecord(list, members[position] ?? 0),
     listLinks(`/lists/${list.id}/members`),
   );
 }
 
-function selectMembers(list: MailingList, params: Params): Sequence {
-  const { sort_field: field, unique_email_id: uniqueId } = params;
-  const test = memberTest(list, params);
-  let members = sortedMembers(list, field, test);
-  for (const [name, timeOf] of [
-    ['last_changed', changedAt],
-    ['timestamp_opt', optedInAt],
-  ] as const) {
-    const { [`since_${name}`]: since, [`before_${name}`]: before } = params;
-    if (since === undefined && before === undefined) continue;
-    const from = since === undefined ? Number.NEGATIVE_INFINITY : timeParameter(`since_${name}`, since);
-    const to = before === undefined ? Number.POSITIVE_INFINITY : timeParameter(`before_${name}`, before);
-    const time = (index: number): number => timeOf(list, index);
-    const isGrowing =
-      field !== 'timestamp_signup' &&
-      (list.revision === 0 || (field === 'last_changed') === (name === 'last_changed'));
-    members = isGrowing
-      ? between(members, time, from, to)
-      : filtered(members, (index) => time(index) >= from && time(index) <= to);
-  }
-  if (uniqueId !== undefined) {
-    members = filtered(members, (index) => diceOf(list, index).hex(10) === uniqueId);
-  }
-  return field !== undefined && params['sort_dir'] === 'DESC' ? reversed(members) : members;
-}
-
-function sortedMembers(
-  list: MailingList,
-  field: JsonValue | undefined,
-  test: (index: number) => boolean,
-): Sequence {
-  if (field === 'last_changed') return changedMembersThat(list, test);
-  if (field !== 'timestamp_signup') return membersThat(list, test);
+function selectMembers(list: MailingList, params: Params): Uint32Array {
+  const { sort_field: field, sort_dir: direction } = params;
+  const sorted = field === 'last_changed' ? changedMembersOf(list) : membersOf(list);
+  const passing = sorted.filter(memberTest(list, params));
   // Members without a signup time have "", which sorts before every time.
-  const withTime = (wanted: boolean): Sequence =>
-    membersThat(list, (index) => hasSignupTime(list, index) === wanted && test(index));
-  return followedBy(withTime(false), withTime(true));
+  const members =
+    field === 'timestamp_signup'
+      ? Uint32Array.from(
+          [false, true].flatMap((wanted) => [
+            ...passing.filter((index) => hasSignupTime(list, index) === wanted),
+          ]),
+        )
+      : passing;
+  return field !== undefined && direction === 'DESC' ? members.reverse() : members;
 }
 
-/** Whether a member passes the filters, besides those on times and on its own id. */
+/** Whether a member passes the filters. */
 function memberTest(list: MailingList, params: Params): (index: number) => boolean {
-  const { status, email_type: type, vip_only: isVipOnly } = params;
+  const { status, email_type: type, vip_only: isVipOnly, unique_email_id: uniqueId } = params;
   const interests = interestTest(list, params);
+  const isChanged = timeTest(params, 'last_changed', (index) => changedAt(list, index));
+  const isOptedIn = timeTest(params, 'timestamp_opt', (index) => optedInAt(list, index));
   return (index) =>
     (status === undefined || stateOf(list, index).status === status) &&
     (type === undefined || (type === 'text') === isText(list, index)) &&
     (isVipOnly !== true || isVip(list, index)) &&
-    interests(index);
+    interests(index) &&
+    isChanged(index) &&
+    isOptedIn(index) &&
+    (uniqueId === undefined || diceOf(list, index).hex(10) === uniqueId);
 }
 
+/** Within `since_<name>` and `before_<name>`, both inclusive. */
+function timeTest(
+  params: Params,
+  name: string,
+  timeOf: (index: number) => number,
+): (index: number) => boolean {
+  const { [`since_${name}`]: since, [`before_${name}`]: before } = params;
+  if (since === undefined && before === undefined) return () => true;
+  const from = since === undefined ? Number.NEGATIVE_INFINITY : timeParameter(`since_${name}`, since);
+  const to = before === undefined ? Number.POSITIVE_INFINITY : timeParameter(`before_${name}`, before);
+  return (index) => timeOf(index) >= from && timeOf(index) <= to;
+}
 /** `interest_ids` are separated by commas and must be in the category; `interest_match` is `any` unless it is given. */
 function interestTest(list: MailingList, params: Params): (index: number) => boolean {
   const { interest_category_id: categoryId, interest_ids: ids } = params;
@@ -215,7 +214,18 @@ function locationOf(dice: Dice): JsonObject {
   };
 }
 
-const prefixesByList = new WeakMap<MailingList, Uint32Array>();
+/** The first four bytes of each member's id. */
+const idPrefixes = remembered((list: MailingList) =>
+  Uint32Array.from({ length: indexCount(list) }, (_, index) => prefixOf(idAt(list, index))),
+);
+
+function idAt(list: MailingList, index: number): string {
+  return memberId(memberPerson(list, index).email);
+}
+
+function prefixOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8), 16);
+}
 
 /**
  * Finds a member by the hash of its address. A hash cannot be turned round: the first look-up in a
@@ -223,16 +233,12 @@ const prefixesByList = new WeakMap<MailingList, Uint32Array>();
  * members.
  */
 export function findMember(list: MailingList, id: string): JsonObject | undefined {
-  const idAt = (index: number): string => memberId(memberPerson(list, index).email);
-  const prefixOf = (whole: string): number => Number.parseInt(whole.slice(0, 8), 16);
   const wanted = id.toLowerCase();
   const prefix = prefixOf(wanted);
-  const prefixes =
-    prefixesByList.get(list) ??
-    Uint32Array.from({ length: indexCount(list) }, (_, index) => prefixOf(idAt(index)));
-  prefixesByList.set(list, prefixes);
+  const prefixes = idPrefixes(list);
   for (let index = prefixes.indexOf(prefix); index >= 0; index = prefixes.indexOf(prefix, index + 1)) {
-    if (idAt(index) === wanted) return stateOf(list, index).isThere ? memberRecord(list, index) : undefined;
+    if (idAt(list, index) === wanted)
+      return stateOf(list, index).isThere ? memberRecord(list, index) : undefined;
   }
   return undefined;
 }

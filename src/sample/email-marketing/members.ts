@@ -1,16 +1,10 @@
 import type { JsonObject } from '../../core/json.ts';
 import { hourMs, lastTurn, revisionTime } from '../writing.ts';
 import { fewestMembers, type MailingList, slotCount } from './mailing-list.ts';
-import { everyCycle, followedBy, type Sequence, sequenceOf } from './sequence.ts';
+import { remembered } from '../sample-account.ts';
 
 export type MemberStatus =
   'subscribed' | 'unsubscribed' | 'cleaned' | 'pending' | 'transactional' | 'archived';
-
-/**
- * Whatever a list's members have and whatever revisions do to them repeats itself every thousand members, so those of a
- * list of a million are found and counted by arithmetic. Members that came with revisions follow them, and are plain.
- */
-const cycle = 1_000;
 
 const statusBySlot: readonly MemberStatus[] = [
   ...Array.from({ length: 13 }, () => 'subscribed' as const),
@@ -152,48 +146,24 @@ export function indexCount(list: MailingList): number {
   return list.memberCount + list.revision * newcomersEach(list);
 }
 
-/** Those who are in the list and pass a test, as they joined. The test repeats itself every `cycle` members. */
-export function membersThat(list: MailingList, test: (index: number) => boolean = () => true): Sequence {
-  const passes = (index: number): boolean => stateOf(list, index).isThere && test(index);
-  return followedBy(originalsThat(list, passes), sequenceOf(newcomersOf(list).filter(passes)));
-}
+/** Those who are in the list, as they joined: four bytes each. */
+export const membersOf = remembered((list: MailingList) =>
+  Uint32Array.from({ length: indexCount(list) }, (_, index) => index).filter(
+    (index) => stateOf(list, index).isThere,
+  ),
+);
 
 /** The same by their last change: an edited member stands behind all that were not edited since. */
-export function changedMembersThat(list: MailingList, test: (index: number) => boolean): Sequence {
-  const untouched = originalsThat(list, (index) => stateOf(list, index).changedIn === 0 && test(index));
-  return followedBy(untouched, sequenceOf(touchedMembers(list).filter(test)));
-}
-
-function originalsThat(list: MailingList, test: (index: number) => boolean): Sequence {
-  const residues = [...Array(Math.min(cycle, list.memberCount)).keys()].filter(test);
-  return everyCycle(cycle, residues, list.memberCount);
-}
-
-function newcomersOf(list: MailingList): Uint32Array {
-  const { memberCount } = list;
-  return Uint32Array.from({ length: indexCount(list) - memberCount }, (_, place) => memberCount + place);
-}
-
-const touchedByList = new WeakMap<MailingList, Uint32Array>();
-
-/** Those whom revisions have changed, as they did. Sorted once: with many revisions it is the whole list. */
-function touchedMembers(list: MailingList): Uint32Array {
-  const known = touchedByList.get(list);
-  if (known !== undefined) return known;
-  const isTouched = (index: number): boolean => {
-    const state = stateOf(list, index);
-    return state.isThere && state.changedIn > 0;
-  };
-  const { size, at } = membersThat(list, isTouched);
-  const timed = Array.from({ length: size }, (_, position) => {
-    const index = at(position);
-    return { index, time: changedAt(list, index) };
-  });
-  timed.sort((left, right) => left.time - right.time || left.index - right.index);
-  const touched = Uint32Array.from(timed, ({ index }) => index);
-  touchedByList.set(list, touched);
-  return touched;
-}
+export const changedMembersOf = remembered((list: MailingList) => {
+  const isTouched = (index: number): boolean => stateOf(list, index).changedIn > 0;
+  const touched = Array.from(membersOf(list).filter(isTouched), (index) => ({
+    index,
+    time: changedAt(list, index),
+  }));
+  touched.sort((left, right) => left.time - right.time || left.index - right.index);
+  const untouched = membersOf(list).filter((index) => !isTouched(index));
+  return Uint32Array.from([...untouched, ...touched.map(({ index }) => index)]);
+});
 
 /** Whom a revision made unsubscribe, of the first `limit`, and when. */
 export function departuresIn(
@@ -203,9 +173,8 @@ export function departuresIn(
 ): readonly { readonly index: number; readonly at: number }[] {
   const gap = gapOf(list);
   if (gap === 0) return [];
-  const touched = everyCycle(gap, [revision % gap], Math.min(limit, list.memberCount));
-  return Array.from({ length: touched.size }, (_, position) => touched.at(position))
-    .filter((index) => fateOf(list, index, revision) === 'unsubscribed')
+  return Array.from({ length: Math.min(limit, list.memberCount) }, (_, index) => index)
+    .filter((index) => index % gap === revision % gap && fateOf(list, index, revision) === 'unsubscribed')
     .map((index) => ({ index, at: touchedAt(list, index, revision) }));
 }
 

@@ -1,23 +1,13 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
+import { remembered } from '../sample-account.ts';
 import { dayMs, hourMs, mailingTime } from '../writing.ts';
 import { actionsOf, leaversOf, type Action } from './activity.ts';
 import { kind, selfLinks } from './mailing-list.ts';
 import { emailsSent, type Campaign, type SentCampaign } from './plan-campaigns.ts';
 
-/** What the rows of a campaign's activity add up to. */
-type ActivityCounts = ReturnType<typeof countActivity>;
-
-const counted = new WeakMap<SentCampaign, ActivityCounts>();
-
-/** Looks once at each recipient, who are few in every account. */
-function activityCounts(campaign: SentCampaign): ActivityCounts {
-  const counts = counted.get(campaign) ?? countActivity(campaign);
-  counted.set(campaign, counts);
-  return counts;
-}
-
-function countActivity(campaign: SentCampaign) {
+/** What the rows of a campaign's activity add up to. Looks once at each recipient, who are few in every account. */
+const activityCounts = remembered((campaign: SentCampaign) => {
   const rows = Array.from({ length: emailsSent(campaign) }, (_, index) => actionsOf(campaign, index));
   const all = rows.flat();
   const timesOf = (action: Action['action']): readonly number[] =>
@@ -35,7 +25,7 @@ function countActivity(campaign: SentCampaign) {
     hardBounces: all.filter(({ type }) => type === 'hard').length,
     softBounces: all.filter(({ type }) => type === 'soft').length,
   };
-}
+});
 
 /** The report of a campaign that has left; its id is the campaign's. The likes bear the third party's wire name. */
 export function reportRecord(campaign: SentCampaign): JsonObject {
@@ -144,7 +134,10 @@ function lastOf(times: readonly number[]): string {
 }
 
 /** The first 24 hours. */
-function timeseries(campaign: SentCampaign, counts: ActivityCounts): readonly JsonObject[] {
+function timeseries(
+  campaign: SentCampaign,
+  counts: ReturnType<typeof activityCounts>,
+): readonly JsonObject[] {
   const firstHour = Math.floor(campaign.sentAt / hourMs);
   return Array.from({ length: 24 }, (_, hour) => {
     const isNow = (at: number): boolean => Math.floor(at / hourMs) === firstHour + hour;

@@ -2,7 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
-import { accountOf, type Listing, listingOf, type SampleAccount } from '../sample-account.ts';
+import {
+  accountOf,
+  type Listing,
+  listingOf,
+  type SampleAccount,
+  type SampleSize,
+} from '../sample-account.ts';
 import { textOf } from '../writing.ts';
 import {
   blockRecord,
@@ -21,7 +27,7 @@ import { type Block, blocksOf } from './page-blocks.ts';
 import { reviseNotes } from './revise-notes.ts';
 
 /** The workspace behind a workspace-notes connector. It is written out when something is first asked for. */
-export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
+export function openNotesAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
   let written: Workspace | null = null;
   const workspace = (): Workspace => (written ??= open(seed, size, revision));
   // Both are one search of the third party: what kind comes back is up to the filter alone.
@@ -60,7 +66,7 @@ export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision:
   };
 }
 
-function open(seed: number, size: 'tiny' | 'small', revision: number): Workspace {
+function open(seed: number, size: SampleSize, revision: number): Workspace {
   const work = startWork(planNotes(seed, size));
   reviseNotes(work, revision);
   return writeWorkspace(work);

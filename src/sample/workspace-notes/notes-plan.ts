@@ -1,12 +1,13 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor } from '../dice.ts';
 import { personAt } from '../people.ts';
+import type { SampleSize } from '../sample-account.ts';
 import { dayMs, titleAt } from '../writing.ts';
 
 /** What is behind one workspace: some hundred pages at most, written out as a whole. Revisions change it in place. */
 export interface NotesPlan {
   readonly seed: number;
-  readonly size: 'tiny' | 'small';
+  readonly size: SampleSize;
   /** Those who were there from the beginning: they write everything. */
   readonly userIds: readonly [string, ...string[]];
   readonly users: User[];
@@ -77,8 +78,8 @@ const pageTitles = [
 ];
 
 /** The workspace before all revisions. */
-export function planNotes(seed: number, size: 'tiny' | 'small'): NotesPlan {
-  const shape = shapes[size];
+export function planNotes(seed: number, size: SampleSize): NotesPlan {
+  const shape = shapes[size === 'small' ? 'small' : 'tiny'];
   const ids = Array.from({ length: shape.pages + shape.trashed }, (_, index) => pageId(seed, index));
   const users = Array.from({ length: shape.users }, (_, index) => planUser(seed, index));
   const [first = '', ...others] = users.map(({ id }) => id);

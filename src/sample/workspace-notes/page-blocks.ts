@@ -67,7 +67,7 @@ function outline(plan: NotesPlan, page: Page): readonly BlockSketch[] {
     );
   }
   const dice = diceFor(plan.seed, notesKind.block, page.index);
-  const isTiny = plan.size === 'tiny';
+  const isTiny = plan.size !== 'small';
   const blocks = everydayBlocks(dice, isTiny ? 3 : 3 + dice.below(9), isTiny ? 1 : 3);
   return page.index === copyPageIndex ? [...blocks, synced(syncedOriginalId(plan), [])] : blocks;
 }

@@ -15,8 +15,8 @@ const marker = '... [truncated — use `get` action with the record id to retrie
 /** Applies what an execute call says about its result besides parameters. */
 export function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
   const { select, exclude } = shape;
-  const selected =
-    select !== null ? selectFrom(record, select) : exclude !== null ? excludeFrom(record, exclude) : record;
+  const fields = select ?? exclude;
+  const selected = fields === null ? record : filterMembers(record, fields, select !== null);
   return shape.isTruncated ? mapValues(selected, truncate) : selected;
 }
 
@@ -58,26 +58,16 @@ function byFirstName(paths: readonly string[]): ReadonlyMap<string, NamedField> 
   return named;
 }
 
-function selectFrom(object: JsonObject, fields: Fields): JsonObject {
+/** The members that the paths name, or all others. A path that leads into a value without members names nothing. */
+function filterMembers(object: JsonObject, fields: Fields, isSelected: boolean): JsonObject {
   const named = fields();
   const entries: [string, JsonValue][] = [];
   for (const [name, value] of Object.entries(object)) {
-    const wanted = named.get(name);
-    if (wanted === undefined) continue;
-    if (wanted.isWhole) entries.push([name, value]);
-    else if (isJsonObject(value)) entries.push([name, selectFrom(value, wanted.below)]);
-  }
-  return Object.fromEntries(entries);
-}
-
-function excludeFrom(object: JsonObject, fields: Fields): JsonObject {
-  const named = fields();
-  const entries: [string, JsonValue][] = [];
-  for (const [name, value] of Object.entries(object)) {
-    const unwanted = named.get(name);
-    if (unwanted === undefined) entries.push([name, value]);
-    else if (!unwanted.isWhole) {
-      entries.push([name, isJsonObject(value) ? excludeFrom(value, unwanted.below) : value]);
+    const field = named.get(name);
+    if (field !== undefined && !field.isWhole && isJsonObject(value)) {
+      entries.push([name, filterMembers(value, field.below, isSelected)]);
+    } else if ((field?.isWhole === true) === isSelected) {
+      entries.push([name, value]);
     }
   }
   return Object.fromEntries(entries);

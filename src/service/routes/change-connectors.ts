@@ -7,7 +7,7 @@ import { maxNameLength } from '../state/plain-name.ts';
 import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
-import { connectorPath, endpoint } from './endpoint.ts';
+import { connectorPath, endpoint, json } from './endpoint.ts';
 import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -70,7 +70,7 @@ export const createConnector = endpoint({
     });
     state.audit.note(principal, 'connector.created', stored.id, givenFields(body));
     await connectors.settleStore(stored);
-    return { kind: 'json', body: toDetail({ stored, definition, workspace }) };
+    return json(toDetail({ stored, definition, workspace }));
   },
 });
 
@@ -124,7 +124,7 @@ export const updateConnector = endpoint({
       // They may open another account, or one that was shut: the store does not wait for its time.
       if (body.credentials) await connectors.settleStore(stored);
     }
-    return { kind: 'json', body: toDetail(connectors.byId(principal, path.id)) };
+    return json(toDetail(connectors.byId(principal, path.id)));
   },
 });
 
@@ -149,7 +149,7 @@ export const deleteConnector = endpoint({
     const { stored } = connectors.byId(principal, path.id);
     await connectors.delete(stored);
     state.audit.note(principal, 'connector.deleted', stored.id);
-    return { kind: 'json', body: { job_id: randomUUID() } };
+    return json({ job_id: randomUUID() });
   },
 });
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { otherAccount } from './change-connectors.ts';
-import { connectorPath, endpoint } from './endpoint.ts';
+import { connectorPath, endpoint, json } from './endpoint.ts';
 import { workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -48,7 +48,7 @@ export const checkNewConnector = endpoint({
     if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
     const definition = definitionFor(definitions, body);
     const check = await connectors.checkNew({ definition }, body.credentials ?? null, signal);
-    return { kind: 'json', body: toOutcome(check, clock.now()) };
+    return json(toOutcome(check, clock.now()));
   },
 });
 
@@ -74,7 +74,7 @@ export const checkConnector = endpoint({
     const { definition, stored } = connector;
     checkRequestedEntities(definition, body?.entities);
     if (!body?.credentials) {
-      return { kind: 'json', body: toOutcome(await connectors.check(connector, signal), clock.now()) };
+      return json(toOutcome(await connectors.check(connector, signal), clock.now()));
     }
     checkCredentials(definition, body.credentials);
     const asked = { definition, connectorId: stored.id };
@@ -82,7 +82,7 @@ export const checkConnector = endpoint({
     const account = check.kind === 'account' ? check.account : null;
     const isOther = check.kind !== 'refused' && account !== stored.account;
     const judged: ProviderCheck = isOther ? { kind: 'refused', why: otherAccount(stored) } : check;
-    return { kind: 'json', body: toOutcome(judged, clock.now()) };
+    return json(toOutcome(judged, clock.now()));
   },
 });
 

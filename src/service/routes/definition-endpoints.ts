@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { notFound } from '../api-error.ts';
-import { type Endpoint, endpoint, jsonObject } from './endpoint.ts';
+import { type ApiParts, type Endpoint, endpoint, json, jsonObject } from './endpoint.ts';
 
 const summary = z
   .object({
@@ -44,7 +44,7 @@ const listDefinitions = endpoint({
       const names = [title, name, ...aliases].join('\n').toLowerCase();
       return words.every((word) => names.includes(word));
     });
-    return { kind: 'json', body: { definitions: found.map(toSummary) } };
+    return json({ definitions: found.map(toSummary) });
   },
 });
 
@@ -73,15 +73,19 @@ const showDefinition = endpoint({
   refusals: { 404: 'There is no connector type with this id.' },
   example: { path: { id: 'b03a9f3e-22a5-11eb-adc1-0242ac120002' } },
   handle({ path }, _call, { definitions }) {
-    const id = path.id.toLowerCase();
-    const definition = [...definitions.values()].find((candidate) => candidate.id.toLowerCase() === id);
+    const definition = definitionById(definitions, path.id);
     if (definition === undefined) throw notFound('There is no definition with this id.');
     const spec = { connectionSpecification: credentialsSchema(definition) };
-    return { kind: 'json', body: { id: definition.id, definition: { ...toSummary(definition), spec } } };
+    return json({ id: definition.id, definition: { ...toSummary(definition), spec } });
   },
 });
 
 export const definitionEndpoints: readonly Endpoint[] = [listDefinitions, showDefinition];
+
+/** In any case. */
+export function definitionById(definitions: ApiParts['definitions'], id: string): Definition | undefined {
+  return [...definitions.values()].find((one) => one.id.toLowerCase() === id.toLowerCase());
+}
 
 function toSummary(definition: Definition): z.input<typeof summary> {
   return {

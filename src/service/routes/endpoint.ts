@@ -99,9 +99,13 @@ export interface Call {
 }
 
 export type Answer<Body = unknown> =
-  | { readonly kind: 'json'; readonly body: Body; readonly headers?: Readonly<Record<string, string>> }
+  | { readonly kind: 'json'; readonly body: Body; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'text'; readonly text: string; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'file'; readonly file: ProviderFile };
+
+export function json<Body>(body: Body, headers: Readonly<Record<string, string>> = {}): Answer<Body> {
+  return { kind: 'json', body, headers };
+}
 
 /** Declares an endpoint: what `handle` takes and gives is typed by the shapes. */
 export function endpoint<

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { executeAction, executeBody } from '../execute/execute-action.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { connectorPath, endpoint, jsonObject } from './endpoint.ts';
+import { connectorPath, endpoint, json, jsonObject } from './endpoint.ts';
 
 const search = z
   .object({
@@ -90,18 +90,15 @@ export const execute = endpoint({
       signal,
     });
     if (answer.kind === 'file') return answer;
-    return {
-      kind: 'json',
-      body: {
-        status: 'success' as const,
-        result: answer.result,
-        connector_metadata: answer.connectorMetadata,
-        execution_metadata: {
-          connector_instance_id: `source_id:${connector.stored.id}`,
-          execution_time_ms: Math.max(0, Math.round(clock.now() - startedAt)),
-        },
+    return json({
+      status: 'success',
+      result: answer.result,
+      connector_metadata: answer.connectorMetadata,
+      execution_metadata: {
+        connector_instance_id: `source_id:${connector.stored.id}`,
+        execution_time_ms: Math.max(0, Math.round(clock.now() - startedAt)),
       },
-    };
+    });
   },
 });
 

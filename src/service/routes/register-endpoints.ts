@@ -97,7 +97,7 @@ function callOf(request: FastifyRequest, signal: AbortSignal): Call {
 async function send(reply: FastifyReply, answer: Answer, signal: AbortSignal): Promise<FastifyReply> {
   switch (answer.kind) {
     case 'json':
-      return reply.headers(answer.headers ?? {}).send(answer.body);
+      return reply.headers(answer.headers).send(answer.body);
     case 'text':
       return reply.headers(answer.headers).send(answer.text);
     case 'file':

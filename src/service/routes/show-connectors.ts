@@ -7,8 +7,8 @@ import type { Workspace } from '../state/workspaces.ts';
 import { entityReadiness, readiness, type StoreStatus } from '../store/context-stores.ts';
 import { searchableEntities } from '../store/store-entities.ts';
 import { connectorDetail, connectorSummary, toDetail, toSummary } from './connector-answers.ts';
-import { templateId } from './definition-endpoints.ts';
-import { connectorPath, endpoint, time } from './endpoint.ts';
+import { definitionById, templateId } from './definition-endpoints.ts';
+import { connectorPath, endpoint, json, time } from './endpoint.ts';
 
 export const showConnector = endpoint({
   method: 'GET',
@@ -22,10 +22,7 @@ export const showConnector = endpoint({
   success: { status: 200, description: 'The connector.', body: connectorDetail },
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' } },
-  handle: ({ path }, { principal }, { connectors }) => ({
-    kind: 'json',
-    body: toDetail(connectors.byId(principal, path.id)),
-  }),
+  handle: ({ path }, { principal }, { connectors }) => json(toDetail(connectors.byId(principal, path.id))),
 });
 
 const inspection = z
@@ -75,7 +72,7 @@ export const inspectConnector = endpoint({
   example: { path: { id: 'sample-newsletter' } },
   handle({ path }, { principal }, { connectors }) {
     const connector = connectors.byId(principal, path.id);
-    return { kind: 'json', body: toInspection(connector, connectors.status(connector)) };
+    return json(toInspection(connector, connectors.status(connector)));
   },
 });
 
@@ -118,19 +115,17 @@ function warningsOf({ workspace }: LocalConnector): readonly string[] {
   return [];
 }
 
+const oldName = z
+  .string()
+  .min(1)
+  .optional()
+  .meta({ deprecated: true, description: 'An old name of workspace_name.' });
+
 const query = z.object({
   workspace_name: z.string().min(1).optional(),
   workspace_id: z.guid().optional(),
-  customer_name: z
-    .string()
-    .min(1)
-    .optional()
-    .meta({ deprecated: true, description: 'An old name of workspace_name.' }),
-  external_user_id: z
-    .string()
-    .min(1)
-    .optional()
-    .meta({ deprecated: true, description: 'An old name of workspace_name.' }),
+  customer_name: oldName,
+  external_user_id: oldName,
   definition_id: z.guid().optional().describe('Only connectors of this type.'),
 });
 
@@ -154,13 +149,10 @@ export const listConnectors = endpoint({
   example: { query: { workspace_name: 'default' } },
   handle({ query: wanted }, { principal }, { state, definitions, connectors }) {
     const workspace = wantedWorkspace(state, principal, wanted);
-    const wantedId = wanted.definition_id?.toLowerCase();
-    const definition =
-      wantedId === undefined
-        ? null
-        : [...definitions.values()].find(({ id }) => id.toLowerCase() === wantedId);
+    const id = wanted.definition_id;
+    const definition = id === undefined ? null : definitionById(definitions, id);
     const found = definition === undefined ? [] : connectors.inWorkspace(workspace, definition);
-    return { kind: 'json', body: { data: found.map(toSummary) } };
+    return json({ data: found.map(toSummary) });
   },
 });
 

@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
 import type { Application } from '../state/applications.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
-import { type Endpoint, endpoint, givenName, textUpTo } from './endpoint.ts';
+import { type Endpoint, endpoint, json, givenName, textUpTo } from './endpoint.ts';
 import { ensureWorkspace } from '../local-connectors.ts';
 
 const noStore = { 'cache-control': 'no-store' };
@@ -41,16 +41,15 @@ const createToken = endpoint({
     if (application === null) throw unauthorized('The client id or the client secret is wrong.');
     const { token, expiresInSeconds } = state.tokens.issueApplication(application);
     noteSignIn(state, application);
-    return {
-      kind: 'json',
-      headers: noStore,
-      body: {
+    return json(
+      {
         access_token: token,
-        token_type: 'bearer' as const,
+        token_type: 'bearer',
         expires_in: expiresInSeconds,
         organization_id: application.organizationId,
       },
-    };
+      noStore,
+    );
   },
 });
 
@@ -83,7 +82,7 @@ const createScopedToken = endpoint({
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
     const { token } = state.tokens.issueScoped(principal, workspace.id);
     state.audit.note(principal, 'scoped_token.issued', workspace.id);
-    return { kind: 'json', headers: noStore, body: { token } };
+    return json({ token }, noStore);
   },
 });
 
@@ -106,14 +105,11 @@ const showScopedToken = endpoint({
     const workspace = state.workspaces.byId(principal.organizationId, principal.workspaceId ?? '');
     // A scoped token does not outlive its workspace; one that is deleted at this very moment is too late.
     if (workspace === null) throw unauthorized('The workspace of the access token was deleted.');
-    return {
-      kind: 'json',
-      body: {
-        organization_id: workspace.organizationId,
-        workspace_id: workspace.id,
-        workspace_name: workspace.name,
-      },
-    };
+    return json({
+      organization_id: workspace.organizationId,
+      workspace_id: workspace.id,
+      workspace_name: workspace.name,
+    });
   },
 });
 

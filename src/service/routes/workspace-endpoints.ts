@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { type Endpoint, endpoint, givenName, time } from './endpoint.ts';
+import { type Endpoint, endpoint, json, givenName, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
 import { givenFields } from './new-connector.ts';
 
@@ -89,7 +89,7 @@ const listWorkspaces = endpoint({
     const data = found.slice(0, wanted.limit);
     const last = found.length > wanted.limit ? data.at(-1) : undefined;
     const next = last === undefined ? null : nextUrl(baseUrl, wanted, last.id);
-    return { kind: 'json', body: { data: data.map(toWorkspace), next } };
+    return json({ data: data.map(toWorkspace), next });
   },
 });
 
@@ -131,10 +131,7 @@ const countWorkspaces = endpoint({
   },
   handle(_request, { principal }, { state }) {
     const { active, inactive } = state.workspaces.stats(principal.organizationId);
-    return {
-      kind: 'json',
-      body: { active_count: active, inactive_count: inactive, total_count: active + inactive },
-    };
+    return json({ active_count: active, inactive_count: inactive, total_count: active + inactive });
   },
 });
 
@@ -150,10 +147,8 @@ const showWorkspace = endpoint({
   success: { status: 200, description: 'The workspace.', body: workspace },
   refusals: { 404: 'There is no such workspace.' },
   example: { path: { id: '00000000-0000-4000-8000-000000000000' } },
-  handle: ({ path }, { principal }, { state }) => ({
-    kind: 'json',
-    body: toWorkspace(workspaceById(state, principal, path.id.toLowerCase())),
-  }),
+  handle: ({ path }, { principal }, { state }) =>
+    json(toWorkspace(workspaceById(state, principal, path.id.toLowerCase()))),
 });
 
 const change = z
@@ -181,7 +176,7 @@ const updateWorkspace = endpoint({
   async handle({ path, body }, { principal }, { state, connectors }) {
     const before = workspaceById(state, principal, path.id.toLowerCase());
     const fields = givenFields(body);
-    if (fields.length === 0) return { kind: 'json', body: toWorkspace(before) };
+    if (fields.length === 0) return json(toWorkspace(before));
     const after = state.workspaces.update(before.organizationId, before.id, {
       ...(body.name ? { name: body.name } : {}),
       ...(body.status ? { status: body.status } : {}),
@@ -192,7 +187,7 @@ const updateWorkspace = endpoint({
     if (keepsStores(before) !== keepsStores(after)) {
       for (const { stored } of connectors.inWorkspace(after, null)) await connectors.settleStore(stored);
     }
-    return { kind: 'json', body: toWorkspace(after) };
+    return json(toWorkspace(after));
   },
 });
 
@@ -228,7 +223,7 @@ const deleteWorkspace = endpoint({
     const deletedAt = state.workspaces.delete(found.organizationId, found.id);
     if (deletedAt === null) throw notFound('There is no such workspace in the organization.');
     state.audit.note(principal, 'workspace.deleted', found.id);
-    return { kind: 'json', body: { id: found.id, deleted_at: deletedAt } };
+    return json({ id: found.id, deleted_at: deletedAt });
   },
 });
 

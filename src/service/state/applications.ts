@@ -31,7 +31,7 @@ export function createApplications(
 
   const unmatched = unmatchedHash(cost);
   const proven = createProvenSecrets();
-  const inTurn = takeTurns({ atOnce: 2, waiting: 64, waitingPerSender: 8 });
+  const inTurn = takeTurns();
 
   return {
     /**
@@ -125,13 +125,8 @@ function createProvenSecrets() {
   };
 }
 
-function withoutSecret({
-  clientId,
-  organizationId,
-  organizationName,
-  createdAt,
-}: ApplicationRow): Application {
-  return { clientId, organizationId, organizationName, createdAt };
+function withoutSecret({ secret: _secret, ...application }: ApplicationRow): Application {
+  return application;
 }
 
 function checkNames(organizationName: string, clientId: string): void {
@@ -148,36 +143,29 @@ function checkSecret(secret: string): void {
   );
 }
 
-interface TurnLimits {
-  readonly atOnce: number;
-  /** Of all senders together. */
-  readonly waiting: number;
-  /** Of one sender. */
-  readonly waitingPerSender: number;
-}
+const mostAtOnce = 2;
+/** Of all senders together. */
+const mostWaiting = 64;
+const mostWaitingPerSender = 8;
 
 /**
  * Limits how much of a costly work runs at once. Senders take turns, so that one who asks much waits behind itself
  * alone; of one sender the order of asking counts. Throws `ApiError` 429 at once when too much waits: a crowd that
  * guesses costs this process a bounded part of its time and memory.
  */
-function takeTurns({
-  atOnce,
-  waiting,
-  waitingPerSender,
-}: TurnLimits): <Result>(sender: string, work: () => Promise<Result>) => Promise<Result> {
+function takeTurns(): <Result>(sender: string, work: () => Promise<Result>) => Promise<Result> {
   let running = 0;
   let queued = 0;
   /** Senders in the order of their next turn, each with at least one waiting. */
   const queues = new Map<string, (() => void)[]>();
 
   const turn = (sender: string): Promise<void> => {
-    if (running < atOnce) {
+    if (running < mostAtOnce) {
       running += 1;
       return Promise.resolve();
     }
     const queue = queues.get(sender) ?? [];
-    if (queue.length >= waitingPerSender || queued >= waiting) throw tooMany();
+    if (queue.length >= mostWaitingPerSender || queued >= mostWaiting) throw tooMany();
     queued += 1;
     queues.set(sender, queue);
     // The one that ends hands its turn on, so `running` stays.

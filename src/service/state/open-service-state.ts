@@ -1,5 +1,5 @@
+import * as z from 'zod';
 import { type Clock, type Instant, instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import { createApplications } from './applications.ts';
 import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
@@ -121,17 +121,8 @@ function createAuditLog({ ask, run, write }: StateFile, clock: Clock) {
         `SELECT at, organization_id, actor, token_kind, action, target, fields
          FROM audit WHERE organization_id = :organizationId ORDER BY sequence DESC LIMIT :limit`,
         { organizationId, limit: Math.min(limit, maxAuditEntries) },
-      ).all.map((row) => ({ ...row, fields: readFields(row.fields) })),
+      ).all.map((row) => ({ ...row, fields: z.array(z.string()).parse(JSON.parse(row.fields)) })),
   };
 }
 
 type Auditable = Pick<Principal, 'organizationId' | 'clientId'> & { readonly kind?: Principal['kind'] };
-
-function readFields(text: string): readonly string[] {
-  const value: unknown = JSON.parse(text);
-  if (Array.isArray(value) && value.every((name) => typeof name === 'string')) return value;
-  throw new SyncError("The service's data is damaged: expected names of fields.", {
-    code: 'SINK_FAILED',
-    recovery: 'stop',
-  });
-}

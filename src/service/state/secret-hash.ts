@@ -6,6 +6,7 @@ import {
   timingSafeEqual,
   type ScryptOptions,
 } from 'node:crypto';
+import { promisify } from 'node:util';
 
 /** scrypt's parameters: memory is 128 * n * r bytes. */
 export interface HashCost {
@@ -47,14 +48,11 @@ export function matchesSecretNow(secret: string, text: string): boolean {
 export async function matchesSecret(secret: string, text: string): Promise<boolean> {
   const hash = read(text);
   if (hash === null) return false;
-  const digest = await new Promise<Buffer>((resolve, reject) => {
-    scrypt(wholeOf(secret), hash.salt, hashBytes, options(hash.cost), (error, key) => {
-      if (error === null) resolve(key);
-      else reject(error);
-    });
-  });
+  const digest = await scryptSoon(wholeOf(secret), hash.salt, hashBytes, options(hash.cost));
   return timingSafeEqual(digest, hash.digest);
 }
+
+const scryptSoon = promisify<Buffer, Buffer, number, ScryptOptions, Buffer>(scrypt);
 
 /** Of one length always: scrypt itself takes a secret and the same one with zero bytes behind it for equal. */
 function wholeOf(secret: string): Buffer {
@@ -65,9 +63,7 @@ function written(salt: Buffer, { n, r, p }: HashCost, digest: Buffer): string {
   return ['scrypt', n, r, p, salt.toString('base64url'), digest.toString('base64url')].join('$');
 }
 
-function read(
-  text: string,
-): { readonly salt: Buffer; readonly cost: HashCost; readonly digest: Buffer } | null {
+function read(text: string) {
   const [, n, r, p, salt = '', digest = ''] = stored.exec(text) ?? [];
   if (n === undefined) return null;
   return {

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
-import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
+import { createPrivateDirectory, hasCode, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import { toStateError } from './open-state-file.ts';
 
 const keyBytes = 32;
@@ -130,10 +130,6 @@ function parseKey(text: string, place: string): Buffer {
   throw usage(
     `${place}: expected a key of ${keyBytes} bytes in base64 or hex, as "openssl rand -base64 32" makes one, got something else.`,
   );
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** Encrypts texts: unreadable without the key. */

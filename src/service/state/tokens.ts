@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { ApiError, notFound } from '../api-error.ts';
-import { checkRate, createRateLimit } from '../rate-limit.ts';
+import { createRateLimit } from '../rate-limit.ts';
 import type { StateFile } from './open-state-file.ts';
 
 export interface TokenOptions {
@@ -38,12 +38,12 @@ const tokenBytes = 32;
  */
 export function createTokens({ ask, run, write }: StateFile, options: TokenOptions) {
   const { clock, maxTokens } = options;
-  const rate = createRateLimit(options.tokensPerSecond, clock);
+  const checkRate = createRateLimit(options.tokensPerSecond, clock);
   const unstored = createUnstoredTokens(maxTokens);
   const organization = `client_id, organization_id, organizations.name AS organization_name`;
 
   const issue = ({ clientId, organizationId }: Issuer, workspaceId: string | null) => {
-    checkRate(rate, clientId);
+    checkRate(clientId);
     const token = randomBytes(tokenBytes).toString('base64url');
     const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : options.scopedTokenTtlSeconds;
     const now = clock.now();

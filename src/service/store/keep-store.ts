@@ -1,4 +1,4 @@
-import { setMaxListeners } from 'node:events';
+import { EventEmitter, once, setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
@@ -174,31 +174,24 @@ function openPause(clock: Clock) {
   };
 }
 
-/** Callers that wait for one and the same event. */
+/** Callers that wait for one and the same event, which may come more than once. */
 function openWaitingRoom() {
-  let next = openEvent();
-  const take = (): ReturnType<typeof openEvent> => {
-    const taken = next;
-    next = openEvent();
-    return taken;
-  };
+  const events = new EventEmitter();
+  setMaxListeners(0, events);
+  // It may fail while no caller waits.
+  events.on('error', () => undefined);
+  let next = 0;
   return {
     /** Resolves with the event that `take` gave to its caller; rejects with the signal's reason, or that of `fail`. */
-    wait: (signal: AbortSignal): Promise<void> => orAborted(next.happened, signal),
+    wait: async (signal: AbortSignal): Promise<void> => {
+      await orAborted(once(events, String(next)), signal);
+    },
     /** Those who wait now wait for what this returns to be called. Later ones wait for the next event. */
-    take: (): (() => void) => take().resolve,
-    fail: (reason: Error): void => take().reject(reason),
+    take: (): (() => void) => {
+      const taken = String(next);
+      next += 1;
+      return () => void events.emit(taken);
+    },
+    fail: (reason: Error): void => void events.emit('error', reason),
   };
-}
-
-function openEvent() {
-  let resolve = (): void => undefined;
-  let reject = (_reason: Error): void => undefined;
-  const happened = new Promise<void>((onResolve, onReject) => {
-    resolve = onResolve;
-    reject = onReject;
-  });
-  // It may fail while no caller waits.
-  happened.catch(() => undefined);
-  return { happened, resolve, reject };
 }

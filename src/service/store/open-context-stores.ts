@@ -6,7 +6,7 @@ import { openSearchProcesses } from '../../search/process/open-search-processes.
 import type { SearchAnswer } from '../../search/search-request.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { ApiError } from '../api-error.ts';
-import type { ContextStores, KeptConnector, StoreStatus } from './context-stores.ts';
+import type { ContextStores, KeptConnector } from './context-stores.ts';
 import { keepStore, type KeptStore } from './keep-store.ts';
 import { removeStore, storeConnector, storeFile } from './store-file.ts';
 import { emptyLedger, isUnusable } from './store-ledger.ts';
@@ -32,10 +32,15 @@ const maxReads = 4;
 /** Searches that may wait for a process; the next one is refused with 429. */
 const maxWaiting = 64;
 
-/** Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. */
+/**
+ * Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. Where no stores
+ * are kept, every connector stays `Loading`, and says why; stores that an earlier service left go with their connectors.
+ */
 export function openContextStores(options: ContextStoresOptions): ContextStores {
-  const { folder, clock, refreshEveryMs, cursorKey } = options;
-  if (folder === null || options.isKept === false) return noContextStores(folder);
+  const { folder, isKept = true, clock, refreshEveryMs, cursorKey } = options;
+  const missing = folder === null ? 'without a data folder' : isKept ? null : 'to keep none';
+  const problem = missing === null ? null : `This server keeps no indexed stores: it was started ${missing}.`;
+  const connectors = new Map<string, KeptConnector>();
   const stores = new Map<string, KeptStore>();
   /** Stores that are being removed: one of the same connector waits for it. */
   const leaving = new Map<string, Promise<void>>();
@@ -52,7 +57,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   const remove = async (connectorId: string, store: KeptStore | undefined): Promise<void> => {
     await leaving.get(connectorId);
     await store?.[Symbol.asyncDispose]();
-    await removeStore(storeFile(folder, connectorId));
+    if (folder !== null) await removeStore(storeFile(folder, connectorId));
   };
 
   return {
@@ -60,11 +65,10 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
       // A request that is still being handled while the service closes must not start a sync.
       if (isClosed) return;
       const { connectorId } = connector;
+      connectors.set(connectorId, connector);
       const kept = stores.get(connectorId);
-      if (kept !== undefined) {
-        kept.change(connector);
-        return;
-      }
+      if (kept !== undefined) kept.change(connector);
+      if (kept !== undefined || folder === null || !isKept) return;
       // If removal failed, the old store is reused.
       const after = leaving.get(connectorId)?.catch(() => undefined) ?? null;
       stores.set(connectorId, keepStore({ folder, connector, clock, refreshEveryMs, slots, reads, after }));
@@ -72,14 +76,19 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
     async drop(connectorId) {
       const store = stores.get(connectorId);
       stores.delete(connectorId);
+      connectors.delete(connectorId);
       const removed = remove(connectorId, store);
       leaving.set(connectorId, removed);
       await removed.finally(() => {
         if (leaving.get(connectorId) === removed) leaving.delete(connectorId);
       });
     },
-    status: (connectorId) =>
-      stores.get(connectorId)?.status() ?? { readiness: 'Loading', entities: [], problem: null },
+    status(connectorId) {
+      const connector = connectors.get(connectorId);
+      if (connector === undefined) return { readiness: 'Loading', entities: [], problem };
+      const without = { isSyncing: false, problem };
+      return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
+    },
     refresh: async (connectorId) => await known(connectorId).refresh(),
     searchable: async (connectorId, signal) => await known(connectorId).searchable(signal),
     search: async (connectorId, entity, params, signal) =>
@@ -90,35 +99,6 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
       await Promise.allSettled(leaving.values());
       await processes[Symbol.asyncDispose]();
     },
-  };
-}
-
-/**
- * For a service that keeps no stores: every connector stays `Loading`, and says why. `folder`: where an earlier service
- * may have left stores, which go with their connectors; null: nowhere.
- */
-export function noContextStores(folder: string | null = null): ContextStores {
-  const connectors = new Map<string, KeptConnector>();
-  const refuse = async (): Promise<never> => {
-    throw notReady();
-  };
-  const problem = `This server keeps no indexed stores: it was started ${folder === null ? 'without a data folder' : 'to keep none'}.`;
-  const loading: StoreStatus = { readiness: 'Loading', entities: [], problem };
-  return {
-    keep: (connector) => void connectors.set(connector.connectorId, connector),
-    async drop(connectorId) {
-      connectors.delete(connectorId);
-      if (folder !== null) await removeStore(storeFile(folder, connectorId));
-    },
-    status(connectorId) {
-      const connector = connectors.get(connectorId);
-      if (connector === undefined) return loading;
-      return statusOf(connector.definition, emptyLedger, { isSyncing: false, problem });
-    },
-    refresh: refuse,
-    searchable: refuse,
-    search: refuse,
-    [Symbol.asyncDispose]: async () => connectors.clear(),
   };
 }
 

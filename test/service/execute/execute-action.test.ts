@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { definitionNamed, never, providerOf, sampleOf } from '../../support/service/store-world.ts';
+import {
+  definitionNamed,
+  never,
+  providerOf,
+  sampleOf,
+  storeWorld,
+} from '../../support/service/store-world.ts';
 import { entityNamed } from '../../support/sync-once.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import {
@@ -10,15 +16,15 @@ import {
 } from '../../../src/service/execute/execute-action.ts';
 import type { Provider, ProviderFile } from '../../../src/service/provider.ts';
 import type { ContextStores } from '../../../src/service/store/context-stores.ts';
-import { noContextStores } from '../../../src/service/store/open-context-stores.ts';
 
 const definition = definitionNamed('workspace-notes');
 const long = 'x'.repeat(300);
+const noStores = storeWorld({ folder: null }).stores;
 
 /** Stores whose every search finds this. */
 function finding(data: readonly JsonObject[], asked: JsonObject[] = []): ContextStores {
   return {
-    ...noContextStores(),
+    ...noStores,
     search: async (_connector, entity, params) => {
       asked.push({ entity, ...params });
       return { data, meta: { has_more: true, cursor: 'c1', took_ms: 3 } };
@@ -28,7 +34,7 @@ function finding(data: readonly JsonObject[], asked: JsonObject[] = []): Context
 
 async function run(
   body: ExecuteBody,
-  { stores = noContextStores(), provider = providerOf('workspace-notes', sampleOf('workspace-notes')) } = {},
+  { stores = noStores, provider = providerOf('workspace-notes', sampleOf('workspace-notes')) } = {},
 ): Promise<ExecuteAnswer> {
   return await executeAction({ connectorId: 'one', definition, provider, stores, body, signal: never });
 }
@@ -105,7 +111,7 @@ describe('an execute call', () => {
         connectorId: 'one',
         definition: withFiles,
         provider,
-        stores: noContextStores(),
+        stores: noStores,
         body: { entity: 'users', action: 'download', params: { user_id } },
         signal: never,
       });
