@@ -30,11 +30,9 @@ export function reviseLibrary(seed: number, first: Library, revisions: number): 
     for (const thing of things) {
       if (thing === undefined) continue;
       thing.updatedAt = at;
-      if ('documentId' in thing)
-        touch(
-          at,
-          documents.find(({ id }) => id === thing.documentId),
-        );
+      const ownerId = 'documentId' in thing ? thing.documentId : null;
+      const owner = documents.find(({ id }) => id === ownerId);
+      if (owner !== undefined) owner.updatedAt = at;
     }
   };
 

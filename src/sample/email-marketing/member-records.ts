@@ -51,15 +51,11 @@ function selectMembers(list: MailingList, params: Params): Uint32Array {
   const { sort_field: field, sort_dir: direction } = params;
   const sorted = field === 'last_changed' ? changedMembersOf(list) : membersOf(list);
   const passing = sorted.filter(memberTest(list, params));
+  const timed = (wanted: boolean): Uint32Array =>
+    passing.filter((index) => hasSignupTime(list, index) === wanted);
   // Members without a signup time have "", which sorts before every time.
   const members =
-    field === 'timestamp_signup'
-      ? Uint32Array.from(
-          [false, true].flatMap((wanted) => [
-            ...passing.filter((index) => hasSignupTime(list, index) === wanted),
-          ]),
-        )
-      : passing;
+    field === 'timestamp_signup' ? Uint32Array.from([...timed(false), ...timed(true)]) : passing;
   return field !== undefined && direction === 'DESC' ? members.reverse() : members;
 }
 
@@ -237,8 +233,8 @@ export function findMember(list: MailingList, id: string): JsonObject | undefine
   const prefix = prefixOf(wanted);
   const prefixes = idPrefixes(list);
   for (let index = prefixes.indexOf(prefix); index >= 0; index = prefixes.indexOf(prefix, index + 1)) {
-    if (idAt(list, index) === wanted)
-      return stateOf(list, index).isThere ? memberRecord(list, index) : undefined;
+    if (idAt(list, index) !== wanted) continue;
+    return stateOf(list, index).isThere ? memberRecord(list, index) : undefined;
   }
   return undefined;
 }

@@ -6,7 +6,7 @@ import type { ProviderCheck } from '../provider.ts';
 import { maxNameLength } from '../state/plain-name.ts';
 import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { connectorDetail, toDetail } from './connector-answers.ts';
+import { connectorDetail } from './connector-answers.ts';
 import { connectorPath, endpoint, json } from './endpoint.ts';
 import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
@@ -35,7 +35,7 @@ export const createConnector = endpoint({
     'unknown. The indexed store begins to fill at once.',
   access: 'workspace',
   request: { body: newConnector },
-  success: { status: 200, description: 'The connector.', body: connectorDetail },
+  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
   refusals: {
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     409: 'The organization has as many connectors or workspaces as it may have.',
@@ -70,7 +70,7 @@ export const createConnector = endpoint({
     });
     state.audit.note(principal, 'connector.created', stored.id, givenFields(body));
     await connectors.settleStore(stored);
-    return json(toDetail({ stored, definition, workspace }));
+    return json(connectorDetail.show({ stored, definition, workspace }));
   },
 });
 
@@ -85,7 +85,7 @@ export const updateConnector = endpoint({
     'They count from the next call on, and the indexed store is brought up to date with them at once.',
   access: 'workspace',
   request: { path: connectorPath, body: connectorChange },
-  success: { status: 200, description: 'The connector as it is now.', body: connectorDetail },
+  success: { status: 200, description: 'The connector as it is now.', body: connectorDetail.shape },
   refusals: {
     404: 'There is no such connector.',
     409: 'The credentials belong to another account.',
@@ -124,7 +124,7 @@ export const updateConnector = endpoint({
       // They may open another account, or one that was shut: the store does not wait for its time.
       if (body.credentials) await connectors.settleStore(stored);
     }
-    return json(toDetail(connectors.byId(principal, path.id)));
+    return json(connectorDetail.show(connectors.byId(principal, path.id)));
   },
 });
 

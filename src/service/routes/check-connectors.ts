@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { otherAccount } from './change-connectors.ts';
-import { connectorPath, endpoint, json } from './endpoint.ts';
+import { connectorPath, endpoint, json, shownAs } from './endpoint.ts';
 import { workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -12,17 +12,27 @@ import {
   newConnector,
 } from './new-connector.ts';
 
-const outcome = z
-  .object({
-    id: z.guid().describe('Of the check.'),
-    status: z.enum(['succeeded', 'failed']),
-    error_message: z.string().nullable(),
-    failure_reason: z
+interface Outcome {
+  /** Why the check failed; null: it succeeded. */
+  readonly why: string | null;
+  readonly now: number;
+}
+
+const outcome = shownAs<Outcome>()('ConnectorCheck', {
+  id: [z.guid().describe('Of the check.'), () => randomUUID()],
+  status: [z.enum(['succeeded', 'failed']), ({ why }) => (why === null ? 'succeeded' : 'failed')],
+  error_message: [z.string().nullable(), ({ why }) => why],
+  failure_reason: [
+    z
       .object({ timestamp: z.int(), failure_type: z.literal('config_error'), external_message: z.string() })
       .nullable(),
-    entity_check_results: z.null(),
-  })
-  .meta({ id: 'ConnectorCheck' });
+    ({ why, now }) =>
+      why === null
+        ? null
+        : { timestamp: Math.floor(now / 1000), failure_type: 'config_error' as const, external_message: why },
+  ],
+  entity_check_results: [z.null(), null],
+});
 
 export const checkNewConnector = endpoint({
   method: 'POST',
@@ -35,7 +45,7 @@ export const checkNewConnector = endpoint({
     'is an answer, not an error: 200 with `status: failed`.',
   access: 'workspace',
   request: { body: newConnector },
-  success: { status: 200, description: 'What the third party said.', body: outcome },
+  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
   refusals: {
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     502: 'The third party cannot be asked.',
@@ -62,7 +72,7 @@ export const checkConnector = endpoint({
     'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
   access: 'workspace',
   request: { path: connectorPath, body: connectorChange.optional() },
-  success: { status: 200, description: 'What the third party said.', body: outcome },
+  success: { status: 200, description: 'What the third party said.', body: outcome.shape },
   refusals: {
     404: 'There is no such connector.',
     502: 'The third party cannot be asked.',
@@ -86,21 +96,6 @@ export const checkConnector = endpoint({
   },
 });
 
-function toOutcome(check: ProviderCheck, now: number): z.input<typeof outcome> {
-  const why = check.kind === 'account' ? null : check.why;
-  const reason =
-    why === null
-      ? null
-      : {
-          timestamp: Math.floor(now / 1000),
-          failure_type: 'config_error' as const,
-          external_message: why,
-        };
-  return {
-    id: randomUUID(),
-    status: reason === null ? 'succeeded' : 'failed',
-    error_message: reason?.external_message ?? null,
-    failure_reason: reason,
-    entity_check_results: null,
-  };
+function toOutcome(check: ProviderCheck, now: number) {
+  return outcome.show({ why: check.kind === 'account' ? null : check.why, now });
 }

@@ -2,19 +2,25 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { notFound } from '../api-error.ts';
-import { type ApiParts, type Endpoint, endpoint, json, jsonObject } from './endpoint.ts';
+import { type ApiParts, type Endpoint, endpoint, json, jsonObject, shownAs } from './endpoint.ts';
 
-const summary = z
-  .object({
-    sourceDefinitionId: z.guid(),
-    destinationDefinitionId: z.null(),
-    name: z.string(),
-    dockerRepository: z.null(),
-    iconUrl: z.url(),
-    custom: z.boolean(),
-    supportLevel: z.enum(['archived', 'certified', 'community', 'none']),
-  })
-  .meta({ id: 'SourceDefinition' });
+const summaryFields = {
+  sourceDefinitionId: [z.guid(), ({ id }: Definition) => id],
+  destinationDefinitionId: [z.null(), null],
+  name: [z.string(), ({ title }: Definition) => title],
+  dockerRepository: [z.null(), null],
+  iconUrl: [z.url(), iconUrl],
+  custom: [z.boolean(), false],
+  supportLevel: [z.enum(['archived', 'certified', 'community', 'none']), 'certified'],
+} as const;
+const summary = shownAs<Definition>()('SourceDefinition', summaryFields);
+const specified = shownAs<Definition>()('SourceDefinitionWithSpec', {
+  ...summaryFields,
+  spec: [
+    z.object({ connectionSpecification: jsonObject }),
+    (definition) => ({ connectionSpecification: credentialsSchema(definition) }),
+  ],
+});
 
 const listDefinitions = endpoint({
   method: 'GET',
@@ -35,7 +41,7 @@ const listDefinitions = endpoint({
   success: {
     status: 200,
     description: 'The types that have all of the words in their names.',
-    body: z.object({ definitions: z.array(summary) }).meta({ id: 'SourceDefinitionList' }),
+    body: z.object({ definitions: z.array(summary.shape) }).meta({ id: 'SourceDefinitionList' }),
   },
   example: { query: { name: 'email' } },
   handle({ query }, _call, { definitions }) {
@@ -44,7 +50,7 @@ const listDefinitions = endpoint({
       const names = [title, name, ...aliases].join('\n').toLowerCase();
       return words.every((word) => names.includes(word));
     });
-    return json({ definitions: found.map(toSummary) });
+    return json({ definitions: found.map(summary.show) });
   },
 });
 
@@ -61,22 +67,14 @@ const showDefinition = endpoint({
   success: {
     status: 200,
     description: 'The type.',
-    body: z
-      .object({
-        id: z.guid(),
-        definition: summary
-          .extend({ spec: z.object({ connectionSpecification: jsonObject }) })
-          .meta({ id: 'SourceDefinitionWithSpec' }),
-      })
-      .meta({ id: 'SourceDefinitionAnswer' }),
+    body: z.object({ id: z.guid(), definition: specified.shape }).meta({ id: 'SourceDefinitionAnswer' }),
   },
   refusals: { 404: 'There is no connector type with this id.' },
   example: { path: { id: 'b03a9f3e-22a5-11eb-adc1-0242ac120002' } },
   handle({ path }, _call, { definitions }) {
     const definition = definitionById(definitions, path.id);
     if (definition === undefined) throw notFound('There is no definition with this id.');
-    const spec = { connectionSpecification: credentialsSchema(definition) };
-    return json({ id: definition.id, definition: { ...toSummary(definition), spec } });
+    return json({ id: definition.id, definition: specified.show(definition) });
   },
 });
 
@@ -85,18 +83,6 @@ export const definitionEndpoints: readonly Endpoint[] = [listDefinitions, showDe
 /** In any case. */
 export function definitionById(definitions: ApiParts['definitions'], id: string): Definition | undefined {
   return [...definitions.values()].find((one) => one.id.toLowerCase() === id.toLowerCase());
-}
-
-function toSummary(definition: Definition): z.input<typeof summary> {
-  return {
-    sourceDefinitionId: definition.id,
-    destinationDefinitionId: null,
-    name: definition.title,
-    dockerRepository: null,
-    iconUrl: iconUrl(definition),
-    custom: false,
-    supportLevel: 'certified',
-  };
 }
 
 /** There is one template for each definition. */

@@ -164,6 +164,32 @@ export interface Reference {
   readonly contentSecurityPolicy: string;
 }
 
+/**
+ * An object of answers, declared once: the shape of each field, and its value or how that is read from what is shown.
+ * `name` is that of its schema in the OpenAPI document; null: it stands inside of another one.
+ */
+export function shownAs<Source>() {
+  return <Shape extends Record<string, z.ZodType>>(
+    name: string | null,
+    fields: {
+      readonly [Field in keyof Shape]: readonly [
+        Shape[Field],
+        z.input<Shape[Field]> | ((source: Source) => z.input<Shape[Field]>),
+      ];
+    },
+  ) => {
+    const entries = Object.entries<readonly [z.ZodType, unknown]>(fields);
+    const shape = z.object(Object.fromEntries(entries.map(([field, [type]]) => [field, type])) as Shape);
+    return {
+      shape: name === null ? shape : shape.meta({ id: name }),
+      show: (source: Source) =>
+        Object.fromEntries(
+          entries.map(([field, [, value]]) => [field, typeof value === 'function' ? value(source) : value]),
+        ) as z.input<typeof shape>,
+    };
+  };
+}
+
 /** ISO 8601, UTC. */
 export const time = z.iso.datetime();
 

@@ -4,11 +4,11 @@ import { type LocalConnector, workspaceById, workspaceByName } from '../local-co
 import type { Principal } from '../state/tokens.ts';
 import type { ServiceState } from '../state/open-service-state.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { entityReadiness, readiness, type StoreStatus } from '../store/context-stores.ts';
+import { entityReadiness, type EntityStatus, readiness, type StoreStatus } from '../store/context-stores.ts';
 import { searchableEntities } from '../store/store-entities.ts';
-import { connectorDetail, connectorSummary, toDetail, toSummary } from './connector-answers.ts';
+import { connectorDetail, connectorSummary } from './connector-answers.ts';
 import { definitionById, templateId } from './definition-endpoints.ts';
-import { connectorPath, endpoint, json, time } from './endpoint.ts';
+import { connectorPath, endpoint, json, shownAs, time } from './endpoint.ts';
 
 export const showConnector = endpoint({
   method: 'GET',
@@ -19,42 +19,64 @@ export const showConnector = endpoint({
   description: 'All that a connector was made with, but for its credentials.',
   access: 'workspace',
   request: { path: connectorPath },
-  success: { status: 200, description: 'The connector.', body: connectorDetail },
+  success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' } },
-  handle: ({ path }, { principal }, { connectors }) => json(toDetail(connectors.byId(principal, path.id))),
+  handle: ({ path }, { principal }, { connectors }) =>
+    json(connectorDetail.show(connectors.byId(principal, path.id))),
 });
 
-const inspection = z
-  .object({
-    connector_id: z.string(),
-    name: z.string(),
-    workspace_id: z.guid(),
-    organization_id: z.guid(),
-    source_definition_id: z.guid(),
-    source_definition_name: z.string(),
-    source_config_template_id: z.guid(),
-    docs_skill_id: z.string(),
-    context_store_readiness: z.object({
-      connector_id: z.string(),
-      source_definition_id: z.guid(),
-      readiness: readiness.describe('Of the whole store. Search works in Preview and Ready.'),
-      supported_context_store_entities: z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
-      configured_cache_entities: z.array(
-        z.object({
-          entity: z.string(),
-          status: entityReadiness,
-          ready_for_search: z.boolean(),
-          supported: z.boolean(),
-          entity_count: z.int().nullable(),
-          updated_at: time.nullable(),
-          semantic_search_status: z.array(z.never()),
-        }),
-      ),
-    }),
-    warnings: z.array(z.string()),
-  })
-  .meta({ id: 'ConnectorInspection' });
+interface Inspected {
+  readonly connector: LocalConnector;
+  readonly status: StoreStatus;
+}
+
+const cachedEntity = shownAs<EntityStatus>()(null, {
+  entity: [z.string(), ({ entity }) => entity],
+  status: [entityReadiness, ({ status }) => status],
+  ready_for_search: [z.boolean(), ({ isSearchable }) => isSearchable],
+  supported: [z.boolean(), true],
+  entity_count: [z.int().nullable(), ({ records }) => records],
+  updated_at: [time.nullable(), ({ updatedAt }) => updatedAt],
+  semantic_search_status: [z.array(z.never()), () => []],
+});
+
+const storeReadiness = shownAs<Inspected>()(null, {
+  connector_id: [z.string(), ({ connector }) => connector.stored.id],
+  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
+  readiness: [
+    readiness.describe('Of the whole store. Search works in Preview and Ready.'),
+    ({ status }) => status.readiness,
+  ],
+  supported_context_store_entities: [
+    z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
+    ({ connector }) =>
+      searchableEntities(connector.definition).map(({ name }) => ({ entity: name, suggested: true })),
+  ],
+  configured_cache_entities: [
+    z.array(cachedEntity.shape),
+    ({ status }) => status.entities.map(cachedEntity.show),
+  ],
+});
+
+const inspection = shownAs<Inspected>()('ConnectorInspection', {
+  connector_id: [z.string(), ({ connector }) => connector.stored.id],
+  name: [z.string(), ({ connector }) => connector.stored.name],
+  workspace_id: [z.guid(), ({ connector }) => connector.stored.workspaceId],
+  organization_id: [z.guid(), ({ connector }) => connector.stored.organizationId],
+  source_definition_id: [z.guid(), ({ connector }) => connector.definition.id],
+  source_definition_name: [z.string(), ({ connector }) => connector.definition.title],
+  source_config_template_id: [z.guid(), ({ connector }) => templateId(connector.definition)],
+  docs_skill_id: [z.string(), ({ connector }) => connector.definition.name],
+  context_store_readiness: [storeReadiness.shape, storeReadiness.show],
+  warnings: [
+    z.array(z.string()),
+    ({ connector, status }) => [
+      ...warningsOf(connector),
+      ...(status.problem === null ? [] : [status.problem]),
+    ],
+  ],
+});
 
 export const inspectConnector = endpoint({
   method: 'GET',
@@ -67,45 +89,14 @@ export const inspectConnector = endpoint({
     'being complete.',
   access: 'workspace',
   request: { path: connectorPath },
-  success: { status: 200, description: 'The connector and its store.', body: inspection },
+  success: { status: 200, description: 'The connector and its store.', body: inspection.shape },
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' } },
   handle({ path }, { principal }, { connectors }) {
     const connector = connectors.byId(principal, path.id);
-    return json(toInspection(connector, connectors.status(connector)));
+    return json(inspection.show({ connector, status: connectors.status(connector) }));
   },
 });
-
-function toInspection(connector: LocalConnector, status: StoreStatus): z.input<typeof inspection> {
-  const { stored, definition } = connector;
-  const supported: readonly string[] = searchableEntities(definition).map(({ name }) => name);
-  return {
-    connector_id: stored.id,
-    name: stored.name,
-    workspace_id: stored.workspaceId,
-    organization_id: stored.organizationId,
-    source_definition_id: definition.id,
-    source_definition_name: definition.title,
-    source_config_template_id: templateId(definition),
-    docs_skill_id: definition.name,
-    context_store_readiness: {
-      connector_id: stored.id,
-      source_definition_id: definition.id,
-      readiness: status.readiness,
-      supported_context_store_entities: supported.map((entity) => ({ entity, suggested: true })),
-      configured_cache_entities: status.entities.map((one) => ({
-        entity: one.entity,
-        status: one.status,
-        ready_for_search: one.isSearchable,
-        supported: supported.includes(one.entity),
-        entity_count: one.records,
-        updated_at: one.updatedAt,
-        semantic_search_status: [],
-      })),
-    },
-    warnings: [...warningsOf(connector), ...(status.problem === null ? [] : [status.problem])],
-  };
-}
 
 function warningsOf({ workspace }: LocalConnector): readonly string[] {
   if (workspace.status === 'inactive') return ['The workspace is inactive: its connectors are disabled.'];
@@ -143,7 +134,7 @@ export const listConnectors = endpoint({
   success: {
     status: 200,
     description: 'The connectors. Their type stands in `summarized_source_template.actor_definition_id`.',
-    body: z.object({ data: z.array(connectorSummary) }).meta({ id: 'ConnectorList' }),
+    body: z.object({ data: z.array(connectorSummary.shape) }).meta({ id: 'ConnectorList' }),
   },
   refusals: { 404: 'There is no such workspace.' },
   example: { query: { workspace_name: 'default' } },
@@ -152,7 +143,7 @@ export const listConnectors = endpoint({
     const id = wanted.definition_id;
     const definition = id === undefined ? null : definitionById(definitions, id);
     const found = definition === undefined ? [] : connectors.inWorkspace(workspace, definition);
-    return json({ data: found.map(toSummary) });
+    return json({ data: found.map(connectorSummary.show) });
   },
 });
 

@@ -1,39 +1,22 @@
 import * as z from 'zod';
 import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { type Endpoint, endpoint, json, givenName, time } from './endpoint.ts';
+import { type Endpoint, endpoint, json, givenName, shownAs, time } from './endpoint.ts';
 import { workspaceById } from '../local-connectors.ts';
 import { givenFields } from './new-connector.ts';
 
-const workspace = z
-  .object({
-    id: z.guid(),
-    name: z.string(),
-    organization_id: z.guid(),
-    status: z.enum(['active', 'inactive']),
-    cache_enabled: z.boolean().nullable(),
-    tombstone: z.boolean().describe('Always false: deleted workspaces are removed.'),
-    visibility: z.enum(['shared', 'private']),
-    color: z.string().nullable(),
-    created_at: time,
-    updated_at: time,
-  })
-  .meta({ id: 'Workspace' });
-
-function toWorkspace(found: Workspace): z.input<typeof workspace> {
-  return {
-    id: found.id,
-    name: found.name,
-    organization_id: found.organizationId,
-    status: found.status,
-    cache_enabled: found.isCacheEnabled,
-    tombstone: false,
-    visibility: 'shared',
-    color: null,
-    created_at: found.createdAt,
-    updated_at: found.updatedAt,
-  };
-}
+const { shape: workspace, show: toWorkspace } = shownAs<Workspace>()('Workspace', {
+  id: [z.guid(), ({ id }) => id],
+  name: [z.string(), ({ name }) => name],
+  organization_id: [z.guid(), ({ organizationId }) => organizationId],
+  status: [z.enum(['active', 'inactive']), ({ status }) => status],
+  cache_enabled: [z.boolean().nullable(), ({ isCacheEnabled }) => isCacheEnabled],
+  tombstone: [z.boolean().describe('Always false: deleted workspaces are removed.'), false],
+  visibility: [z.enum(['shared', 'private']), 'shared'],
+  color: [z.string().nullable(), null],
+  created_at: [time, ({ createdAt }) => createdAt],
+  updated_at: [time, ({ updatedAt }) => updatedAt],
+});
 
 const path = '/api/v1/workspaces';
 const maxPage = 100;
