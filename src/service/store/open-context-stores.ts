@@ -34,7 +34,8 @@ const maxWaiting = 64;
 
 /**
  * Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. Where no stores
- * are kept, every connector stays `Loading`, and says why; stores that an earlier service left go with their connectors.
+ * are kept, every connector stays `Loading`, and says why; stores that an earlier service left are removed with their
+ * connectors.
  */
 export function openContextStores(options: ContextStoresOptions): ContextStores {
   const { folder, isKept = true, clock, refreshEveryMs, cursorKey } = options;
