@@ -98,6 +98,11 @@ export type PublishedEntity = Manifest['entities'][number];
 export type PublishedFile = PublishedEntity['files'][number];
 export type PublishedColumn = PublishedEntity['columns'][number];
 
+/** `connector/entity`, for people and as a key. */
+export function entityName({ connector, entity }: Pick<PublishedEntity, 'connector' | 'entity'>): string {
+  return `${connector}/${entity}`;
+}
+
 /** A manifest as it is stored, with the SHA-256 of its text. */
 export interface StoredManifest {
   readonly manifest: Manifest;

@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, rm, stat } from 'node:fs/promises';
 import { quoted } from '../../sql/quoted.ts';
-import type { PublicationText } from '../published-tables.ts';
 import { synced } from '../folder-files.ts';
+import { publicationsOf, type PublicationText } from '../tables/table-publications.ts';
 import { charsOf, type BuiltEntity, type BuiltRow } from './fields.ts';
-import { appendRows, mergeTable, planTable, type BuiltTable } from './merge-table.ts';
+import { appendRows, mergeTable, openTable, type BuiltTable } from './merge-table.ts';
 import {
   allowMoreMemory,
   catalogOf,
@@ -14,25 +14,7 @@ import {
   type Duckdb,
   type LongRow,
 } from './open-duckdb.ts';
-import { isTarget, publicationsOf } from './read-file.ts';
-
-/** A file that is being built, in one transaction of DuckDB. */
-export type FileBuild = {
-  /** Prepares the table of an entity. */
-  readonly entity: (entity: BuiltEntity) => Promise<void>;
-  /** Rows of that entity. */
-  readonly rows: (rows: readonly BuiltRow[]) => Promise<void>;
-  /** They have all come. */
-  readonly merge: (none: null) => Promise<void>;
-  /**
-   * Adds the manifest, removes those that were not the newest one at `keepFrom` or later (null: keeps all), and closes
-   * the file: `done` once it is whole and on the disk. `taken`: it does not hold what the publication follows.
-   */
-  readonly finish: (end: {
-    readonly publication: BuiltPublication | null;
-    readonly keepFrom: string | null;
-  }) => Promise<'done' | 'taken'>;
-};
+import { isTarget } from './read-file.ts';
 
 interface BuiltPublication extends PublicationText {
   readonly createdAt: string;
@@ -49,14 +31,23 @@ const leastFreeBlocks = 64;
 /** Of 210,000 rows of random numbers 150 columns did not fit, and 100 did. */
 const manyColumns = 64;
 
-/** `to` must not be there. */
-export async function buildFile({
-  from,
-  to,
-}: {
+export interface BuiltFiles {
+  /** Null: an empty one. */
   readonly from: string | null;
+  /** Must not be there. */
   readonly to: string;
-}): Promise<FileBuild & { readonly longest: () => LongRow | null }> {
+}
+
+interface BuildEnd {
+  readonly publication: BuiltPublication | null;
+  /** Manifests that were not the newest one at this instant or later are removed; null: none is. */
+  readonly keepFrom: string | null;
+}
+
+export type FileBuild = Awaited<ReturnType<typeof buildFile>>;
+
+/** A file with all that `from` holds, in one transaction of DuckDB. */
+export async function buildFile({ from, to }: BuiltFiles) {
   const db = from === null ? await openDuckdb(to, 'write') : await openCopy(from, to);
   await db.run('BEGIN');
   await db.run(
@@ -70,21 +61,28 @@ export async function buildFile({
   let table: BuiltTable | null = null;
   let longest: LongRow | null = null;
   return {
-    entity: async (entity) => {
+    /** Prepares the table of an entity. */
+    entity: async (entity: BuiltEntity): Promise<void> => {
       if (entity.columns.length >= manyColumns) await allowMoreMemory(db);
-      table = await planTable(db, from ?? to, entity);
+      table = await openTable(db, from ?? to, entity);
     },
-    rows: async (rows) => {
+    /** Rows of that entity. */
+    rows: async (rows: readonly BuiltRow[]): Promise<void> => {
       if (table === null || rows.length === 0) return;
       longest = longestOf(longest, table.entity, rows);
       if (longest.chars >= longChars) await allowMoreMemory(db);
       await appendRows(db, table, rows);
     },
-    merge: async () => {
+    /** They have all come. */
+    merge: async (): Promise<void> => {
       if (table !== null) await mergeTable(db, table);
       table = null;
     },
-    finish: async ({ publication, keepFrom }) => {
+    /**
+     * Adds the manifest, removes old ones, and closes the file: `done` once it is whole and on the disk. `taken`: it
+     * does not hold what the publication follows.
+     */
+    finish: async ({ publication, keepFrom }: BuildEnd): Promise<'done' | 'taken'> => {
       if (publication !== null && !(await addPublication(db, publication))) return 'taken';
       if (keepFrom !== null) await forgetPublications(db, keepFrom);
       // Whatever rows have come: what is in the file already may be written again.
@@ -96,7 +94,7 @@ export async function buildFile({
       return 'done';
     },
     /** Of all rows so far; null: none came. */
-    longest: () => longest,
+    longest: (): LongRow | null => longest,
   };
 }
 
@@ -113,10 +111,10 @@ function longestOf(
 async function openCopy(from: string, to: string): Promise<Duckdb> {
   using old = await openDuckdb(from, 'read');
   await isTarget(old, from);
-  const [size] = await old.rows<{ readonly total: bigint; readonly free: bigint }>(
+  const [size] = await old.rows<{ readonly total: number; readonly free: number }>(
     'SELECT total_blocks AS total, free_blocks AS free FROM pragma_database_size()',
   );
-  const { total, free } = { total: Number(size?.total ?? 0), free: Number(size?.free ?? 0) };
+  const { total = 0, free = 0 } = size ?? {};
   if (free < leastFreeBlocks || free < mostFreeShare * total) return await openWhole(from, to);
   return (await openCompacted(from, to)) ?? (await openWhole(from, to));
 }
@@ -147,7 +145,7 @@ async function openCompacted(from: string, to: string): Promise<Duckdb | null> {
 
 async function addPublication(db: Duckdb, publication: BuiltPublication): Promise<boolean> {
   const { number, manifest, sha256, createdAt, previousSha256 } = publication;
-  const [newest] = await publicationsOf(db, 'ORDER BY number DESC LIMIT 1');
+  const [newest] = await publicationsOf({ db, at: 'main.' }, null, 1);
   if ((newest?.sha256 ?? null) !== previousSha256 || (newest?.number ?? 0) >= number) return false;
   await db.run(
     'INSERT INTO main._publications VALUES ($number, $createdAt::TIMESTAMPTZ, $manifest, $sha256)',

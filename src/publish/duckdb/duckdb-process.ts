@@ -1,37 +1,41 @@
 import { answerParent } from '../../child/answer-parent.ts';
 import type { SyncError } from '../../core/errors.ts';
-import { buildFile } from './build-file.ts';
+import { buildFile, type BuiltFiles, type FileBuild } from './build-file.ts';
 import { toDuckdbError } from './open-duckdb.ts';
 import { checkFile, lostInFile, readPublications } from './read-file.ts';
-import type { DuckdbCalls } from './start-duckdb-process.ts';
 
 /** The entry point of the process that uses DuckDB. */
 process.umask(0o077);
-type OpenFile = Awaited<ReturnType<typeof buildFile>>;
-let build: { readonly path: string; readonly file: OpenFile } | null = null;
+let build: (FileBuild & { readonly path: string }) | null = null;
 
-const calls: DuckdbCalls = {
+type Given<Name extends 'entity' | 'rows' | 'finish'> = Parameters<FileBuild[Name]>[0];
+
+/** One call after the answer to the one before. */
+const calls = {
   publications: readPublications,
   check: checkFile,
   lost: lostInFile,
-  build: async (files) => {
-    build = { path: files.to, file: await buildFile(files) };
+  /** Keeps the file open for the next calls. */
+  build: async (files: BuiltFiles): Promise<void> => {
+    build = { path: files.to, ...(await buildFile(files)) };
   },
-  entity: async (entity) => await opened().entity(entity),
-  rows: async (rows) => await opened().rows(rows),
-  merge: async () => await opened().merge(null),
-  finish: async (end) => await opened().finish(end),
+  entity: async (entity: Given<'entity'>) => await opened().entity(entity),
+  rows: async (rows: Given<'rows'>) => await opened().rows(rows),
+  merge: async (_none: null) => await opened().merge(),
+  finish: async (end: Given<'finish'>) => await opened().finish(end),
 };
+
+export type DuckdbCalls = typeof calls;
 
 // Killed, the process frees every lock and leaves the file that is being built, which no reader opens.
 answerParent(calls, { explain, end: 'kill' });
 
 function explain(error: unknown, _name: string, given: unknown): SyncError {
   const { path = build?.path ?? '', to = path } = Object(given) as { path?: string; to?: string };
-  return toDuckdbError(error, to.replace(/\.new-[0-9a-f]{8}$/, ''), build?.file.longest());
+  return toDuckdbError(error, to.replace(/\.new-[0-9a-f]{8}$/, ''), build?.longest());
 }
 
-function opened(): OpenFile {
+function opened(): FileBuild {
   if (build === null) throw new TypeError('Rows came before the file was made');
-  return build.file;
+  return build;
 }

@@ -1,14 +1,17 @@
 import { access, constants, readdir, realpath, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { startChild, type Child } from '../../child/start-child.ts';
 import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { toFileError } from '../folder-files.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
-import { tablePublications, type PublicationText } from '../published-tables.ts';
+import { tablePublications, type PublicationText } from '../tables/table-publications.ts';
 import { nothingChecked, type PrunedTarget, type Target } from '../target.ts';
+import type { DuckdbCalls } from './duckdb-process.ts';
 import type { BuiltEntity, BuiltRow } from './fields.ts';
 import { filePublication, openBuild, type Build } from './open-build.ts';
 import { incompatible } from './open-duckdb.ts';
-import { startDuckdbProcess, type DuckdbProcess } from './start-duckdb-process.ts';
 
 interface DuckdbTargetOptions {
   readonly path: string;
@@ -26,8 +29,8 @@ const dayMs = 24 * 3_600_000;
  * place: readers keep theirs.
  */
 export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbTargetOptions): Target {
-  let running: DuckdbProcess | null = null;
-  const duckdb = (): DuckdbProcess => (running ??= startDuckdbProcess(signal));
+  let running: Child<DuckdbCalls> | null = null;
+  const duckdb = (): Child<DuckdbCalls> => (running ??= startDuckdbProcess(signal));
   const end = async (): Promise<void> => {
     const ending = running;
     running = null;
@@ -49,10 +52,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
   const ofTables = tablePublications(publications, (found, advice) => incompatible(given, found, advice));
   return {
     ...ofTables,
-    lost: async (_newest, entities) => {
-      const names = entities.map(({ connector, entity }) => ({ connector, entity }));
-      return await duckdb().ask('lost', { path: await file(), entities: names });
-    },
+    lost: async (_newest, entities) => await duckdb().ask('lost', { path: await file(), entities }),
     begin: async () => {
       const built = await build(await file());
       return filePublication(built, keepMs === null ? null : instant(clock.now() - keepMs));
@@ -106,12 +106,36 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
   };
 }
 
+/** Rows wait in DuckDB's memory, whose limit is its own. */
+const maxHeapMiB = 256;
+
+/**
+ * A separate process because DuckDB is native code: what crashes it or takes too much memory ends no worker, and its
+ * locks on files are those of a process. Once the signal is aborted it is killed. Calls reject with the signal's
+ * reason, and with TARGET_FAILED where the process ended unexpectedly.
+ */
+export function startDuckdbProcess(
+  signal: AbortSignal,
+  module: string | URL = 'publish/duckdb/duckdb-process',
+): Child<DuckdbCalls> {
+  // What threads of the library have freed stays with each arena of glibc: a tenth of the process with 30 columns.
+  const env = { MALLOC_ARENA_MAX: '2' };
+  return startChild<DuckdbCalls>({ module, maxHeapMiB, env, signal, died: diedError });
+}
+
+function diedError(how: string): SyncError {
+  return new SyncError(
+    `The process that uses DuckDB ended unexpectedly (${how}); nothing of this publication is there. Check that the machine has a gigabyte of memory free, and publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { how } },
+  );
+}
+
 const probeEntity: BuiltEntity = {
-  connector: 'probe',
-  entity: 'probe',
+  connector: 'probe' as ConnectorName,
+  entity: 'probe' as EntityName,
   generation: 1,
   key: ['id'],
-  columns: [{ name: 'id', type: 'integer' }],
+  columns: [{ name: 'id', field: 'id', type: 'integer' }],
   isNewGeneration: true,
 };
 

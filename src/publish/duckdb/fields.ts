@@ -1,16 +1,12 @@
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
-import type { PublishedColumn } from '../manifest.ts';
+import type { PlannedEntity } from '../target.ts';
 import type { Library } from './open-duckdb.ts';
 
-export interface BuiltEntity {
-  readonly connector: string;
-  readonly entity: string;
-  readonly generation: number;
-  readonly key: readonly string[];
-  readonly columns: readonly Pick<PublishedColumn, 'name' | 'type'>[];
-  readonly isNewGeneration: boolean;
-}
+export type BuiltEntity = Pick<
+  PlannedEntity,
+  'connector' | 'entity' | 'generation' | 'key' | 'columns' | 'isNewGeneration'
+>;
 
 /** The values of the columns, then `_extra`, `_seq`, `_changed_at`, `_run_id` and `_deleted` (0 or 1). */
 export type BuiltRow = readonly ColumnValue[];
@@ -54,7 +50,7 @@ const instant = {
     new DuckDBTimestampTZValue(BigInt(Date.parse(String(value))) * 1_000n),
 };
 
-const fieldTypes: Readonly<Record<FieldType, Omit<Field, 'name'>>> = {
+export const fieldTypes: Readonly<Record<FieldType, Omit<Field, 'name'>>> = {
   string: text,
   integer,
   number: { sql: 'DOUBLE', type: ({ DOUBLE }) => DOUBLE, read: Number },

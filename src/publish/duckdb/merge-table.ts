@@ -1,9 +1,10 @@
 import type { DuckDBAppender, DuckDBDataChunk } from '@duckdb/node-api';
 import { quoted } from '../../sql/quoted.ts';
-import { columnProblem, newestOfKeys, sameKey, unlisted } from '../published-tables.ts';
-import { charsOf, fieldsOf, ownTypes, type BuiltEntity, type BuiltRow, type Field } from './fields.ts';
+import { planTable } from '../tables/plan-table.ts';
+import { keepNewest, sameKey } from '../tables/target-tables.ts';
+import { duckdbTables } from './duckdb-tables.ts';
+import { charsOf, fieldsOf, type BuiltEntity, type BuiltRow, type Field } from './fields.ts';
 import { catalogOf, incompatible, type Duckdb } from './open-duckdb.ts';
-import { typesThere } from './read-file.ts';
 
 /** A table beside one that has rows already, where the next ones come to. It ends with the connection. */
 const stage = 'temp.main.stage';
@@ -25,11 +26,10 @@ export interface BuiltTable {
 }
 
 /**
- * Makes the table, or adds the columns that it lacks. Throws `SyncError` TARGET_INCOMPATIBLE where another program's
- * table is there, or ours was changed so that it does not hold what was published, unless a new generation
- * replaces it.
+ * Makes the table, or adds the columns that it lacks. Throws `SyncError` TARGET_INCOMPATIBLE as `planTable` does, and
+ * for a name that DuckDB has for itself.
  */
-export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): Promise<BuiltTable> {
+export async function openTable(db: Duckdb, path: string, entity: BuiltEntity): Promise<BuiltTable> {
   const { connector, entity: name, key } = entity;
   if (connector === 'information_schema' || connector === 'pg_catalog') {
     throw incompatible(
@@ -38,57 +38,25 @@ export async function planTable(db: Duckdb, path: string, entity: BuiltEntity): 
       'Give the connector another name.',
     );
   }
-  const catalog = await catalogOf(db);
-  const table = [catalog, connector, name].map(quoted).join('.');
+  const tables = await duckdbTables(db, path);
+  const { kind, added } = await planTable(tables, entity);
+  const table = tables.sqlName(entity);
   const fields = fieldsOf(entity);
-  const there = await typesThere(db, connector, name);
-  const [known] = await db.rows<{ readonly key: string; readonly columns: string }>(
-    'SELECT key, columns FROM main._published_tables WHERE connector = $connector AND entity = $name',
-    { connector, name },
-  );
-  const isNew = entity.isNewGeneration;
-  if (known === undefined && (there.size > 0 || !isNew)) {
-    const { found, advice } = unlisted(`${connector}.${name}`, there.size > 0, isNew);
-    throw incompatible(path, found, `${advice}${isNew ? ', or name another path' : ''}.`);
-  }
+  const isNew = kind !== 'keep';
   const { connection, library } = db;
   const chunk = library.DuckDBDataChunk.create(fields.map(({ type }) => type(library)));
-  if (isNew || known === undefined) {
+  if (isNew) {
+    const catalog = await catalogOf(db);
     await db.run(`CREATE SCHEMA IF NOT EXISTS ${quoted(catalog)}.${quoted(connector)}`);
     await db.run(`CREATE OR REPLACE TABLE ${table} (${columnsSql(fields, key)})`);
     const appender = await connection.createAppender(name, connector, catalog);
     return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
   }
-  const had = JSON.parse(known.columns) as readonly string[];
-  const problem = problemOf({ key: known.key, columns: had }, entity, fields, there);
-  if (problem !== null) {
-    throw incompatible(
-      path,
-      `its table ${connector}.${name} ${problem}`,
-      'Undo that, or publish with --new-generation.',
-    );
-  }
-  for (const { name: column, sql } of fields) {
-    if (!there.has(column)) await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column)} ${sql}`);
+  for (const { name: column, type } of added) {
+    await db.run(`ALTER TABLE ${table} ADD COLUMN ${quoted(column)} ${tables.typeOf(type)}`);
   }
   const appender = await openStage(db, fields, key);
   return { entity, isNew, table, fields, chunk, held: { appender, chars: 0 } };
-}
-
-/** Why the table cannot take the rows; null where it can. */
-function problemOf(
-  had: { readonly key: string; readonly columns: readonly string[] },
-  wanted: BuiltEntity,
-  fields: readonly Field[],
-  there: ReadonlyMap<string, string>,
-): string | null {
-  if (there.size === 0) return 'is gone';
-  const key = JSON.stringify(wanted.key);
-  if (had.key !== key) return `has the key ${had.key} and should have ${key}`;
-  const needed = had.columns.map((name) => [name, null] as const);
-  const typed = fields.filter(({ name }) => there.has(name)).map(({ name, sql }) => [name, sql] as const);
-  // A column that was dropped cannot be added again: its values are lost.
-  return columnProblem([...needed, ...ownTypes, ...typed], there);
 }
 
 function columnsSql(fields: readonly Field[], key: readonly string[]): string {
@@ -162,11 +130,6 @@ async function openStage(
 ): Promise<DuckDBAppender> {
   await connection.run(`CREATE OR REPLACE TEMPORARY TABLE stage (${columnsSql(fields, key)})`);
   return await connection.createAppender('stage', 'main', 'temp');
-}
-
-async function keepNewest(db: Duckdb, table: string, key: readonly string[]): Promise<void> {
-  const { isAnyTwice, deleteOlder } = newestOfKeys(table, key);
-  if ((await db.rows(isAnyTwice)).length > 0) await db.run(deleteOlder);
 }
 
 async function noteTable(

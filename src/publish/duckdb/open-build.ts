@@ -1,20 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
+import type { Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
-import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { synced, toFileError } from '../folder-files.ts';
 import { manifestText, readManifest } from '../manifest.ts';
-import { writeChanges } from '../published-tables.ts';
+import { sliceRecords } from '../slice-records.ts';
+import { writeChanges } from '../tables/table-publications.ts';
 import type { OpenPublication } from '../target.ts';
-import { charsOf, type BuiltRow } from './fields.ts';
-import type { DuckdbProcess } from './start-duckdb-process.ts';
+import type { DuckdbCalls } from './duckdb-process.ts';
+import type { BuiltRow } from './fields.ts';
 
 /** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
 export interface Build extends AsyncDisposable {
-  readonly ask: DuckdbProcess['ask'];
+  readonly ask: Child<DuckdbCalls>['ask'];
   /**
    * Once the process has finished the file. False: the old file is another one than the one that was copied, and stays.
    */
@@ -24,7 +25,7 @@ export interface Build extends AsyncDisposable {
 interface BuildOptions {
   /** The target, no link. */
   readonly file: string;
-  readonly duckdb: DuckdbProcess;
+  readonly duckdb: Pick<Child<DuckdbCalls>, 'ask'>;
   /** Ends the process: it lets go of what it has open. */
   readonly end: () => Promise<void>;
   readonly clock: Clock;
@@ -137,12 +138,14 @@ const messageChars = 1024 * 1024;
 export function filePublication(build: Build, keepFrom: string | null): OpenPublication {
   return {
     write: async (entity, rows) => {
-      const { connector, generation, key, columns, isNewGeneration } = entity;
-      const typed = columns.map(({ name, type }) => ({ name, type }));
-      const built = { connector, entity: entity.entity, generation, key, columns: typed, isNewGeneration };
-      await build.ask('entity', built);
+      await build.ask('entity', entity);
       const written = await writeChanges(rows, async (records) => {
-        for (const some of messagesOf(records)) await build.ask('rows', some);
+        for (const some of sliceRecords(records, messageChars)) {
+          const built = some.map(({ values, extra, seq, changedAt, run, isDeleted }): BuiltRow => {
+            return [...values, extra, seq, changedAt, run, isDeleted ? 1 : 0];
+          });
+          await build.ask('rows', built);
+        }
       });
       await build.ask('merge', null);
       return written;
@@ -161,24 +164,4 @@ export function filePublication(build: Build, keepFrom: string | null): OpenPubl
     },
     [Symbol.asyncDispose]: async () => await build[Symbol.asyncDispose](),
   };
-}
-
-/** So that the process holds no more than a few records of the largest size. */
-function* messagesOf(records: readonly StoredRecord[]): Generator<readonly BuiltRow[]> {
-  let rows: BuiltRow[] = [];
-  let chars = 0;
-  for (const record of records) {
-    const row = builtRow(record);
-    rows.push(row);
-    chars += charsOf(row);
-    if (chars < messageChars) continue;
-    yield rows;
-    rows = [];
-    chars = 0;
-  }
-  if (rows.length > 0) yield rows;
-}
-
-function builtRow({ values, extra, seq, changedAt, run, isDeleted }: StoredRecord): BuiltRow {
-  return [...values, extra, seq, changedAt, run, isDeleted ? 1 : 0];
 }

@@ -1,5 +1,6 @@
 import type * as duckdb from '@duckdb/node-api';
 import { SyncError } from '../../core/errors.ts';
+import { rowColumns, rowOf } from '../../sql/statement.ts';
 
 export type Library = typeof duckdb;
 
@@ -8,6 +9,7 @@ export interface Duckdb extends Disposable {
   readonly library: Library;
   readonly connection: duckdb.DuckDBConnection;
   readonly run: (sql: string, values?: Record<string, duckdb.DuckDBValue>) => Promise<void>;
+  /** Integers are numbers, and names are in camel case. */
   readonly rows: <Row extends object>(
     sql: string,
     values?: Record<string, duckdb.DuckDBValue>,
@@ -54,13 +56,18 @@ export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<D
     run: async (sql, values) => void (await connection.run(sql, values)),
     rows: async <Row extends object>(sql: string, values?: Record<string, duckdb.DuckDBValue>) => {
       const reader = await connection.runAndReadAll(sql, values);
-      return reader.getRowObjects() as readonly object[] as readonly Row[];
+      const columns = rowColumns(reader.columnNames());
+      return reader.getRows().map((cells) => rowOf(columns, cells, numbered) as Row);
     },
     [Symbol.dispose]: () => {
       connection.closeSync();
       instance.closeSync();
     },
   };
+}
+
+function numbered(cell: unknown): unknown {
+  return typeof cell === 'bigint' ? Number(cell) : cell;
 }
 
 /**

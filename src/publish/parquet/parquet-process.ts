@@ -1,8 +1,26 @@
 import { answerParent } from '../../child/answer-parent.ts';
 import { explainedAs } from '../../child/channel.ts';
-import type { ParquetCalls, SentRow } from './open-parquet-process.ts';
+import type { Instant } from '../../core/clock.ts';
+import type { RunId } from '../../core/names.ts';
+import type { ColumnValue } from '../../core/records.ts';
+import type { RowsOfFile } from '../row-files.ts';
+import type { RecordColumn } from './parquet-columns.ts';
 import { createParquetFile, type ParquetFile } from './parquet-file.ts';
-import type { StoredRecord } from '../../sinks/record-reader.ts';
+
+/** A `StoredRecord` without the names of its members: with them it takes a process twice the time to receive one. */
+export type SentRow = readonly [
+  isDeleted: boolean,
+  seq: number,
+  changedAt: Instant,
+  run: RunId,
+  extra: string | null,
+  ...values: readonly ColumnValue[],
+];
+
+/** Of an open file; several may be open. */
+interface Numbered {
+  readonly file: number;
+}
 
 /**
  * The entry point of a process that writes Parquet: it writes and compresses without a pause for anything else, which
@@ -10,16 +28,33 @@ import type { StoredRecord } from '../../sinks/record-reader.ts';
  */
 const files = new Map<number, ParquetFile>();
 
-const calls: ParquetCalls = {
-  create: ({ file, path, columns }) => void files.set(file, createParquetFile(path, columns)),
-  write: ({ file, rows }) => closedOnFailure(file, (open) => open.write(rows.map(receivedRecord))),
-  close: ({ file, expected }) => {
+const calls = {
+  create: ({
+    file,
+    path,
+    columns,
+  }: Numbered & { readonly path: string; readonly columns: readonly RecordColumn[] }): void =>
+    void files.set(file, createParquetFile(path, columns)),
+  /** Gives the bytes so far. */
+  write: ({ file, rows }: Numbered & { readonly rows: readonly SentRow[] }) =>
+    closedOnFailure(file, (open) =>
+      open.write(
+        rows.map(([isDeleted, seq, changedAt, run, extra, ...values]) => {
+          return { isDeleted, seq, changedAt, run, extra, values };
+        }),
+      ),
+    ),
+  close: ({ file, expected }: Numbered & { readonly expected: RowsOfFile }) => {
     const closed = closedOnFailure(file, (open) => open.close(expected));
     files.delete(file);
     return closed;
   },
-  leave: ({ file }) => leave(file),
+  /** It will be removed. */
+  leave: ({ file }: Numbered): void => leave(file),
 };
+
+export type ParquetCalls = typeof calls;
+
 const explain = explainedAs('A Parquet file could not be written', 'TARGET_FAILED', 'stop');
 answerParent(calls, { explain });
 
@@ -37,8 +72,4 @@ function closedOnFailure<Result>(file: number, work: (open: ParquetFile) => Resu
 function leave(file: number): void {
   files.get(file)?.[Symbol.dispose]();
   files.delete(file);
-}
-
-function receivedRecord([isDeleted, seq, changedAt, run, extra, ...values]: SentRow): StoredRecord {
-  return { isDeleted, seq, changedAt, run, extra, values };
 }

@@ -1,10 +1,9 @@
 import { quoted } from '../../sql/quoted.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import { newestOfKeys, sameKey } from '../published-tables.ts';
+import type { TablePlan } from '../tables/plan-table.ts';
+import { keepNewest, sameKey } from '../tables/target-tables.ts';
 import type { PlannedEntity } from '../target.ts';
-import { incompatible } from './target-error.ts';
-import { markColumns, namesOf } from './row-columns.ts';
-import type { TablePlan } from './plan-table.ts';
+import { markColumns, namesOf, type PostgresTables } from './postgres-tables.ts';
 
 /** The changes of an entity, in a table of the transaction. */
 export interface Staged {
@@ -23,19 +22,14 @@ const mostKeyBytes = 2_000;
  * wins. Counts its rows. Throws `SyncError` TARGET_INCOMPATIBLE where the table takes other rows than it is given.
  */
 export async function mergeRows(
-  tx: Tx,
-  {
-    at,
-    place,
-    deletes,
-  }: { readonly at: string; readonly place: string; readonly deletes: 'mark' | 'remove' },
+  { db: tx, at, sqlName, incompatible }: PostgresTables,
+  deletes: 'mark' | 'remove',
   { plan, entity, stage }: Staged,
 ): Promise<void> {
-  const table = `${at}${quoted(plan.name)}`;
+  const table = sqlName(entity);
   const { connector, entity: name } = entity;
   const isFresh = plan.kind === 'make' || plan.kind === 'replace';
-  const { isAnyTwice, deleteOlder } = newestOfKeys(stage, entity.key);
-  if ((await tx.first(isAnyTwice)) !== undefined) tx.put(deleteOlder);
+  await keepNewest(tx, stage, entity.key);
   const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
   const unique = hasLongKeys ? hashedKey(entity) : plainKey(entity);
   if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
@@ -59,7 +53,6 @@ export async function mergeRows(
   const expected = change.upserts + (deletes === 'mark' ? change.deletes : change.deletesOfKnown);
   if (upserted + deleted !== expected) {
     throw incompatible(
-      place,
       `its table ${plan.name} took ${upserted + deleted} of ${expected} changed rows`,
       'Remove the trigger or rule that keeps rows out of it, then publish again.',
     );

@@ -5,21 +5,19 @@ import type { Server } from '../../sql/postgres/server.ts';
 import { settingSql, txOn, type Session } from '../../sql/postgres/session.ts';
 import { valueSettings } from '../../sql/postgres/transaction-settings.ts';
 import { manifestText, readManifest, type Manifest } from '../manifest.ts';
-import { writeChanges } from '../published-tables.ts';
+import { planTable } from '../tables/plan-table.ts';
+import { publicationsOf, writeChanges } from '../tables/table-publications.ts';
 import type { OpenPublication } from '../target.ts';
 import { mergeRows, type Staged } from './merge-rows.ts';
-import { planTable } from './plan-table.ts';
-import { columnsSql, copyInto } from './row-columns.ts';
+import { columnsSql, copyInto, postgresTables, type PostgresTables } from './postgres-tables.ts';
 import { shapeTable } from './shape-table.ts';
-import { toTargetError } from './target-error.ts';
-import { publicationsOf } from './target-schema.ts';
+import { asked } from './target-error.ts';
 
 interface TableTarget {
   readonly server: Server;
   /** The schema, quoted, with the point behind it. */
   readonly at: string;
   readonly deletes: 'mark' | 'remove';
-  readonly number: number;
   readonly signal: AbortSignal;
 }
 
@@ -28,15 +26,16 @@ interface TableTarget {
  * tables of the target. A publisher that is killed leaves nothing.
  */
 export async function openTablePublication(target: TableTarget): Promise<OpenPublication> {
-  const { server, at, signal } = target;
-  const { place } = server;
+  const { server, at, deletes, signal } = target;
+  const how = { place: server.place, signal };
   const transaction = await openTransaction(server, 'write', signal);
   const { tx } = transaction;
+  const tables = postgresTables(tx, at, server.place);
   const staged: Staged[] = [];
   return {
-    write: async (entity, rows) => {
-      try {
-        const plan = await planTable(tx, { at, place }, entity);
+    write: async (entity, rows) =>
+      await asked(how, async () => {
+        const plan = await planTable(tables, entity);
         const name = `stage_${staged.length + 1}`;
         const stage = `pg_temp.${name}`;
         const copy = copyInto(stage, entity);
@@ -47,27 +46,19 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
         });
         staged.push({ plan, entity, stage, rows: written.upserts + written.deletes });
         return written;
-      } catch (error) {
-        signal.throwIfAborted();
-        throw toTargetError(error, place);
-      }
-    },
-    commit: async (manifest) => {
-      const attempt = randomUUID();
-      try {
-        if (!(await takeNumber(tx, target, manifest, attempt))) return 'taken';
+      }),
+    commit: async (manifest) =>
+      await asked(how, async () => {
+        const attempt = randomUUID();
+        if (!(await takeNumber(tables, manifest, attempt))) return 'taken';
         for (const one of staged) {
           if (one.rows === 0 && one.plan.kind === 'keep' && one.plan.added.length === 0) continue;
-          await shapeTable(tx, { at, place }, one.plan, one.entity);
-          await mergeRows(tx, { at, place, deletes: target.deletes }, one);
+          await shapeTable(tables, one.plan, one.entity);
+          await mergeRows(tables, deletes, one);
         }
         await storeAll(tx, target, attempt);
         return 'published';
-      } catch (error) {
-        signal.throwIfAborted();
-        throw toTargetError(error, place);
-      }
-    },
+      }),
     [Symbol.asyncDispose]: async () => await transaction[Symbol.asyncDispose](),
   };
 }
@@ -76,14 +67,10 @@ export async function openTablePublication(target: TableTarget): Promise<OpenPub
  * The row with the number comes first: who publishes the same number meanwhile waits for this transaction, or this one
  * for that. False: the number is taken, or the newest publication is another one than the manifest follows.
  */
-async function takeNumber(
-  tx: Session,
-  { at, number }: TableTarget,
-  manifest: Manifest,
-  attempt: string,
-): Promise<boolean> {
-  const [newest] = await publicationsOf(tx, at, null, 1);
-  const { previous } = manifest;
+async function takeNumber(tables: PostgresTables, manifest: Manifest, attempt: string): Promise<boolean> {
+  const { db: tx, at } = tables;
+  const [newest] = await publicationsOf(tables, null, 1);
+  const { previous, publication: number } = manifest;
   if ((newest?.number ?? 0) !== (previous?.publication ?? 0)) return false;
   if (newest?.sha256 !== previous?.sha256) return false;
   const text = manifestText(manifest);

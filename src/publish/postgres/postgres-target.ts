@@ -3,12 +3,13 @@ import { quoted } from '../../sql/quoted.ts';
 import { openServer } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import type { PublishPlace } from '../../settings/settings.ts';
-import { checkTables, lostTables, tablePublications } from '../published-tables.ts';
+import { checkTables, lostTables } from '../tables/check-tables.ts';
+import { publicationsOf, tablePublications } from '../tables/table-publications.ts';
 import { nothingChecked, type PrunedTarget, type Target } from '../target.ts';
 import { openTablePublication, openTransaction } from './open-table-publication.ts';
-import { tablesReader } from './table-there.ts';
-import { incompatible, toTargetError } from './target-error.ts';
-import { isTargetThere, makeIn, makeTarget, publicationsOf } from './target-schema.ts';
+import { postgresTables } from './postgres-tables.ts';
+import { asked, incompatible, toTargetError } from './target-error.ts';
+import { isTargetThere, makeTarget } from './target-schema.ts';
 
 export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>;
 
@@ -31,17 +32,11 @@ export function openPostgresTarget(
   });
   const { place } = server;
   const at = `${quoted(schema)}.`;
-  const asked = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      signal.throwIfAborted();
-      throw toTargetError(error, place);
-    }
-  };
+  const how = { place, signal };
   /** In one state; `otherwise` where no target is there yet. */
   const read = async <Result>(otherwise: Result, work: (tx: Tx) => Promise<Result>): Promise<Result> =>
     await asked(
+      how,
       async () =>
         await server.read(async (tx) =>
           (await isTargetThere(tx, schema, place)) ? await work(tx) : otherwise,
@@ -49,20 +44,22 @@ export function openPostgresTarget(
     );
   return {
     ...tablePublications(
-      async (first, limit) => await read([], async (tx) => await publicationsOf(tx, at, first, limit)),
+      async (first, limit) =>
+        await read([], async (tx) => await publicationsOf({ db: tx, at }, first, limit)),
       (found, advice) => incompatible(place, found, advice),
     ),
     lost: async (_newest, entities) =>
-      await read([], async (tx) => await lostTables(tablesReader(tx, at), entities)),
-    begin: async (number) =>
-      await asked(async () => {
-        await makeTarget(server, schema);
-        return await openTablePublication({ server, at, deletes, number, signal });
+      await read([], async (tx) => await lostTables(postgresTables(tx, at, place), entities)),
+    begin: async () =>
+      await asked(how, async () => {
+        const isThere = await server.read(async (tx) => await isTargetThere(tx, schema, place));
+        if (!isThere) await server.transact(async (tx) => await makeTarget(tx, schema, place));
+        return await openTablePublication({ server, at, deletes, signal });
       }),
     probe: async () =>
-      await asked(async () => {
+      await asked(how, async () => {
         await using transaction = await openTransaction(server, 'write', signal);
-        await makeIn(transaction.tx, schema, place);
+        await makeTarget(transaction.tx, schema, place);
         await transaction.tx.run(
           `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
            VALUES (-1, now(), '{}', '', gen_random_uuid())`,
@@ -70,15 +67,12 @@ export function openPostgresTarget(
       }),
     check: async (until) => {
       const either = AbortSignal.any([signal, until]);
-      try {
+      return await asked({ place, signal: either }, async () => {
         await using transaction = await openTransaction(server, 'read', either);
         const { tx } = transaction;
         if (!(await isTargetThere(tx, schema, place))) return nothingChecked;
-        return { files: 0, ...(await checkTables(tablesReader(tx, at))) };
-      } catch (error) {
-        either.throwIfAborted();
-        throw toTargetError(error, place);
-      }
+        return { files: 0, ...(await checkTables(postgresTables(tx, at, place))) };
+      });
     },
     prune: async (keepFromMs, isDryRun) => {
       const nothing: PrunedTarget = { publications: 0, files: 0, bytes: 0, waiting: { files: 0, bytes: 0 } };
@@ -89,6 +83,7 @@ export function openPostgresTarget(
       const found = await read([], async (tx) => await tx.rows(`SELECT p.number ${old}`, values));
       if (isDryRun || found.length === 0) return { ...nothing, publications: found.length };
       const removed = await asked(
+        how,
         async () => await server.transact(async (tx) => await tx.run(`DELETE ${old}`, values)),
       );
       return { ...nothing, publications: removed };

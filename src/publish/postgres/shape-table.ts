@@ -1,20 +1,19 @@
 import { quoted } from '../../sql/quoted.ts';
 import { sqlType } from '../../sinks/postgres/column-types.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
+import type { TablePlan } from '../tables/plan-table.ts';
 import type { PlannedEntity } from '../target.ts';
-import type { TablePlan } from './plan-table.ts';
-import { columnsSql } from './row-columns.ts';
-import { incompatible } from './target-error.ts';
+import { columnsSql, type PostgresTables } from './postgres-tables.ts';
 
 /** Changes the table as planned. A lock that keeps all others from it lasts until the end of the transaction. */
 export async function shapeTable(
-  tx: Tx,
-  { at, place }: { readonly at: string; readonly place: string },
+  tables: PostgresTables,
   plan: TablePlan,
   entity: PlannedEntity,
 ): Promise<void> {
+  const { db: tx, at } = tables;
   const { kind, name } = plan;
-  const table = `${at}${quoted(name)}`;
+  const table = tables.sqlName(entity);
   const view = `${name}_current`;
   const isFresh = kind === 'make' || kind === 'replace';
   // A view keeps the columns that it has from going.
@@ -24,7 +23,7 @@ export async function shapeTable(
   if (isViewAnew) await dropView(tx, at, view);
   if (kind === 'replace') tx.put(`DROP TABLE IF EXISTS ${table}`);
   if (isFresh) tx.put(`CREATE TABLE ${table} (${columnsSql(entity)})`);
-  else await alterTable(tx, table, place, plan);
+  else await alterTable(tables, table, plan);
   await note(tx, at, plan, entity);
   if (isViewAnew || kind === 'empty' || plan.added.length > 0) await makeView(tx, at, plan, view);
   for (const grant of grants) tx.put(grant);
@@ -35,16 +34,14 @@ export async function shapeTable(
  * TRUNCATE would show an empty one to those who read an earlier state.
  */
 async function alterTable(
-  tx: Tx,
+  { db: tx, incompatible }: PostgresTables,
   table: string,
-  place: string,
   { kind, name, dropped, added }: TablePlan,
 ): Promise<void> {
   if (kind === 'empty') {
     tx.put(`DELETE FROM ${table}`);
     if ((await tx.first(`SELECT 1 AS one FROM ${table} LIMIT 1`)) !== undefined) {
       throw incompatible(
-        place,
         `its table ${name} kept rows that were deleted`,
         'Remove the trigger or rule that keeps them, then publish again.',
       );

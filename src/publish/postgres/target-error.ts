@@ -77,6 +77,19 @@ function adviceOf(code: string): string {
   return 'Check the server and its log.';
 }
 
+/** Runs `work`. What it fails with is thrown as `toTargetError` says, or the signal's reason once that is aborted. */
+export async function asked<Result>(
+  { place, signal }: { readonly place: string; readonly signal: AbortSignal },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toTargetError(error, place);
+  }
+}
+
 export function incompatible(place: string, found: string, advice: string): SyncError {
   return new SyncError(`PostgreSQL at ${place} cannot be used as a target: ${found}. ${advice}`, {
     code: 'TARGET_INCOMPATIBLE',

@@ -1,7 +1,5 @@
 import { quoted } from '../../sql/quoted.ts';
-import type { Server } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
-import type { PublicationText } from '../published-tables.ts';
 import { incompatible } from './target-error.ts';
 
 /**
@@ -72,14 +70,7 @@ export async function isTargetThere(tx: Tx, schema: string, place: string): Prom
 }
 
 /** Makes the schema and the target's own tables where they are not there. Several processes may do so at once. */
-export async function makeTarget(server: Server, schema: string): Promise<void> {
-  const isThere = await server.read(async (tx) => await isTargetThere(tx, schema, server.place));
-  if (isThere) return;
-  await server.transact(async (tx) => await makeIn(tx, schema, server.place));
-}
-
-/** What `makeTarget` does, in a transaction that is there. */
-export async function makeIn(tx: Tx, schema: string, place: string): Promise<void> {
+export async function makeTarget(tx: Tx, schema: string, place: string): Promise<void> {
   await checkEncoding(tx, place);
   await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:lock, 0))', {
     lock: `connector-sync ${schema}`,
@@ -101,19 +92,5 @@ async function checkEncoding(tx: Tx, place: string): Promise<void> {
     place,
     `the database is encoded as ${found?.encoding}`,
     "Create one with ENCODING 'UTF8'.",
-  );
-}
-
-/** Up to `limit` by their numbers, from `first` on; with `first` null the newest one. */
-export async function publicationsOf(
-  tx: Tx,
-  at: string,
-  first: number | null,
-  limit: number,
-): Promise<readonly PublicationText[]> {
-  const which = first === null ? 'ORDER BY number DESC' : 'WHERE number >= :first ORDER BY number';
-  return await tx.rows<PublicationText>(
-    `SELECT number, manifest, sha256 FROM ${at}_publications ${which} LIMIT :limit`,
-    first === null ? { limit: 1 } : { first, limit },
   );
 }

@@ -4,22 +4,16 @@ import type { EntityTable, FieldType } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
-import type { ConnectorSettings, PublishSettings, Schedule } from '../../settings/settings.ts';
+import { defaultLayout } from '../../settings/publish-file.ts';
+import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
-import type { PublishedEntity } from '../manifest.ts';
-import {
-  entityName,
-  pathsOf,
-  placeOf,
-  type CataloguePlace,
-  type PublishedState,
-  type StateFile,
-  type TablePaths,
-} from './place.ts';
+import { entityName, type PublishedEntity } from '../manifest.ts';
+import type { PublishedState, StateFile } from './read-published.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
 export interface Catalogue {
-  readonly place: CataloguePlace;
+  /** Where the rows are that generated text reads; null: the config has no target. */
+  readonly place: PublishPlace | null;
   /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
   readonly publication: number | null;
   readonly tables: readonly CatalogueTable[];
@@ -44,8 +38,14 @@ export interface CatalogueTable {
   readonly deletes: string;
   /** How long rows may stay unchanged before a person should check; null: not known. */
   readonly staleAfterMs: number | null;
-  readonly paths: TablePaths;
+  /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
+  readonly glob: string;
+  /** What its state at the newest publication consists of; null: nothing is published. */
+  readonly files: readonly StateFile[] | null;
 }
+
+/** A target of files. */
+export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }>;
 
 export interface CatalogueColumn {
   readonly name: string;
@@ -57,30 +57,32 @@ export interface CatalogueColumn {
 }
 
 export interface Join extends TableJoin {
+  /** The name of its table. */
+  readonly parentName: string;
   /** Rows stay when their parent is deleted: events. */
   readonly outlivesParent: boolean;
 }
 
-/** `published`: null where nothing is. `target`: null where the config has none. */
+/** `published`: null where nothing is. */
 export function catalogueOf(
   connectors: readonly ConnectorSettings[],
-  target: PublishSettings | null,
+  place: PublishPlace | null,
   published: PublishedState | null,
 ): Catalogue {
   const declared = connectors.flatMap(declaredTables);
   const newest = published?.newest ?? null;
   const tables =
     newest === null
-      ? declared.map((one) => tableOf(one, declaredEntity(one), target, null))
+      ? declared.map((one) => tableOf(one, declaredEntity(one), place, null))
       : newest.entities.map((entity) => {
           const found = declared.find(
             ({ connector, table }) => connector.name === entity.connector && table.entity === entity.entity,
           );
           const files = published?.files?.get(entityName(entity)) ?? null;
-          return tableOf(found ?? null, entity, target, files);
+          return tableOf(found ?? null, entity, place, files);
         });
   return {
-    place: placeOf(target),
+    place,
     publication: newest?.publication ?? null,
     tables: tables.map((table) => ({
       ...table,
@@ -132,7 +134,7 @@ function declaredEntity({ connector, table }: Declared): Published {
 function tableOf(
   declared: Declared | null,
   published: Published,
-  target: PublishSettings | null,
+  place: PublishPlace | null,
   files: readonly StateFile[] | null,
 ): CatalogueTable {
   const { connector, entity, generation, schema, key, columns } = published;
@@ -153,8 +155,17 @@ function tableOf(
     joins: declared === null ? [] : joinsOf(declared, described?.joins ?? []),
     deletes: deletesOf(declared),
     staleAfterMs: declared === null ? null : freshnessOf(declared.connector, declared.entity.name),
-    paths: pathsOf(published, target, files),
+    glob: globOf(published, place),
+    files,
   };
+}
+
+function globOf({ connector, entity, generation }: Published, place: PublishPlace | null): string {
+  const { layout, format } =
+    place !== null && 'format' in place ? place : { layout: defaultLayout, format: 'parquet' };
+  const known: Readonly<Record<string, string>> = { connector, entity, generation: String(generation) };
+  const pattern = layout.replaceAll(/\{([a-z]+)\}/g, (_all, name: string) => known[name] ?? '*');
+  return `${pattern}*.${format}`.replaceAll(/\*{2,}/g, '*');
 }
 
 function describedTable({ connector, entity, table }: Declared): DescribedTable | null {
@@ -164,11 +175,13 @@ function describedTable({ connector, entity, table }: Declared): DescribedTable 
 
 function joinsOf({ connector, entity, table }: Declared, joins: readonly TableJoin[]): readonly Join[] {
   return joins.map((join) => {
+    const parentName = tableName(connector.name, join.parent);
     const parentDeletes = connector.definition.entities.get(join.parent)?.deletes ?? 'never';
     // The parent of an exploded record is the record that held it, and both are deleted together.
     const isHeld = table !== entity.table;
     return {
       ...join,
+      parentName,
       outlivesParent: !isHeld && entity.deletes === 'never' && parentDeletes !== 'never',
     };
   });

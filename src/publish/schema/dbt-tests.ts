@@ -10,10 +10,7 @@ interface SingularTest {
 }
 
 /** What dbt has no test for: keys and joins of several columns. */
-export function singularTests(
-  table: CatalogueTable,
-  tables: readonly CatalogueTable[],
-): readonly SingularTest[] {
+export function singularTests(table: CatalogueTable): readonly SingularTest[] {
   const { key, name } = table;
   const keyColumns = key.map(column);
   const unique: SingularTest = {
@@ -21,7 +18,7 @@ export function singularTests(
     description: `No two rows have the same ${key.join(', ')}.`,
     sql: `select
 ${keyColumns.map((part) => `    ${part},\n`).join('')}    count(*) as times
-from {{ ref('${modelName(table)}') }}
+from {{ ref('${modelName(name)}') }}
 group by ${keyColumns.join(', ')}
 having count(*) > 1
 `,
@@ -29,21 +26,18 @@ having count(*) > 1
   };
   return [
     ...(hasGenericUnique(table) ? [] : [unique]),
-    ...table.joins.flatMap((join) => {
-      const parent = parentOf(join, table, tables);
-      return parent === null || join.outlivesParent || isGenericJoin(join)
-        ? []
-        : [orphansTest(table, join, parent)];
-    }),
+    ...table.joins
+      .filter((join) => !join.outlivesParent && !isGenericJoin(join))
+      .map((join) => orphansTest(table, join)),
   ];
 }
 
-function orphansTest(table: CatalogueTable, join: Join, parent: CatalogueTable): SingularTest {
+function orphansTest({ name: table }: CatalogueTable, join: Join): SingularTest {
   const own = join.columns.map(column);
   const theirs = join.parentColumns.map(column);
   return {
-    name: `orphans_${table.name}`,
-    description: `Each row's ${join.columns.join(', ')} is the ${join.parentColumns.join(', ')} of a row of ${parent.name}.`,
+    name: `orphans_${table}`,
+    description: `Each row's ${join.columns.join(', ')} is the ${join.parentColumns.join(', ')} of a row of ${join.parentName}.`,
     // No outer join: ClickHouse gives it default values in place of nulls.
     sql: `select ${own.map((_, index) => `part_${index + 1}`).join(', ')}
 from (
@@ -52,7 +46,7 @@ from (
     where ${own.map((name) => `${name} is not null`).join(' and ')}
     union all
     select ${theirs.map((name, index) => `${name} as part_${index + 1}, `).join('')}1 as is_parent
-    from {{ ref('${modelName(parent)}') }}
+    from {{ ref('${modelName(join.parentName)}') }}
 ) as both_sides
 group by ${own.map((_, index) => `part_${index + 1}`).join(', ')}
 having max(is_parent) = 0
@@ -69,20 +63,12 @@ export function isGenericJoin({ columns, parentColumns }: Join): boolean {
   return columns.length === 1 && [...columns, ...parentColumns].every(isPlainName);
 }
 
-export function parentOf(
-  { parent }: Join,
-  { connector }: CatalogueTable,
-  tables: readonly CatalogueTable[],
-): CatalogueTable | null {
-  return tables.find((table) => table.connector === connector && table.entity === parent) ?? null;
-}
-
 export function sourceName(connector: string): string {
   return connector.replaceAll('-', '_');
 }
 
-export function modelName({ name }: CatalogueTable): string {
-  return `stg_${name}`;
+export function modelName(table: string): string {
+  return `stg_${table}`;
 }
 
 /** In dbt a name that is no plain one is quoted by the adapter, each in its own way. */

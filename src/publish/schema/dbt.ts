@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { stringify } from 'yaml';
 import type { Catalogue, CatalogueTable } from './catalogue.ts';
 import {
@@ -5,7 +6,6 @@ import {
   hasGenericUnique,
   isGenericJoin,
   modelName,
-  parentOf,
   singularTests,
   sourceName,
 } from './dbt-tests.ts';
@@ -25,12 +25,12 @@ export function dbtFiles(catalogue: Catalogue): readonly GeneratedFile[] {
       { path: `models/connector_sync/${folder}/_sources.yml`, from, body: sourcesYaml(catalogue, tables) },
       { path: `models/connector_sync/${folder}/_models.yml`, from, body: modelsYaml(tables) },
       ...tables.map((table) => ({
-        path: `models/connector_sync/${folder}/${modelName(table)}.sql`,
+        path: `models/connector_sync/${folder}/${modelName(table.name)}.sql`,
         from: originOf(table),
         body: stagingSql(table),
       })),
       ...tables.flatMap((table) =>
-        singularTests(table, tables).map(({ name, sql }) => ({
+        singularTests(table).map(({ name, sql }) => ({
           path: `tests/connector_sync/${folder}/${name}.sql`,
           from: originOf(table),
           body: sql,
@@ -69,29 +69,29 @@ function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): s
   const [first] = tables;
   const { place } = catalogue;
   const connector = first?.connector ?? '';
-  const inFiles = place.kind !== 'tables';
-  const schema = place.kind !== 'tables' ? 'connector_sync' : place.type === 'postgres' ? place.schema : null;
+  const isDuckdb = place?.type === 'duckdb';
   return yamlText({
     version: 2,
     sources: [
       {
         name: sourceName(connector),
         description: described(`${first?.title ?? connector}, as connector ${connector} publishes it`),
-        ...(place.kind === 'tables' && place.type === 'duckdb' ? { database: place.database } : {}),
-        schema: schema ?? connector,
+        // DuckDB calls a file that is opened or attached by its own name.
+        ...(isDuckdb ? { database: path.parse(place.path).name } : {}),
+        schema: isDuckdb ? connector : place?.type === 'postgres' ? place.schema : 'connector_sync',
         loader: 'connector-sync',
         config: { loaded_at_field: '_changed_at' },
         tables: tables.map((table) => ({
           name: table.entity,
-          identifier: place.kind === 'tables' && place.type === 'duckdb' ? table.entity : table.name,
+          identifier: isDuckdb ? table.entity : table.name,
           description: described(
             `${table.description ?? `Rows of ${table.connector}/${table.entity}`}. ${table.deletes}`,
           ),
           config: {
             freshness: table.staleAfterMs === null ? null : { warn_after: inPeriods(table.staleAfterMs) },
-            ...(inFiles ? externalLocation(table, catalogue) : {}),
+            ...externalLocation(table, catalogue),
           },
-          columns: columnsYaml(table, tables, 'source'),
+          columns: columnsYaml(table, 'source'),
         })),
       },
     ],
@@ -102,8 +102,8 @@ function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): s
  * Of dbt-duckdb; other adapters leave it alone. Both dbt and it take braces for names to fill in: a folder with some in
  * its path is left out.
  */
-function externalLocation(table: CatalogueTable, { place }: Catalogue): object {
-  const relation = filesAsRelation(table, place);
+function externalLocation(table: CatalogueTable, catalogue: Catalogue): object {
+  const relation = filesAsRelation(table, catalogue);
   return relation === null || /[{}]/.test(relation) ? {} : { meta: { external_location: relation } };
 }
 
@@ -114,18 +114,18 @@ function inPeriods(ms: number): { readonly count: number; readonly period: 'minu
 }
 
 function modelsYaml(tables: readonly CatalogueTable[]): string {
-  const tests = tables.flatMap((table) => singularTests(table, tables));
+  const tests = tables.flatMap(singularTests);
   return yamlText({
     version: 2,
     models: tables.map((table) => ({
-      name: modelName(table),
+      name: modelName(table.name),
       description: described(
         [
           ...(table.description === null ? [] : [table.description]),
           `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`,
         ].join('. '),
       ),
-      columns: columnsYaml(table, tables, 'model'),
+      columns: columnsYaml(table, 'model'),
     })),
     ...(tests.length === 0
       ? {}
@@ -139,17 +139,13 @@ function modelsYaml(tables: readonly CatalogueTable[]): string {
   });
 }
 
-function columnsYaml(
-  table: CatalogueTable,
-  tables: readonly CatalogueTable[],
-  of: 'source' | 'model',
-): readonly object[] {
+function columnsYaml(table: CatalogueTable, of: 'source' | 'model'): readonly object[] {
   const names = columnsOf(table).map(({ name }) => name);
   const shown =
     of === 'source' ? names : names.filter((name) => name !== '_deleted' && name !== '_deleted_at');
   return shown.map((name) => {
     const description = describedColumn(name, table);
-    const tests = testsOf(name, table, tables, of);
+    const tests = testsOf(name, table, of);
     return {
       name,
       ...(isPlainName(name) ? {} : { quote: true }),
@@ -176,12 +172,7 @@ function describedColumn(name: string, { columns, key, joins }: CatalogueTable):
   ].join('. ');
 }
 
-function testsOf(
-  name: string,
-  table: CatalogueTable,
-  tables: readonly CatalogueTable[],
-  of: 'source' | 'model',
-): readonly (string | object)[] {
+function testsOf(name: string, table: CatalogueTable, of: 'source' | 'model'): readonly (string | object)[] {
   if (of === 'source') return table.key.includes(name) ? ['not_null'] : [];
   const joins = table.joins.filter(
     (join) => isGenericJoin(join) && !join.outlivesParent && join.columns.includes(name),
@@ -189,11 +180,9 @@ function testsOf(
   return [
     ...(table.key.includes(name) ? ['not_null'] : []),
     ...(table.key.includes(name) && hasGenericUnique(table) ? ['unique'] : []),
-    ...joins.flatMap((join) => {
-      const parent = parentOf(join, table, tables);
-      if (parent === null) return [];
-      const to = { to: `ref('${modelName(parent)}')`, field: join.parentColumns[0] ?? '' };
-      return [{ relationships: { arguments: to, config: { severity: 'warn' } } }];
+    ...joins.map(({ parentName, parentColumns }) => {
+      const to = { to: `ref('${modelName(parentName)}')`, field: parentColumns[0] ?? '' };
+      return { relationships: { arguments: to, config: { severity: 'warn' } } };
     }),
   ];
 }

@@ -7,7 +7,7 @@ import { duckdb } from './dialects/duckdb.ts';
 import { postgres } from './dialects/postgres.ts';
 import { redshift } from './dialects/redshift.ts';
 import { snowflake } from './dialects/snowflake.ts';
-import { schemaName, type DialectText } from './dialects/warehouse-sql.ts';
+import { schemaName, type DialectText, type FilesCatalogue } from './dialects/warehouse-sql.ts';
 import type { GeneratedFile } from './generated-file.ts';
 import type { Dialect } from './quote-name.ts';
 
@@ -26,18 +26,21 @@ export const dialectNames: readonly string[] = ['dbt', ...Object.keys(dialects)]
 export function generate(catalogue: Catalogue, name: string): readonly GeneratedFile[] {
   if (name === 'dbt') return dbtFiles(catalogue);
   if (!isDialect(name)) throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${name}".`);
-  const { database = 'schema', makeTable, load, besides } = dialects[name];
+  const { database = 'schema', makeTable } = dialects[name];
   const { place, tables } = catalogue;
   const from = catalogue.publication === null ? 'the definitions' : `publication ${catalogue.publication}`;
   const making = [`create ${database} if not exists ${schemaName};\n`, ...tables.map(makeTable)].join('\n');
   return [
     { path: `${name}/tables.sql`, from, body: making },
-    ...('format' in place ? [{ path: `${name}/load.sql`, from, body: load({ ...catalogue, place }) }] : []),
-    ...(besides?.(catalogue) ?? []).map(({ path, text }) => ({
-      path: `${name}/${path}`,
-      from: null,
-      body: text,
-    })),
+    ...(place !== null && 'format' in place ? loadingFiles(name, { ...catalogue, place }, from) : []),
+  ];
+}
+
+function loadingFiles(name: Dialect, catalogue: FilesCatalogue, from: string): readonly GeneratedFile[] {
+  const { load, besides = () => [] } = dialects[name];
+  return [
+    { path: `${name}/load.sql`, from, body: load(catalogue) },
+    ...besides(catalogue).map(({ path, text }) => ({ path: `${name}/${path}`, from: null, body: text })),
   ];
 }
 

@@ -9,7 +9,6 @@ export function quoteName(name: string, dialect: Dialect): string {
   if (isPlainName(name)) return name;
   switch (dialect) {
     case 'bigquery':
-      return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
     case 'clickhouse':
       return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
     case 'duckdb':

@@ -1,22 +1,30 @@
 import { describe, expect, it } from 'vitest';
 import { generate } from '../../../src/publish/schema/generate.ts';
 import { ownColumns } from '../../../src/publish/schema/own-columns.ts';
-import type { CataloguePlace } from '../../../src/publish/schema/place.ts';
+import type { FilesPlace } from '../../../src/publish/schema/catalogue.ts';
 import { quoteName, quoteText } from '../../../src/publish/schema/quote-name.ts';
+import { defaultLayout } from '../../../src/settings/publish-file.ts';
 import { ownColumns as publishedColumns } from '../../../src/publish/row-text.ts';
 import { readDbtProject } from '../../support/publish/dbt-project.ts';
 import { openDuckdb } from '../../support/publish/schema-world.ts';
 import { smallCatalogue } from '../../support/publish/small-catalogue.ts';
 
-const bucket: CataloguePlace = {
-  kind: 'bucket',
+const bucket: FilesPlace = {
+  type: 's3',
   bucket: 'acme-raw',
   prefix: 'sync',
   region: 'eu-central-1',
   endpoint: null,
   format: 'parquet',
+  layout: defaultLayout,
+  credentials: null,
 };
-const folder: CataloguePlace = { kind: 'folder', root: "/data/it's a lake", format: 'csv' };
+const folder: FilesPlace = {
+  type: 'files',
+  directory: "/data/it's a lake",
+  format: 'csv',
+  layout: defaultLayout,
+};
 
 /*
  * No server of these warehouses is at hand: a change of their texts shows here, and whether they are right is for
@@ -35,7 +43,7 @@ describe('texts for warehouses that no test runs', () => {
     (dialect) => {
       const [, load] = generate(smallCatalogue(folder), dialect);
       expect(load?.body).toMatch(/copy|Copy/);
-      const alone = generate({ ...smallCatalogue({ kind: 'unknown' }), publication: null }, dialect);
+      const alone = generate({ ...smallCatalogue(null), publication: null }, dialect);
       expect(alone.map(({ path }) => path.replace(/^.*\//, ''))).toContain('tables.sql');
       expect(alone.map(({ path }) => path)).not.toContain(`${dialect}/load.sql`);
     },

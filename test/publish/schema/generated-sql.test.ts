@@ -232,7 +232,7 @@ describe('after a snapshot', () => {
     const before = textOf(only(catalogueOf('lake'), 'newsletter__list_members'), 'duckdb');
     await world.publish('lake', true);
     const after = await world.catalogue('lake');
-    const files = after.tables.flatMap(({ paths }) => paths.files ?? []);
+    const files = after.tables.flatMap(({ files }) => files ?? []);
     expect(files.length).toBeGreaterThan(4);
     expect(files.filter(({ path }) => !path.includes('/snapshot/'))).toEqual([]);
     // Readers that begin there need no earlier file.

@@ -8,7 +8,7 @@ import type { EntityTable } from '../../../src/core/records.ts';
 import { openTarget } from '../../../src/publish/open-target.ts';
 import { publishOnce } from '../../../src/publish/publish-once.ts';
 import { catalogueOf, type Catalogue } from '../../../src/publish/schema/catalogue.ts';
-import { readPublished } from '../../../src/publish/schema/place.ts';
+import { readPublished } from '../../../src/publish/schema/read-published.ts';
 import { readSettings } from '../../../src/settings/load-settings.ts';
 import type { PublishSettings } from '../../../src/settings/settings.ts';
 import { openExistingRecords } from '../../../src/sinks/registry.ts';

@@ -1,10 +1,9 @@
 import type { EntityName } from '../../../src/core/names.ts';
 import type { Catalogue, CatalogueColumn, CatalogueTable } from '../../../src/publish/schema/catalogue.ts';
-import type { CataloguePlace } from '../../../src/publish/schema/place.ts';
 
 /** Two tables with every type of column, names that are words of some dialect or no plain names at all, and a join. */
-export function smallCatalogue(place: CataloguePlace): Catalogue {
-  const format = 'format' in place ? place.format : 'parquet';
+export function smallCatalogue(place: Catalogue['place']): Catalogue {
+  const format = place !== null && 'format' in place ? place.format : 'parquet';
   const table = (entity: string, more: Partial<CatalogueTable>): CatalogueTable => ({
     connector: 'shop',
     entity,
@@ -18,7 +17,8 @@ export function smallCatalogue(place: CataloguePlace): Catalogue {
     joins: [],
     deletes: 'Records are never deleted.',
     staleAfterMs: null,
-    paths: { glob: `shop/${entity}/g1/*/*-*.${format}`, files: null },
+    glob: `shop/${entity}/g1/*/*-*.${format}`,
+    files: null,
     ...more,
   });
   const column = (name: string, type: CatalogueColumn['type'], description: string | null = null) => ({
@@ -50,26 +50,25 @@ export function smallCatalogue(place: CataloguePlace): Catalogue {
           {
             columns: ['order'],
             parent: 'orders' as EntityName,
+            parentName: 'shop__orders',
             parentColumns: ['id'],
             outlivesParent: false,
           },
         ],
         staleAfterMs: 7_200_000,
-        paths: {
-          glob: `shop/order_lines/g2/*/*-*.${format}`,
-          files: [
-            {
-              path: `shop/order_lines/g2/snapshot/00000002-0001-0123abcd.${format}`,
-              bytes: 512,
-              columns: ['order', 'id'],
-            },
-            {
-              path: `shop/order_lines/g2/changes/00000003-0001-4567cdef.${format}`,
-              bytes: 256,
-              columns: ['order', 'id', 'is_gift', 'details', "it's"],
-            },
-          ],
-        },
+        glob: `shop/order_lines/g2/*/*-*.${format}`,
+        files: [
+          {
+            path: `shop/order_lines/g2/snapshot/00000002-0001-0123abcd.${format}`,
+            bytes: 512,
+            columns: ['order', 'id'],
+          },
+          {
+            path: `shop/order_lines/g2/changes/00000003-0001-4567cdef.${format}`,
+            bytes: 256,
+            columns: ['order', 'id', 'is_gift', 'details', "it's"],
+          },
+        ],
       }),
     ],
   };

@@ -4,7 +4,7 @@ import { openTarget } from '../../../publish/open-target.ts';
 import { catalogueOf } from '../../../publish/schema/catalogue.ts';
 import { dialectNames, generate } from '../../../publish/schema/generate.ts';
 import { generatedText } from '../../../publish/schema/generated-file.ts';
-import { readPublished, type PublishedState } from '../../../publish/schema/place.ts';
+import { readPublished, type PublishedState } from '../../../publish/schema/read-published.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { targetNamed } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';

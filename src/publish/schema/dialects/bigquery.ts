@@ -37,7 +37,7 @@ ${sql.addColumns(table)}${sql.view(table)}`,
   load: ({ place, tables }) => {
     // Of an S3 target only Google's own storage can be read, by its address there.
     const isGoogle =
-      place.kind === 'bucket' &&
+      place.type === 's3' &&
       place.endpoint !== null &&
       new URL(place.endpoint).hostname === 'storage.googleapis.com';
     const root = isGoogle
@@ -57,8 +57,8 @@ ${sql.addColumns(table)}${sql.view(table)}`,
 
 /** All of the generation each time, which BigQuery loads for nothing; only what is newer is merged. */
 function loadTable(table: CatalogueTable, root: string, format: string): string {
-  if (table.paths.files?.length === 0) return noRows(table);
-  const extension = table.paths.glob.slice(table.paths.glob.lastIndexOf('.'));
+  if (table.files?.length === 0) return noRows(table);
+  const extension = table.glob.slice(table.glob.lastIndexOf('.'));
   const loaded = `${tableIn(table)}_loaded`;
   return `${heading(table)}load data overwrite ${loaded} (
 ${sql.columns(table, ({ type }) => types[type])}

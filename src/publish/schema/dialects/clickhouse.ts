@@ -1,6 +1,5 @@
-import type { CatalogueTable } from '../catalogue.ts';
+import type { CatalogueTable, FilesPlace } from '../catalogue.ts';
 import type { columnsOf } from '../own-columns.ts';
-import type { FilesPlace } from '../place.ts';
 import { heading, loadOften, tableIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const bareTypes = {
@@ -34,7 +33,7 @@ order by (${sql.key(table)});
 ${sql.addColumns(table)}${sql.view(table, { where: ' final\nwhere _deleted = 0' })}`,
   load: ({ place, tables }) => {
     const head =
-      place.kind === 'folder'
+      place.type === 'files'
         ? '-- file() reads below user_files_path of the server: copy or link the folder there as connector_sync.\n'
         : '-- Name credentials in s3() or in the configuration of the server.\n';
     return [loadOften + head, ...tables.map((table) => loadTable(table, place))].join('\n');
@@ -65,9 +64,9 @@ settings date_time_input_format = 'best_effort';
 `;
 }
 
-function filesOf({ paths: { glob } }: CatalogueTable, place: FilesPlace): string {
+function filesOf({ glob }: CatalogueTable, place: FilesPlace): string {
   const format = formats[place.format];
-  if (place.kind !== 'bucket') return `file(${sql.text(`connector_sync/${glob}`)}, ${sql.text(format)}`;
+  if (place.type !== 's3') return `file(${sql.text(`connector_sync/${glob}`)}, ${sql.text(format)}`;
   const host = place.endpoint ?? `https://s3.${place.region ?? 'us-east-1'}.amazonaws.com`;
   const path = [host.replace(/\/+$/, ''), place.bucket, place.prefix, glob]
     .filter((part) => part !== '')

@@ -1,8 +1,7 @@
 import type { FileFormat } from '../../row-files.ts';
-import type { CatalogueTable } from '../catalogue.ts';
+import type { Catalogue, CatalogueTable, FilesPlace } from '../catalogue.ts';
 import { columnsOf } from '../own-columns.ts';
-import { rootOf, type CataloguePlace, type FilesPlace } from '../place.ts';
-import { heading, schemaName, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
+import { heading, rootOf, schemaName, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const types = {
   string: 'varchar',
@@ -125,10 +124,10 @@ function readFiles(files: string, table: CatalogueTable, format: FileFormat): st
  * All files of a table as a relation with every column in its type, for where no table can be made before: also of
  * columns that no file has yet. Null: the target has no files; those of a table without rows give no rows.
  */
-export function filesAsRelation(table: CatalogueTable, place: CataloguePlace): string | null {
-  if (!('format' in place)) return null;
+export function filesAsRelation(table: CatalogueTable, { place }: Catalogue): string | null {
+  if (place === null || !('format' in place)) return null;
   const columns = columnsOf(table);
-  const { files, glob } = table.paths;
+  const { files, glob } = table;
   const read = readFiles(sql.text(`${rootOf(place)}/${glob}`), table, place.format);
   const nulls = columns.map(({ name }) => `null as ${sql.name(name)}`).join(', ');
   const typed = columns.map(({ name, type }) => {

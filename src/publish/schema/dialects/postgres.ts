@@ -1,7 +1,6 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { rootOf } from '../place.ts';
 import { ownColumns } from '../own-columns.ts';
-import { heading, noRows, tableIn, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
+import { heading, noRows, rootOf, tableIn, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
 const types = {
   string: 'text',
@@ -23,7 +22,7 @@ ${sql.columns(table)},
 ${sql.addColumns(table)}drop view if exists ${viewIn(table)};
 ${sql.view(table, { create: 'create view' })}`,
   load: ({ place, publication, tables }) => {
-    if (place.format !== 'csv' || place.kind !== 'folder') {
+    if (place.format !== 'csv' || place.type !== 'files') {
       return '-- PostgreSQL reads CSV files of this machine: publish with "type: files" and "format: csv", or into a target of type postgres.\n';
     }
     return [
@@ -35,7 +34,7 @@ ${sql.view(table, { create: 'create view' })}`,
 };
 
 function loadTable(table: CatalogueTable, root: string): string {
-  const { files } = table.paths;
+  const { files } = table;
   if (files === null || files.length === 0) return noRows(table);
   const names = sql.names(table).join(', ');
   return `${heading(table)}create temp table loaded (like ${tableIn(table)} including defaults) on commit drop;

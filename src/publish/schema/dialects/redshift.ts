@@ -1,6 +1,13 @@
-import type { CatalogueTable } from '../catalogue.ts';
-import { rootOf, type CataloguePlace, type FilesPlace } from '../place.ts';
-import { heading, loadOften, noRows, tableIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
+import type { CatalogueTable, FilesPlace } from '../catalogue.ts';
+import {
+  heading,
+  loadOften,
+  noRows,
+  rootOf,
+  tableIn,
+  warehouseSql,
+  type DialectText,
+} from './warehouse-sql.ts';
 
 const types = {
   string: 'varchar(65535)',
@@ -24,7 +31,7 @@ export const redshift: DialectText = {
   makeTable,
   load: ({ place, tables, publication }) => {
     const head = [
-      place.kind === 'folder'
+      place.type === 'files'
         ? '-- Copy the folder of the target to this address, or publish into a target of type s3.'
         : '',
       place.format === 'jsonl'
@@ -37,7 +44,7 @@ export const redshift: DialectText = {
   },
   besides: ({ place, tables }) =>
     tables.flatMap((table) =>
-      table.paths.files === null || table.paths.files.length === 0
+      table.files === null || table.files.length === 0
         ? []
         : [
             {
@@ -48,16 +55,16 @@ export const redshift: DialectText = {
     ),
 };
 
-function bucketOf(place: CataloguePlace): string {
-  return place.kind === 'bucket' ? rootOf(place) : 's3://your-bucket/your-prefix';
+function bucketOf(place: FilesPlace): string {
+  return place.type === 's3' ? rootOf(place) : 's3://your-bucket/your-prefix';
 }
 
-function manifestFolder(place: CataloguePlace): string {
+function manifestFolder(place: FilesPlace): string {
   return `${bucketOf(place)}/redshift`;
 }
 
 /** What COPY wants of each file: without its length it refuses Parquet. */
-function manifestOf({ paths: { files } }: CatalogueTable, place: CataloguePlace): object {
+function manifestOf({ files }: CatalogueTable, place: FilesPlace): object {
   return {
     entries: (files ?? []).map(({ path, bytes }) => ({
       url: `${bucketOf(place)}/${path}`,
@@ -81,7 +88,7 @@ ${lines}${sql.view(table, { where: '\nwhere not _deleted\nwith no schema binding
 }
 
 function loadTable(table: CatalogueTable, place: FilesPlace): string {
-  if (table.paths.files?.length === 0) return noRows(table);
+  if (table.files?.length === 0) return noRows(table);
   const target = tableIn(table);
   const [loaded, newer] = [`${table.name}_loaded`, `${table.name}_newer`];
   return `${heading(table)}begin;

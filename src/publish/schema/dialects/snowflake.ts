@@ -1,10 +1,10 @@
 import type { CatalogueTable } from '../catalogue.ts';
-import { rootOf } from '../place.ts';
 import {
   folderOf,
   heading,
   loadOften,
   mergeText,
+  rootOf,
   schemaName,
   tableIn,
   warehouseSql,
@@ -38,8 +38,8 @@ ${sql.columns(table)}
 );
 ${sql.addColumns(table)}${sql.addColumns(table, loadedIn(table))}${sql.view(table)}`,
   load: ({ place, tables }) => {
-    const url = place.kind === 'bucket' ? rootOf(place) : 's3://your-bucket/your-prefix';
-    const head = `${place.kind === 'folder' ? '-- Copy the folder of the target to this address, or publish into a target of type s3.\n' : ''}-- Add storage_integration = ... as your account has it.
+    const url = place.type === 's3' ? rootOf(place) : 's3://your-bucket/your-prefix';
+    const head = `${place.type === 'files' ? '-- Copy the folder of the target to this address, or publish into a target of type s3.\n' : ''}-- Add storage_integration = ... as your account has it.
 create stage if not exists ${schemaName}.published url = ${sql.text(`${url}/`)};
 create or replace file format ${schemaName}.published_files ${formats[place.format]};
 `;
@@ -53,7 +53,7 @@ function loadedIn(table: CatalogueTable): string {
 
 /** COPY loads each file name once: names never repeat. DELETE keeps what it knows of them, TRUNCATE would forget it. */
 function loadTable(table: CatalogueTable): string {
-  const { glob } = table.paths;
+  const { glob } = table;
   const pattern = `.*/${glob.replaceAll(/[.+?()|[\]{}^$\\]/g, '\\$&').replaceAll('*', '[^/]*')}`;
   return `${heading(table)}begin;
 copy into ${loadedIn(table)}

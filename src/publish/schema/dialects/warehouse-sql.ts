@@ -1,6 +1,5 @@
-import type { Catalogue, CatalogueTable } from '../catalogue.ts';
+import type { Catalogue, CatalogueTable, FilesPlace } from '../catalogue.ts';
 import { columnsOf, type OwnType } from '../own-columns.ts';
-import type { FilesPlace } from '../place.ts';
 import { onOneLine, quoteName, quoteText, type Dialect } from '../quote-name.ts';
 
 /** What one kind of warehouse is given. */
@@ -12,10 +11,18 @@ export interface DialectText {
   /** Statements that load what is published. */
   readonly load: (catalogue: FilesCatalogue) => string;
   /** Further files that the statements read. */
-  readonly besides?: (catalogue: Catalogue) => readonly { readonly path: string; readonly text: string }[];
+  readonly besides?: (
+    catalogue: FilesCatalogue,
+  ) => readonly { readonly path: string; readonly text: string }[];
 }
 
-type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
+export type FilesCatalogue = Catalogue & { readonly place: FilesPlace };
+
+/** Absolute path or `s3://` address of a target's root, without a slash at its end. */
+export function rootOf(place: FilesPlace): string {
+  if (place.type === 'files') return place.directory.replaceAll('\\', '/');
+  return `s3://${[place.bucket, place.prefix].filter((part) => part !== '').join('/')}`;
+}
 
 /** Where the tables are that generated statements make. */
 export const schemaName = 'connector_sync';
@@ -112,7 +119,7 @@ type WarehouseSql = ReturnType<typeof warehouseSql>;
  * The files of a table below the root, up to the first part of the path that is not known beforehand; with a `/` at its
  * end, or empty.
  */
-export function folderOf({ paths: { glob } }: CatalogueTable): string {
+export function folderOf({ glob }: CatalogueTable): string {
   const [known = ''] = glob.split('*');
   return known.slice(0, known.lastIndexOf('/') + 1);
 }

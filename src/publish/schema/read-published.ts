@@ -1,0 +1,46 @@
+import { entityName, type Manifest, type PublishedEntity } from '../manifest.ts';
+import type { Target } from '../target.ts';
+
+/** A file of an entity's state at the newest publication. */
+export interface StateFile {
+  /** Relative to the root of the target, with `/`. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Without the program's own. */
+  readonly columns: readonly string[];
+}
+
+/** The newest publication, and the files that it consists of. */
+export interface PublishedState {
+  readonly newest: Manifest;
+  /** By `entityName`; null: the target keeps tables. */
+  readonly files: ReadonlyMap<string, readonly StateFile[]> | null;
+}
+
+/** Null before the first publication. Rejects as the target does. */
+export async function readPublished(target: Target): Promise<PublishedState | null> {
+  const newest = (await target.newest())?.manifest ?? null;
+  if (newest === null) return null;
+  if (!target.hasFiles) return { newest, files: null };
+  const files = new Map<string, StateFile[]>(newest.entities.map((entity) => [entityName(entity), []]));
+  const first = Math.min(newest.publication, ...newest.entities.map(({ base }) => base));
+  for await (const { manifest } of target.manifests(first)) {
+    if (manifest.publication > newest.publication) break;
+    for (const { generation, base, ...entity } of newest.entities) {
+      if (manifest.publication < base) continue;
+      const published = manifest.entities.find(
+        (one) => entityName(one) === entityName(entity) && one.generation === generation,
+      );
+      if (published === undefined) continue;
+      files.get(entityName(entity))?.push(...stateFiles(published, manifest.publication === base));
+    }
+  }
+  return { newest, files };
+}
+
+/** Of the publication that readers begin with the snapshot, if it has one. */
+function stateFiles(published: PublishedEntity, isBase: boolean): readonly StateFile[] {
+  const columns = published.columns.map(({ name }) => name);
+  const files = isBase ? (published.snapshot?.files ?? published.files) : published.files;
+  return files.map(({ path, bytes }) => ({ path, bytes, columns }));
+}
