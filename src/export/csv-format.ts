@@ -1,5 +1,6 @@
 import type { Column, ColumnValue, EntityTable } from '../core/records.ts';
 import { writeNumber } from '../core/json-text.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
 import type { RecordFormat } from './record-format.ts';
 
 interface CsvOptions {
@@ -10,7 +11,7 @@ interface CsvOptions {
   readonly isSafeForSpreadsheets: boolean;
 }
 
-export const lineEnd = '\r\n';
+const lineEnd = '\r\n';
 const needsQuotes = /[",\r\n]/;
 const startsFormula = /^[=+\-@\t\r\n]/;
 
@@ -21,19 +22,39 @@ const startsFormula = /^[=+\-@\t\r\n]/;
  */
 export function csvFormat(table: EntityTable, { isSafeForSpreadsheets }: CsvOptions): RecordFormat {
   const { columns, key } = table;
-  const text = isSafeForSpreadsheets ? safeText : quotedText;
+  return csvLines({
+    columns,
+    isKey: columns.map(({ name }) => key.includes(name)),
+    own: ['_op', '_seq', '_changed_at', '_run_id'],
+    ownCells: ({ isDeleted, seq, changedAt, run }) => [isDeleted ? 'delete' : 'upsert', seq, changedAt, run],
+    text: isSafeForSpreadsheets ? safeText : quotedText,
+  });
+}
+
+interface CsvLines {
+  readonly columns: readonly Pick<Column, 'name' | 'type'>[];
+  /** In the order of the columns. */
+  readonly isKey: readonly boolean[];
+  /** The columns behind `_extra`. */
+  readonly own: readonly string[];
+  readonly ownCells: (record: StoredRecord) => readonly (string | number | boolean)[];
+  /** Writes a string. */
+  readonly text?: (value: string) => string;
+}
+
+/** A heading and lines: the columns, `_extra` and its own columns; of a deleted record the key and the own ones. */
+export function csvLines({ columns, isKey, own, ownCells, text = quotedText }: CsvLines): RecordFormat {
   const writers = columns.map((column) => cellWriter(column, text));
-  const isKey = columns.map(({ name }) => key.includes(name));
-  const names = [...columns.map(({ name }) => name), '_extra', '_op', '_seq', '_changed_at', '_run_id'];
   return {
-    head: names.map(quotedText).join(',') + lineEnd,
-    text: ({ isDeleted, values, extra, seq, changedAt, run }) => {
+    head: [...columns.map(({ name }) => name), '_extra', ...own].map(quotedText).join(',') + lineEnd,
+    text: (record) => {
+      const { isDeleted, values, extra } = record;
       const cells = writers.map((write, index) => {
         const value = isDeleted && isKey[index] !== true ? null : (values[index] ?? null);
         return value === null ? '' : write(value);
       });
-      const more = [isDeleted || extra === null ? '' : quotedText(extra), isDeleted ? 'delete' : 'upsert'];
-      return [...cells, ...more, seq, changedAt, run].join(',') + lineEnd;
+      const extraCell = isDeleted || extra === null ? '' : quotedText(extra);
+      return [...cells, extraCell, ...ownCells(record)].join(',') + lineEnd;
     },
   };
 }
@@ -41,10 +62,7 @@ export function csvFormat(table: EntityTable, { isSafeForSpreadsheets }: CsvOpti
 type WriteCell = (value: Exclude<ColumnValue, null>) => string;
 
 /** One cell; `text` writes a string. */
-export function cellWriter(
-  { type }: Pick<Column, 'type'>,
-  text: (value: string) => string = quotedText,
-): WriteCell {
+function cellWriter({ type }: Pick<Column, 'type'>, text: (value: string) => string): WriteCell {
   switch (type) {
     case 'string':
       return (value) => text(String(value));
@@ -60,7 +78,7 @@ export function cellWriter(
   }
 }
 
-export function quotedText(text: string): string {
+function quotedText(text: string): string {
   return text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
 import {
+  entityName,
   missingPublications,
   type PublishedEntity,
   type PublishedFile,
@@ -97,8 +98,8 @@ function lostBases(newest: StoredManifest | null, oldest: number | null): readon
   return entities
     .filter(({ base }) => oldest !== null && base < oldest)
     .map(
-      ({ connector, entity, base }) =>
-        `${connector}/${entity} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
+      ({ base, ...entity }) =>
+        `${entityName(entity)} is read from publication ${base} on, and ${oldest} is the oldest that remains`,
     );
 }
 
@@ -127,9 +128,9 @@ function continuationGaps(
   { manifest: before }: StoredManifest,
   { manifest: { publication, entities } }: StoredManifest,
 ): readonly string[] {
-  const lastByName = new Map(before.entities.map((one) => [`${one.connector}/${one.entity}`, one]));
-  return entities.flatMap(({ connector, entity, generation, after }) => {
-    const name = `${connector}/${entity}`;
+  const lastByName = new Map(before.entities.map((one) => [entityName(one), one]));
+  return entities.flatMap(({ generation, after, ...entity }) => {
+    const name = entityName(entity);
     const last = lastByName.get(name);
     const expected = last?.generation === generation ? last.through : 0;
     if (after === expected) return [];

@@ -99,7 +99,7 @@ export type PublishedFile = PublishedEntity['files'][number];
 export type PublishedColumn = PublishedEntity['columns'][number];
 
 /** `connector/entity`, for people and as a key. */
-export function entityName({ connector, entity }: Pick<PublishedEntity, 'connector' | 'entity'>): string {
+export function entityName({ connector, entity }: { connector: string; entity: string }): string {
   return `${connector}/${entity}`;
 }
 

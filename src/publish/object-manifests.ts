@@ -2,7 +2,7 @@ import { SyncError } from '../core/errors.ts';
 import { linearPattern, type LinearPattern } from '../definitions/linear-pattern.ts';
 import { otherVersionAdvice, readManifest, type StoredManifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
-import type { FileFormat } from './row-files.ts';
+import type { FileFormat } from './open-row-file-writers.ts';
 
 const folder = '_publications/';
 /** Says which publication is the newest, for people and sensors; those that count are found by their names. */

@@ -16,7 +16,7 @@ import {
 import { manifestText, type PublishedFile } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import { pruneObjects } from './prune-objects.ts';
-import type { FileFormat, RowFileWriters } from './row-files.ts';
+import type { FileFormat, RowFileWriters } from './open-row-file-writers.ts';
 import type { OpenPublication, PlannedEntity, Target } from './target.ts';
 
 interface ObjectTargetOptions {

@@ -1,13 +1,37 @@
+import type { EntityTable } from '../core/records.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { PublishedColumn } from './manifest.ts';
 import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
-import type { RowFile } from './row-files.ts';
-import type { RowFiles, RowFilesOptions, RowFileWriters, WrittenFile } from './row-files.ts';
 import { createTextFile, csvText, jsonlText, keyColumns } from './row-text.ts';
+import type { RowFile, RowsOfFile } from './row-text.ts';
 
-/** Opens nothing and starts no process before it is asked to. */
-export function openRowFileWriters(): RowFileWriters {
+export type FileFormat = 'parquet' | 'jsonl' | 'csv';
+
+export interface WrittenFile extends RowsOfFile {
+  /** What `pathOf` gave. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/** Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. */
+export interface RowFilesOptions {
+  readonly format: FileFormat;
+  readonly table: EntityTable;
+  /** In the order of `table.columns`: under which name each is written. */
+  readonly columns: readonly PublishedColumn[];
+  /** Absolute path of part 1, 2, ...: it is created for its owner alone (0600), and must not exist. */
+  readonly pathOf: (part: number) => Promise<string>;
+  readonly maxRows: number;
+  readonly maxBytes: number;
+}
+
+export type RowFileWriters = ReturnType<typeof openRowFileWriters>;
+
+/** `parquet` is written by a child process, which is started when it is needed and ends with `dispose`. */
+export function openRowFileWriters() {
   let parquet: ParquetProcess | null = null;
-  const create: CreateFile = async (path, options) => {
+  const create = async (path: string, options: RowFilesOptions): Promise<RowFile> => {
     switch (options.format) {
       case 'jsonl':
         return await createTextFile(path, jsonlText(options));
@@ -26,12 +50,10 @@ export function openRowFileWriters(): RowFileWriters {
     }
   };
   return {
-    open: (options) => Promise.resolve(openRowFiles(options, create)),
+    open: async (options: RowFilesOptions) => await Promise.resolve(openRowFiles(options, create)),
     [Symbol.asyncDispose]: async () => await parquet?.[Symbol.asyncDispose](),
   };
 }
-
-type CreateFile = (path: string, options: RowFilesOptions) => Promise<RowFile>;
 
 interface Part {
   readonly path: string;
@@ -41,8 +63,14 @@ interface Part {
   lastSeq: number;
 }
 
-/** Begins a file with the first row that has none, and the next one where it is full. */
-function openRowFiles(options: RowFilesOptions, create: CreateFile): RowFiles {
+/**
+ * Begins a file with the first row that has none, and the next one where it is full. Disposed before `finish`, it
+ * removes its files. Rejects with `SyncError` TARGET_FAILED where a file cannot be written.
+ */
+function openRowFiles(
+  options: RowFilesOptions,
+  create: (path: string, options: RowFilesOptions) => Promise<RowFile>,
+) {
   const { pathOf, maxRows, maxBytes } = options;
   const files: RowFile[] = [];
   const written: WrittenFile[] = [];
@@ -71,7 +99,8 @@ function openRowFiles(options: RowFilesOptions, create: CreateFile): RowFiles {
   };
 
   return {
-    write: async (records) => {
+    /** Resolves when the next batch may come. */
+    write: async (records: readonly StoredRecord[]): Promise<void> => {
       for (let at = 0; at < records.length;) {
         part ??= await begin();
         const room = Math.min(maxRows - part.rows, records.length - at);
@@ -79,12 +108,13 @@ function openRowFiles(options: RowFilesOptions, create: CreateFile): RowFiles {
         at += room;
       }
     },
-    finish: async () => {
+    /** The files on disk, synced and read back where the format has a footer; none where there were no rows. */
+    finish: async (): Promise<readonly WrittenFile[]> => {
       if (part !== null) await end(part);
       isFinished = true;
       return written;
     },
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       if (isFinished) return;
       for (const file of files) await file.remove();
     },

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import type { EntityTable } from '../core/records.ts';
-import type { Manifest, PublishedColumn, PublishedEntity } from './manifest.ts';
-import type { HeldBack } from './publish-request.ts';
+import { entityName, type Manifest, type PublishedColumn, type PublishedEntity } from './manifest.ts';
 import { ownColumns } from './row-text.ts';
 import { publishedRun, type StoredConnector, type StoredEntity, type StoredState } from './stored-state.ts';
 import type { PlannedEntity } from './target.ts';
@@ -14,6 +13,12 @@ interface Wishes {
   readonly isNewGenerationAsked: boolean;
   /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
   readonly snapshot: 'asked' | 'due' | null;
+}
+
+/** An entity whose rows stay as they were published, until it has been read completely again. */
+export interface HeldBack {
+  readonly connector: string;
+  readonly entity: string;
 }
 
 export interface PublicationPlan {
@@ -46,31 +51,31 @@ export function planPublication(
   wishes: Wishes,
 ): PublicationPlan {
   const publication = (newest?.publication ?? 0) + 1;
-  const publishedByName = new Map((newest?.entities ?? []).map((one) => [nameOf(one), one]));
+  const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
   const ofAll = reasonForAll(newest, stored, wishes);
   const entities = stored.connectors.flatMap((connector) =>
     connector.entities.flatMap((entity) => {
-      const name = nameOf({ connector: connector.connector, entity: entity.table.entity });
+      const name = entityName({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
       if (published !== null && !wishes.isNewGenerationAsked && isBegunAgain(published, entity)) return [];
       return [planEntity({ publication, name, connector, entity, published, ofAll, wishes })];
     }),
   );
-  const planned = new Set(entities.map((one) => nameOf(one.planned)));
+  const planned = new Set(entities.map((one) => entityName(one.planned)));
   const declared = new Set(
     stored.connectors.flatMap((one) =>
-      one.declared.map((entity) => nameOf({ connector: one.connector, entity })),
+      one.declared.map((entity) => entityName({ connector: one.connector, entity })),
     ),
   );
-  const others = (newest?.entities ?? []).filter((one) => !planned.has(nameOf(one)));
-  const heldBack = others.filter((one) => declared.has(nameOf(one)));
+  const others = (newest?.entities ?? []).filter((one) => !planned.has(entityName(one)));
+  const heldBack = others.filter((one) => declared.has(entityName(one)));
   const isNeeded =
     isSnapshotNeeded(newest, stored, wishes) ||
     entities.some(
       (one) =>
         one.planned.isNewGeneration ||
         one.hasNewColumns ||
-        publishedByName.get(nameOf(one.planned))?.asOf !== one.planned.asOf,
+        publishedByName.get(entityName(one.planned))?.asOf !== one.planned.asOf,
     );
   return {
     publication,
@@ -89,10 +94,6 @@ function isBegunAgain(published: PublishedEntity, { tableId, asOf }: StoredEntit
   return published.tableId !== tableId && published.asOf !== null && asOf === null;
 }
 
-function nameOf({ connector, entity }: Pick<PublishedEntity, 'connector' | 'entity'>): string {
-  return `${connector}/${entity}`;
-}
-
 function isSnapshotNeeded(newest: Manifest | null, stored: StoredState, { snapshot }: Wishes): boolean {
   if (newest === null || snapshot === null) return false;
   return snapshot === 'asked' || oldestBase(newest, stored) < newest.publication;
@@ -107,10 +108,10 @@ export function oldestBase(newest: Manifest, stored: StoredState): number {
 function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
   const tableIds = new Map(
     connectors.flatMap(({ connector, entities }) =>
-      entities.map(({ table: { entity }, tableId }) => [nameOf({ connector, entity }), tableId]),
+      entities.map(({ table: { entity }, tableId }) => [entityName({ connector, entity }), tableId]),
     ),
   );
-  return newest.entities.filter((one) => tableIds.get(nameOf(one)) === one.tableId);
+  return newest.entities.filter((one) => tableIds.get(entityName(one)) === one.tableId);
 }
 
 /**

@@ -1,15 +1,50 @@
-import { instant } from '../core/clock.ts';
+import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
-import { manifestFormat, manifestText, readManifest, type PublishedEntity } from './manifest.ts';
-import type { Manifest, StoredManifest } from './manifest.ts';
-import { oldestBase, planPublication, type PublicationPlan } from './plan-publication.ts';
-import type { HeldBack, PublishEnd, PublishRequest } from './publish-request.ts';
+import { entityName, manifestFormat, manifestText, readManifest } from './manifest.ts';
+import type { Manifest, PublishedEntity, StoredManifest } from './manifest.ts';
+import { oldestBase, planPublication, type HeldBack, type PublicationPlan } from './plan-publication.ts';
 import { readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
 import type { OpenPublication, Target } from './target.ts';
-import { writeEntity } from './write-entity.ts';
+import { writeEntity, type PublishProgress } from './write-entity.ts';
+
+/** One publication into a target, or the finding that there is nothing new. */
+export interface PublishRequest {
+  readonly settings: Pick<PublishSettings, 'name' | 'connectors' | 'snapshotEveryMs' | 'keepMs'>;
+  /** All rows besides the changes, due or not. */
+  readonly isSnapshotAsked: boolean;
+  /** Every entity starts from the beginning, whatever the target holds. */
+  readonly isNewGenerationAsked: boolean;
+  readonly by: Manifest['by'];
+  readonly clock: Clock;
+  /** Once it is aborted, `publishOnce` rejects with its reason, and the target is as before. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: PublishProgress) => void;
+}
+
+export type PublishEnd =
+  | {
+      readonly kind: 'published';
+      readonly published: StoredManifest;
+      readonly newGenerations: readonly NewGeneration[];
+      readonly heldBack: readonly HeldBack[];
+      /** In words: what failed after the publication was there. */
+      readonly warnings: readonly string[];
+    }
+  /** Nothing has changed since this one. */
+  | { readonly kind: 'unchanged'; readonly newest: StoredManifest; readonly heldBack: readonly HeldBack[] }
+  /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
+  | { readonly kind: 'nothing-stored' };
+
+export interface NewGeneration {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  /** For people: why the rows of before do not count. Null: it is published for the first time. */
+  readonly reason: string | null;
+}
 
 const attempts = 3;
 
@@ -144,12 +179,12 @@ async function refuseBroken(
   const continued = entities.flatMap(({ planned }) => (planned.base < publication ? [planned] : []));
   // Tables of entities that left the config may be dropped.
   const left = target.hasFiles ? unchanged : heldBack;
-  const names = new Set([...continued, ...left].map(({ connector, entity }) => `${connector}/${entity}`));
-  const rest = newest.manifest.entities.filter((one) => names.has(`${one.connector}/${one.entity}`));
+  const names = new Set([...continued, ...left].map(entityName));
+  const rest = newest.manifest.entities.filter((one) => names.has(entityName(one)));
   const lost = rest.length === 0 ? [] : await target.lost(newest, rest);
   if (lost.length === 0) return;
   const more = lost.length > 1 ? `, and ${lost.length - 1} more (publish check ${name} lists them)` : '';
-  const waiting = heldBack.map(({ connector, entity }) => `${connector}/${entity}`).join(', ');
+  const waiting = heldBack.map(entityName).join(', ');
   const first = isNewGenerationAsked
     ? `Sync ${waiting} first, or exclude it in the config. Then publish`
     : 'publish';

@@ -1,30 +1,50 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, unlink } from 'node:fs/promises';
-import { cellWriter, lineEnd, quotedText } from '../export/csv-format.ts';
+import type { EntityTable } from '../core/records.ts';
+import { csvLines } from '../export/csv-format.ts';
+import type { RecordFormat } from '../export/record-format.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import { explained } from './folder-files.ts';
-import type { RowFile, RowFilesOptions } from './row-files.ts';
+import type { PublishedColumn } from './manifest.ts';
 
-/** How rows become the text of a file. */
-interface RowText {
-  /** Before the first row; '' where nothing stands there. */
-  readonly head: string;
-  /** One row, with its line end. */
-  readonly text: (record: StoredRecord) => string;
+/**
+ * One file that rows are written to. Its methods reject with `SyncError` TARGET_FAILED, and are called one after the
+ * other.
+ */
+export interface RowFile {
+  /** Resolves when the next rows may come. */
+  write(records: readonly StoredRecord[]): Promise<void>;
+  /** So far; what is held back to be written together does not count yet. */
+  bytes(): number;
+  /** Resolves when all of it is on the disk. */
+  close(rows: RowsOfFile): Promise<{ readonly bytes: number; readonly sha256: string }>;
+  /** Removes the file, closed or not. */
+  remove(): Promise<void>;
+}
+
+/** What was written to it. */
+export interface RowsOfFile {
+  readonly rows: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
 }
 
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;
 
-type Shape = Pick<RowFilesOptions, 'table' | 'columns'>;
+interface Shape {
+  readonly table: EntityTable;
+  /** In the order of `table.columns`: under which name each is written. */
+  readonly columns: readonly PublishedColumn[];
+}
 
 /**
  * A JSON object on a line, every column in it; of a deleted record those of the key alone. Half of a surrogate pair,
  * which has no UTF-8 form, is U+FFFD: many readers refuse a whole file for its escape.
  */
-export function jsonlText({ table, columns }: Shape): RowText {
+export function jsonlText({ table, columns }: Shape): RecordFormat {
   const isKey = keyColumns({ table, columns });
   const writers = columns.map(({ name, type }) => columnWriter({ name, type }));
   return {
@@ -39,7 +59,7 @@ export function jsonlText({ table, columns }: Shape): RowText {
       if (!isDeleted) line += `"_extra":${extra === null ? 'null' : onOneLine(extra)},`;
       const deletedAt = isDeleted ? `"${changedAt}"` : 'null';
       line += `"_seq":${seq},"_changed_at":"${changedAt}","_run_id":${JSON.stringify(run)},"_deleted":${isDeleted},"_deleted_at":${deletedAt}}\n`;
-      return line.includes('\\ud') ? withoutHalves(line) : line;
+      return line.includes('\\ud') ? withoutHalves(line, '\ufffd') : line;
     },
   };
 }
@@ -47,30 +67,25 @@ export function jsonlText({ table, columns }: Shape): RowText {
 // Every escape, so that the second backslash of two begins none; a pair of halves before a half alone.
 const escape = /\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)/gi;
 
-function withoutHalves(json: string): string {
-  return json.replace(escape, (found) =>
-    found.length === 6 && /^\\ud[89a-f]/i.test(found) ? '\ufffd' : found,
-  );
+/** Puts `mark` in the place of each half of a pair in JSON text. */
+export function withoutHalves(json: string, mark: string): string {
+  return json.replace(escape, (found) => (found.length === 6 && /^\\ud[89a-f]/i.test(found) ? mark : found));
 }
 
 /** RFC 4180 with a heading: as `csvFormat` writes cells. */
-export function csvText({ table, columns }: Shape): RowText {
-  const isKey = keyColumns({ table, columns });
-  const writers = columns.map((column) => cellWriter(column));
-  return {
-    head: [...columns.map(({ name }) => name), ...ownColumns].map(quotedText).join(',') + lineEnd,
-    text: ({ isDeleted, seq, changedAt, run, values, extra }) => {
-      let line = '';
-      let index = 0;
-      for (const write of writers) {
-        const value = isDeleted && isKey[index] !== true ? null : (values[index] ?? null);
-        line += value === null ? ',' : `${write(value)},`;
-        index += 1;
-      }
-      const more = isDeleted || extra === null ? '' : quotedText(extra);
-      return `${line}${more},${seq},${changedAt},${quotedText(run)},${isDeleted},${isDeleted ? changedAt : ''}${lineEnd}`;
-    },
-  };
+export function csvText({ table, columns }: Shape): RecordFormat {
+  return csvLines({
+    columns,
+    isKey: keyColumns({ table, columns }),
+    own: ownColumns.slice(1),
+    ownCells: ({ isDeleted, seq, changedAt, run }) => [
+      seq,
+      changedAt,
+      run,
+      isDeleted,
+      isDeleted ? changedAt : '',
+    ],
+  });
 }
 
 /** In the order of the columns: whether it belongs to the key. */
@@ -85,7 +100,7 @@ const chunkChars = 256 * 1024;
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
 /** Creates a file of lines for its owner alone; it must not exist. */
-export async function createTextFile(path: string, { head, text }: RowText): Promise<RowFile> {
+export async function createTextFile(path: string, { head, text }: RecordFormat): Promise<RowFile> {
   const handle = await explained(path, async () => await open(path, createNew, 0o600));
   const hash = createHash('sha256');
   let held = head;

@@ -1,13 +1,23 @@
 import { SyncError } from '../core/errors.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
 import type { PublishedFile } from './manifest.ts';
 import type { EntityPlan } from './plan-publication.ts';
-import type { PublishRequest } from './publish-request.ts';
 import type { OpenPublication, WrittenEntity } from './target.ts';
 
-interface WriteEntity extends Pick<PublishRequest, 'signal' | 'onProgress'> {
+/** Reported after each batch of rows. */
+export interface PublishProgress {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  /** Of the entity so far, those of its snapshot included. */
+  readonly rows: number;
+}
+
+interface WriteEntity {
   readonly reader: RecordReader;
   readonly hasFiles: boolean;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: PublishProgress) => void;
 }
 
 const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };

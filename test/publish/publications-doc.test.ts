@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readPublication } from '../../docs/examples/read-publications.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { manifestJsonSchema } from '../../src/publish/manifest.ts';
-import type { FileFormat } from '../../src/publish/row-files.ts';
+import type { FileFormat } from '../../src/publish/open-row-file-writers.ts';
 import { ownColumns } from '../../src/publish/row-text.ts';
 import { members, opens } from '../contracts/sink/fixture.ts';
 import { openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';

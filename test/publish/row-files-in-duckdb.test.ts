@@ -2,7 +2,7 @@ import { DuckDBTimestampTZValue, type DuckDBValue } from '@duckdb/node-api';
 import { describe, expect } from 'vitest';
 import { readJson } from '../../src/core/json-text.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../src/core/records.ts';
-import type { FileFormat, WrittenFile } from '../../src/publish/row-files.ts';
+import type { FileFormat, WrittenFile } from '../../src/publish/open-row-file-writers.ts';
 import { ownColumns } from '../../src/publish/row-text.ts';
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';
 import { it } from '../support/it.ts';

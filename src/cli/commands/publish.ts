@@ -1,5 +1,5 @@
 import type { AskedPublication } from '../../app/publish-target.ts';
-import type { PublishEnd } from '../../publish/publish-request.ts';
+import type { PublishEnd } from '../../publish/publish-once.ts';
 import { formatDuration } from '../../settings/parse-unit.ts';
 import type { PublishSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';

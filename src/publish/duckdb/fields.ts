@@ -1,5 +1,6 @@
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import type { ColumnValue, FieldType } from '../../core/records.ts';
+import { withoutHalves } from '../row-text.ts';
 import type { PlannedEntity } from '../target.ts';
 import type { Library } from './open-duckdb.ts';
 
@@ -37,11 +38,14 @@ const boolean = {
   type: ({ BOOLEAN }: Library) => BOOLEAN,
   read: (value: string | number | bigint) => Number(value) !== 0,
 };
-/** Its text, as it came. */
+/** Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query reads. */
 const json = {
   sql: 'JSON',
   type: ({ VARCHAR }: Library) => VARCHAR,
-  read: (value: string | number | bigint) => withoutLoneSurrogates(String(value)),
+  read: (value: string | number | bigint) => {
+    const text = String(value);
+    return /\\u[dD][89a-fA-F]/.test(text) ? withoutHalves(text, '\\ufffd') : text;
+  },
 };
 const instant = {
   sql: 'TIMESTAMPTZ',
@@ -70,18 +74,6 @@ const ownFields: readonly Field[] = [
 ];
 
 export const ownTypes = ownFields.map(({ name, sql }) => [name, sql] as const);
-
-/**
- * `\ud83d` without its other half: DuckDB's functions on JSON fail on it, for all rows that a query reads. Becomes
- * U+FFFD, as in texts.
- */
-function withoutLoneSurrogates(value: string): string {
-  if (!/\\u[dD][89a-fA-F]/.test(value)) return value;
-  return value.replace(
-    /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\[^]/g,
-    (token) => (token.length === 6 && /^\\u[dD][89a-fA-F]/.test(token) ? '\\ufffd' : token),
-  );
-}
 
 /** In the order of a `BuiltRow`, but for `_deleted_at`, which comes of the values in front of it. */
 export function fieldsOf({ columns }: Pick<BuiltEntity, 'columns'>): readonly Field[] {

@@ -1,7 +1,7 @@
 import { unlink } from 'node:fs/promises';
 import { startChild, type Child } from '../../child/start-child.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { RowFile } from '../row-files.ts';
+import type { RowFile } from '../row-text.ts';
 import { sliceRecords } from '../slice-records.ts';
 import type { RecordColumn } from './parquet-columns.ts';
 import type { ParquetCalls, SentRow } from './parquet-process.ts';

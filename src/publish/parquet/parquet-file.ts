@@ -6,7 +6,7 @@ import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { toFileError } from '../folder-files.ts';
-import type { RowsOfFile } from '../row-files.ts';
+import type { RowsOfFile } from '../row-text.ts';
 import {
   type ParquetColumn,
   parquetColumns,

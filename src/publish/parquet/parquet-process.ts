@@ -3,7 +3,7 @@ import { explainedAs } from '../../child/channel.ts';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';
-import type { RowsOfFile } from '../row-files.ts';
+import type { RowsOfFile } from '../row-text.ts';
 import type { RecordColumn } from './parquet-columns.ts';
 import { createParquetFile, type ParquetFile } from './parquet-file.ts';
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { missingPublications, readManifest, type StoredManifest } from '../manifest.ts';
+import { entityName, missingPublications, readManifest, type StoredManifest } from '../manifest.ts';
 import type { TargetCheck } from '../target.ts';
 import { publicationsFrom, publicationsOf, type PublicationText } from './table-publications.ts';
 import { givenShape, knownTables, shapeProblem } from './target-tables.ts';
@@ -90,10 +90,10 @@ function unlistedEntities(newest: PublicationText | null, tables: readonly Known
   if (newest === null) {
     return tables.length === 0 ? [] : ['_publications is empty, and there are tables of publications'];
   }
-  const known = new Set(tables.map(({ connector, entity }) => `${connector}/${entity}`));
+  const known = new Set(tables.map(entityName));
   try {
     return readManifest(newest.manifest)
-      .manifest.entities.map(({ connector, entity }) => `${connector}/${entity}`)
+      .manifest.entities.map(entityName)
       .filter((name) => !known.has(name))
       .map((name) => `_published_tables lacks ${name}, which was published`);
   } catch {

@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
-import type { HeldBack, NewGeneration, PublishEnd } from '../../../publish/publish-request.ts';
+import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
+import type { HeldBack } from '../../../publish/plan-publication.ts';
 import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import type { PublishSettings } from '../../../settings/settings.ts';
 import {

@@ -1,6 +1,7 @@
 import { ordinaryPublication, publishTarget, type AskedPublication } from '../../../app/publish-target.ts';
 import type { Clock } from '../../../core/clock.ts';
-import type { PublishEnd, PublishProgress } from '../../../publish/publish-request.ts';
+import type { PublishEnd } from '../../../publish/publish-once.ts';
+import type { PublishProgress } from '../../../publish/write-entity.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { counted, duration } from '../../../telemetry/format.ts';

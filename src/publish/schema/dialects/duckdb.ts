@@ -1,4 +1,4 @@
-import type { FileFormat } from '../../row-files.ts';
+import type { FileFormat } from '../../open-row-file-writers.ts';
 import type { Catalogue, CatalogueTable, FilesPlace } from '../catalogue.ts';
 import { columnsOf } from '../own-columns.ts';
 import { heading, rootOf, schemaName, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
