@@ -3,7 +3,7 @@ import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { noSpaceText, saysFull } from '../files/full-disk.ts';
-import { removeOld, type Leftover, type LeftoverAges, type Leftovers } from './object-store.ts';
+import type { Leftover } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
@@ -14,19 +14,17 @@ const maxTextBytes = 64 * 1024 * 1024;
 const readOnly = constants.O_RDONLY | constants.O_NOFOLLOW;
 
 export async function readFile(root: string, path: string): Promise<Buffer | null> {
-  return await explained(path, async () => {
-    const handle = await openExisting(root, path);
-    if (handle === null) return null;
-    try {
-      const { size } = await handle.stat();
-      if (size > maxTextBytes) {
-        throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
-      }
-      return await handle.readFile();
-    } finally {
-      await handle.close();
+  const handle = await openExisting(root, path);
+  if (handle === null) return null;
+  try {
+    const { size } = await handle.stat();
+    if (size > maxTextBytes) {
+      throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
     }
-  });
+    return await handle.readFile();
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Nothing where it is not there. */
@@ -47,23 +45,18 @@ export async function* streamFile(root: string, path: string): AsyncGenerator<Ui
 
 /** Of a file below the root; null where there is none. */
 export async function sizeOf(root: string, path: string): Promise<number | null> {
-  return await explained(path, async () => {
-    const stats = await nullWithout(checkFolders(root, dirname(path)).then(async () => await lstat(path)));
-    return stats?.isFile() === true ? stats.size : null;
-  });
+  const stats = await nullWithout(checkFolders(root, dirname(path)).then(async () => await lstat(path)));
+  return stats?.isFile() === true ? stats.size : null;
 }
 
 /** Null where it is not there. Refuses links on the way below the root, and what is no file. */
 async function openExisting(root: string, path: string): Promise<FileHandle | null> {
-  try {
-    await checkFolders(root, dirname(path));
-    const stats = await lstat(path);
-    if (!stats.isFile()) throw incompatible(path, 'is a link or a folder, expected a file');
-    return await open(path, readOnly);
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return null;
-    throw error;
-  }
+  return await nullWithout(
+    checkFolders(root, dirname(path)).then(async () => {
+      if (!(await lstat(path)).isFile()) throw incompatible(path, 'is a link or a folder, expected a file');
+      return await open(path, readOnly);
+    }),
+  );
 }
 
 /**
@@ -78,16 +71,13 @@ async function checkFolders(root: string, last: string): Promise<void> {
 
 /** False: it is not there. */
 export async function removeFile(root: string, path: string): Promise<boolean> {
-  return await explained(path, async () => {
-    try {
-      await checkFolders(root, dirname(path));
+  const removed = await nullWithout(
+    checkFolders(root, dirname(path)).then(async () => {
       await unlink(path);
       return true;
-    } catch (error) {
-      if (!isCode(error, 'ENOENT')) throw error;
-      return false;
-    }
-  });
+    }),
+  );
+  return removed === true;
 }
 
 interface ListedFile {
@@ -150,15 +140,16 @@ async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | nul
   }
 }
 
-export async function removePartials(root: string, ages: LeftoverAges): Promise<Leftovers> {
-  const partials: (Leftover & { readonly name: string })[] = [];
+export async function leftPartials(root: string): Promise<readonly Leftover[]> {
+  const partials: Leftover[] = [];
   for await (const { name, stats } of walk(root, '', '')) {
     if (!partialName.test(basename(name))) continue;
-    partials.push({ name, files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs });
+    const path = join(root, name);
+    const remove = async (): Promise<void> =>
+      void (await explained(path, async () => await removeFile(root, path)));
+    partials.push({ files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs, remove });
   }
-  return await removeOld(partials, ages, async (old) => {
-    for (const { name } of old) await removeFile(root, join(root, name));
-  });
+  return partials;
 }
 
 /** The file, or the names in a folder, survive a power loss. */

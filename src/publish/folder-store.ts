@@ -5,15 +5,7 @@ import { dirname, join } from 'node:path';
 import { hasCode } from '../core/errors.ts';
 import { createPrivateDirectory } from '../files/private-file.ts';
 import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
-import {
-  listFiles,
-  readFile,
-  removeFile,
-  removePartials,
-  sizeOf,
-  streamFile,
-  synced,
-} from './folder-files.ts';
+import { leftPartials, listFiles, readFile, removeFile, sizeOf, streamFile, synced } from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
@@ -25,19 +17,24 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
  */
 export function openFolderStore(directory: string): ObjectStore {
   const pathOf = (name: string): string => join(directory, ...name.split('/'));
+  /** What fails is said of the path of the name. */
+  const at = async <Result>(name: string, work: (path: string) => Promise<Result>): Promise<Result> => {
+    const path = pathOf(name);
+    return await explained(path, async () => await work(path));
+  };
 
-  /** Writes a text beside `path`, then has `settle` give it its name. */
+  /** Writes a text beside the name's path, then has `settle` give it its name. */
   const writeText = async <Result>(
-    path: string,
+    name: string,
     text: string,
-    settle: (partial: string) => Promise<Result>,
-  ): Promise<Result> => {
-    const partial = partialOf(path, randomBytes(4).toString('hex'));
-    return await explained(path, async () => {
+    settle: (partial: string, path: string) => Promise<Result>,
+  ): Promise<Result> =>
+    await at(name, async (path) => {
+      const partial = partialOf(path, randomBytes(4).toString('hex'));
       await makeFolders(directory, dirname(path));
       try {
         await writeNew(partial, text);
-        const result = await settle(partial);
+        const result = await settle(partial, path);
         await synced(dirname(path));
         return result;
       } finally {
@@ -45,39 +42,33 @@ export function openFolderStore(directory: string): ObjectStore {
         await unlink(partial).catch(() => undefined);
       }
     });
-  };
 
   return {
     list: (prefix, after = '') => listFiles(directory, prefix, after),
     sizes: async (names) => {
       const sizes = new Map<string, number>();
       for (const name of names) {
-        const bytes = await sizeOf(directory, pathOf(name));
+        const bytes = await at(name, async (path) => await sizeOf(directory, path));
         if (bytes !== null) sizes.set(name, bytes);
       }
       return sizes;
     },
-    read: async (name) => await readFile(directory, pathOf(name)),
+    read: async (name) => await at(name, async (path) => await readFile(directory, path)),
     stream: (name) => streamFile(directory, pathOf(name)),
-    stage: async (name) => {
-      const path = pathOf(name);
-      await explained(path, async () => {
+    stage: async (name) =>
+      await at(name, async (path) => {
         await makeFolders(directory, dirname(path));
-      });
-      return partialOf(path, 'staged');
-    },
-    put: async (name, staged, { bytes }) => {
-      const path = pathOf(name);
-      await explained(path, async () => {
+        return partialOf(path, 'staged');
+      }),
+    put: async (name, staged, { bytes }) =>
+      await at(name, async (path) => {
         await makeFolders(directory, dirname(path));
         await settleFile(staged, bytes);
         await rename(staged, path);
         await synced(dirname(path));
-      });
-    },
-    create: async (name, text) => {
-      const path = pathOf(name);
-      return await writeText(path, text, async (partial) => {
+      }),
+    create: async (name, text) =>
+      await writeText(name, text, async (partial, path) => {
         try {
           await link(partial, path);
           return 'created';
@@ -86,27 +77,18 @@ export function openFolderStore(directory: string): ObjectStore {
           if (!isCode(error, 'EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP')) throw error;
           throw incompatible(directory, 'is on a file system without hard links, which a publication needs');
         }
-      });
-    },
-    replace: async (name, text) => {
-      const path = pathOf(name);
-      await writeText(path, text, async (partial) => {
-        await rename(partial, path);
-      });
-    },
+      }),
+    replace: async (name, text) => await writeText(name, text, rename),
     remove: async (names) => {
       const folders = new Set<string>();
-      for (const path of names.map(pathOf)) {
-        if (await removeFile(directory, path)) folders.add(dirname(path));
+      for (const name of names) {
+        const isRemoved = await at(name, async (path) => await removeFile(directory, path));
+        if (isRemoved) folders.add(dirname(pathOf(name)));
       }
       // A manifest that came back after a power loss would name files that were removed.
-      for (const folder of folders) {
-        await explained(folder, async () => {
-          await synced(folder);
-        });
-      }
+      for (const folder of folders) await explained(folder, async () => await synced(folder));
     },
-    removeStaged: async (ages) => await removePartials(directory, ages),
+    leftovers: async () => await leftPartials(directory),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }

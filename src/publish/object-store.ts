@@ -1,3 +1,5 @@
+import { systemClock } from '../core/clock.ts';
+
 /**
  * Where a target of files keeps them: a folder, or a bucket. Names are relative, with `/`. Rejects with `SyncError`
  * TARGET_FAILED.
@@ -31,8 +33,8 @@ export interface ObjectStore extends AsyncDisposable {
   replace(name: string, text: string): Promise<void>;
   /** Those that are not there are no error. */
   remove(names: readonly string[]): Promise<void>;
-  /** Removes what processes left that were killed: staged files, uploads that never ended, claims. */
-  removeStaged(ages: LeftoverAges): Promise<Leftovers>;
+  /** What processes left that were killed: staged files, uploads that never ended, claims. */
+  leftovers(): Promise<readonly Leftover[]>;
 }
 
 export interface FileCount {
@@ -40,7 +42,16 @@ export interface FileCount {
   readonly bytes: number;
 }
 
-export interface LeftoverAges {
+/** A file, a folder or an upload. */
+export interface Leftover extends FileCount {
+  readonly modifiedAtMs: number;
+  /** Its time is that of this machine, whatever the store's clock says. */
+  readonly isLocal?: true;
+  /** What another process has removed meanwhile is no error. */
+  readonly remove: () => Promise<void>;
+}
+
+interface LeftoverAges {
   /** What is younger may belong to a process that is at work. */
   readonly ageMs: number;
   /**
@@ -52,30 +63,37 @@ export interface LeftoverAges {
   readonly isDryRun: boolean;
 }
 
-export interface Leftovers {
+interface Leftovers {
   readonly removed: FileCount;
   /** Too young to be removed. */
   readonly waiting: FileCount;
 }
 
-/** What was found of them, in a file, a folder or an upload. */
-export interface Leftover extends FileCount {
-  readonly modifiedAtMs: number;
-}
+/** Removals at once: not every server removes many objects in one request. */
+const removers = 8;
 
 /** Removes those that are old enough. */
-export async function removeOld<Found extends Leftover>(
-  found: readonly Found[],
+export async function removeOld(
+  found: readonly Leftover[],
   { ageMs, now, isDryRun }: LeftoverAges,
-  remove: (old: readonly Found[]) => Promise<void>,
 ): Promise<Leftovers> {
-  const beforeMs = found.length === 0 ? 0 : (await now()) - ageMs;
-  const old = found.filter(({ modifiedAtMs }) => modifiedAtMs < beforeMs);
-  if (!isDryRun && old.length > 0) await remove(old);
-  return {
-    removed: sumOf(old),
-    waiting: sumOf(found.filter(({ modifiedAtMs }) => modifiedAtMs >= beforeMs)),
+  const storeMs = found.every(({ isLocal }) => isLocal) ? 0 : await now();
+  const isOld = ({ modifiedAtMs, isLocal }: Leftover): boolean =>
+    modifiedAtMs < (isLocal === true ? systemClock.now() : storeMs) - ageMs;
+  const old = found.filter(isOld);
+  if (!isDryRun) await removeEach(old, async ({ remove }) => await remove());
+  return { removed: sumOf(old), waiting: sumOf(found.filter((one) => !old.includes(one))) };
+}
+
+export async function removeEach<One>(
+  all: readonly One[],
+  remove: (one: One) => Promise<void>,
+): Promise<void> {
+  const left = all.values();
+  const removeNext = async (): Promise<void> => {
+    for (const one of left) await remove(one);
   };
+  await Promise.all(Array.from({ length: removers }, removeNext));
 }
 
 export function sumOf(counts: readonly FileCount[]): FileCount {
@@ -85,12 +103,4 @@ export function sumOf(counts: readonly FileCount[]): FileCount {
     sum.bytes += bytes;
   }
   return sum;
-}
-
-/** Both, of several places. */
-export function leftoversOf(all: readonly Leftovers[]): Leftovers {
-  return {
-    removed: sumOf(all.map(({ removed }) => removed)),
-    waiting: sumOf(all.map(({ waiting }) => waiting)),
-  };
 }

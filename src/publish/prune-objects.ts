@@ -10,7 +10,7 @@ import {
   readManifests,
   readStored,
 } from './object-manifests.ts';
-import { leftoversOf, removeOld, sumOf, type Leftover, type ObjectStore } from './object-store.ts';
+import { removeOld, sumOf, type Leftover, type ObjectStore } from './object-store.ts';
 import type { PrunedTarget } from './target.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -65,10 +65,7 @@ export async function pruneObjects(
     now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newestNow),
     isDryRun,
   };
-  const { removed, waiting } = leftoversOf([
-    await removeOld(unnamed, ages, async (some) => await remove(some.map(({ name }) => name))),
-    await store.removeStaged(ages),
-  ]);
+  const { removed, waiting } = await removeOld([...unnamed, ...(await store.leftovers())], ages);
   const published = [...files.values()].map((bytes) => ({ files: 1, bytes }));
   return { publications: old.length, ...sumOf([removed, ...published]), waiting };
 }
@@ -153,6 +150,7 @@ async function findUnnamed(
       modifiedAtMs,
       publication: Number(publication),
       attempt: attempt ?? '',
+      remove: async () => await store.remove([name]),
     });
   }
   const { named, newest } = all ?? (await knownOf(store, found, numbers));

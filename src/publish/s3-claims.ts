@@ -1,13 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import {
-  removeOld,
-  type Leftover,
-  type LeftoverAges,
-  type Leftovers,
-  type ObjectStore,
-} from './object-store.ts';
+import type { Leftover, ObjectStore } from './object-store.ts';
 
 /**
  * As long as a claim counts, by the server's times: longer than all requests of its owner after it was listed can take.
@@ -64,15 +58,16 @@ export async function createByClaim(
 }
 
 /** Those of writers that were killed. They count no more, and only a writer of the same name would remove them. */
-export async function removeClaims(
-  store: Pick<ObjectStore, 'list' | 'remove'>,
-  ages: LeftoverAges,
-): Promise<Leftovers> {
-  const found: (Leftover & { readonly name: string })[] = [];
-  for await (const claim of store.list(folder)) {
-    if (claimName.test(claim.name) && claim.bytes === 0) found.push({ ...claim, files: 1 });
+export async function leftClaims({
+  list,
+  remove,
+}: Pick<ObjectStore, 'list' | 'remove'>): Promise<readonly Leftover[]> {
+  const found: Leftover[] = [];
+  for await (const { name, bytes, modifiedAtMs } of list(folder)) {
+    if (!claimName.test(name) || bytes !== 0) continue;
+    found.push({ files: 1, bytes, modifiedAtMs, remove: async () => await remove([name]) });
   }
-  return await removeOld(found, ages, async (old) => await store.remove(old.map(({ name }) => name)));
+  return found;
 }
 
 /** The claims of others; those that are over are older than one counts. */

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { addAbortSignal, Readable } from 'node:stream';
 import type { CompletedPart, GetObjectCommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
-import { leftoversOf, removeOld, type LeftoverAges, type Leftovers } from './object-store.ts';
+import type { Leftover } from './object-store.ts';
 import { nullIfAbsent, type OpenS3Client } from './s3-client.ts';
 
 interface ObjectPlace {
@@ -140,25 +140,20 @@ export async function uploadInParts(
 }
 
 /** Uploads that were begun and never ended, a page of them. The lengths of their parts are not known. */
-export async function removeUploads(
+export async function leftUploads(
   { sdk, ask, signal }: OpenS3Client,
   below: { readonly Bucket: string; readonly Prefix: string },
-  ages: LeftoverAges,
-): Promise<Leftovers> {
+): Promise<readonly Leftover[]> {
   // In a bucket without a prefix they may be another program's.
-  if (below.Prefix === '') return leftoversOf([]);
+  if (below.Prefix === '') return [];
   // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
   const page = await ask('list', new sdk.ListMultipartUploadsCommand(below)).catch(() => null);
   signal.throwIfAborted();
-  const found = (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
+  return (page?.Uploads ?? []).flatMap(({ Key = '', UploadId, Initiated }) => {
     if (!Key.startsWith(below.Prefix) || Initiated === undefined) return [];
-    const upload = { Bucket: below.Bucket, Key, UploadId };
-    return [{ upload, files: 1, bytes: 0, modifiedAtMs: Initiated.getTime() }];
-  });
-  return await removeOld(found, ages, async (old) => {
-    for (const { upload } of old) {
-      await ask('remove', new sdk.AbortMultipartUploadCommand(upload)).catch(ignoreGone);
-    }
+    const upload = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
+    const remove = async (): Promise<void> => void (await ask('remove', upload).catch(ignoreGone));
+    return [{ files: 1, bytes: 0, modifiedAtMs: Initiated.getTime(), remove }];
   });
 }
 

@@ -1,18 +1,12 @@
-import { open, rm } from 'node:fs/promises';
+import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
-import { leftoversOf, type ObjectStore } from './object-store.ts';
-import { createByClaim, removeClaims } from './s3-claims.ts';
+import { removeEach, type Leftover, type ObjectStore } from './object-store.ts';
+import { createByClaim, leftClaims } from './s3-claims.ts';
 import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
-import {
-  checksumOf,
-  readObject,
-  readRange,
-  removeUploads,
-  streamObject,
-  uploadInParts,
-} from './s3-objects.ts';
-import { openStagingFolder, removeStagingFolders } from './staging-folder.ts';
+import { checksumOf, leftUploads, readObject, readRange, streamObject, uploadInParts } from './s3-objects.ts';
 
 export interface S3StoreOptions {
   readonly signal: AbortSignal;
@@ -25,9 +19,6 @@ export interface S3StoreOptions {
 /** What a server makes of `If-None-Match`. */
 type Conditions = 'kept' | 'ignored' | 'unknown';
 
-/** Requests at once that remove. One object each: not every server can remove many in one request. */
-const removers = 8;
-
 /**
  * A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
  * TARGET_INCOMPATIBLE where a server is not like S3.
@@ -38,7 +29,9 @@ export async function openS3Store(
 ): Promise<ObjectStore> {
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
   const { sdk, ask } = s3;
-  const staging = openStagingFolder();
+  /** For files that wait for their upload, for their owner alone. */
+  let staging: Promise<string> | null = null;
+  let staged = 0;
   const root = place.prefix === '' ? '' : `${place.prefix}/`;
   const at = (name: string): { Bucket: string; Key: string } => ({ Bucket: place.bucket, Key: root + name });
 
@@ -75,15 +68,10 @@ export async function openS3Store(
   const writeNew = async (name: string, text: string): Promise<SyncError | null> =>
     await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' }).then(() => null, asSyncError);
 
-  const remove = async (names: readonly string[]): Promise<void> => {
-    const left = names.values();
-    const removeNext = async (): Promise<void> => {
-      for (const name of left) {
-        await ask('remove', new sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
-      }
-    };
-    await Promise.all(Array.from({ length: removers }, removeNext));
-  };
+  const remove = async (names: readonly string[]): Promise<void> =>
+    await removeEach(names, async (name) => {
+      await ask('remove', new sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
+    });
 
   const createByCondition = async (name: string, text: string): Promise<'created' | 'exists'> => {
     for (let tried = 1; ; tried += 1) {
@@ -122,16 +110,20 @@ export async function openS3Store(
     sizes: async (names) => await sizesFrom(list, names),
     read,
     stream: (name) => streamObject(s3, at(name)),
-    stage: async () => await staging.newPath(),
-    put: async (name, staged, { bytes }) => {
-      const file = await open(staged, 'r');
+    stage: async () => {
+      staging ??= mkdtemp(path.join(tmpdir(), stagingPrefix));
+      staged += 1;
+      return path.join(await staging, String(staged));
+    },
+    put: async (name, from, { bytes }) => {
+      const file = await open(from, 'r');
       try {
         if (bytes <= partBytes) await write(name, await readRange(file, 0, bytes));
         else await uploadInParts(s3, { at: at(name), file, bytes, partBytes });
       } finally {
         await file.close();
       }
-      await rm(staged);
+      await rm(from);
     },
     create: async (name, text) => {
       conditions ??= await tryConditions();
@@ -142,17 +134,39 @@ export async function openS3Store(
     },
     replace,
     remove,
-    removeStaged: async (ages) =>
-      leftoversOf([
-        await removeStagingFolders(ages),
-        await removeUploads(s3, { Bucket: place.bucket, Prefix: root }, ages),
-        await removeClaims({ list, remove }, ages),
-      ]),
+    leftovers: async () => [
+      ...(await leftStagingFolders()),
+      ...(await leftUploads(s3, { Bucket: place.bucket, Prefix: root })),
+      ...(await leftClaims({ list, remove })),
+    ],
     [Symbol.asyncDispose]: async () => {
       s3.close();
-      await staging[Symbol.asyncDispose]();
+      const folder = await staging?.catch(() => null);
+      if (typeof folder === 'string') await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+const stagingPrefix = 'connector-sync-publish-';
+
+/** Folders in which nothing was created for long, by the clock of this machine, which gave them their times. */
+async function leftStagingFolders(): Promise<readonly Leftover[]> {
+  const found: Leftover[] = [];
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(stagingPrefix)) continue;
+    const folder = path.join(tmpdir(), name);
+    try {
+      const { mtimeMs: modifiedAtMs } = await stat(folder);
+      const files = await readdir(folder);
+      const sizes = await Promise.all(files.map(async (each) => (await stat(path.join(folder, each))).size));
+      const bytes = sizes.reduce((sum, size) => sum + size, 0);
+      const remove = async (): Promise<void> => await rm(folder, { recursive: true }).catch(() => undefined);
+      found.push({ files: files.length, bytes, modifiedAtMs, isLocal: true, remove });
+    } catch {
+      // It is another user's, whose next prune removes it; or another process removes it now.
+    }
+  }
+  return found;
 }
 
 /** Objects that a list passes before it begins again where the next wanted one should be: as many as a page has. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { removeOld, type ObjectStore } from '../../src/publish/object-store.ts';
 import { useOwnTemp } from '../support/publish/own-temp.ts';
 import { openFakeStore, openStore } from '../support/publish/s3-place.ts';
 import { fakePlace, type FakeS3 } from '../support/publish/fake-s3.ts';
@@ -79,9 +79,9 @@ describe('a server that ignores conditions', () => {
     leaveClaim(fake, Date.now() - dayMs + minuteMs, '00000000000000bb');
     const prune = { ageMs: dayMs, now: () => Promise.resolve(Date.now()) };
     const ends = { removed: { files: 1, bytes: 0 }, waiting: { files: 1, bytes: 0 } };
-    expect(await store.removeStaged({ ...prune, isDryRun: true })).toEqual(ends);
+    expect(await removeOld(await store.leftovers(), { ...prune, isDryRun: true })).toEqual(ends);
     expect([...fake.objects.keys()]).toEqual([`${place}/00000000000000aa`, `${place}/00000000000000bb`]);
-    expect(await store.removeStaged({ ...prune, isDryRun: false })).toEqual(ends);
+    expect(await removeOld(await store.leftovers(), { ...prune, isDryRun: false })).toEqual(ends);
     expect([...fake.objects.keys()]).toEqual([`${place}/00000000000000bb`]);
   });
 

@@ -4,7 +4,7 @@ import { stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { LeftoverAges, ObjectStore } from '../../src/publish/object-store.ts';
+import { removeOld, type ObjectStore } from '../../src/publish/object-store.ts';
 import { fakePlace, startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
 import { useOwnTemp } from '../support/publish/own-temp.ts';
 import { openFakeStore, openStore, realPlace } from '../support/publish/s3-place.ts';
@@ -220,17 +220,17 @@ describe('a bucket', () => {
     const old = { files: 2, bytes: 1500 };
     const none = { files: 0, bytes: 0 };
     const nowMs = Date.now() + minuteMs;
-    expect(await store.removeStaged(ages(nowMs))).toEqual({ removed: none, waiting: old });
+    expect(await removeOld(await store.leftovers(), ages(nowMs))).toEqual({ removed: none, waiting: old });
     expect(fake.uploads.size).toBe(1);
     await utimes(path.dirname(staged.path), 0, (Date.now() - dayMs) / 1000 - 1);
     const startedMs = nowMs - dayMs - 1;
     for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs });
-    expect(await store.removeStaged({ ...ages(nowMs), isDryRun: true })).toEqual({
+    expect(await removeOld(await store.leftovers(), { ...ages(nowMs), isDryRun: true })).toEqual({
       removed: old,
       waiting: none,
     });
     expect(fake.uploads.size).toBe(1);
-    expect(await store.removeStaged(ages(nowMs))).toEqual({ removed: old, waiting: none });
+    expect(await removeOld(await store.leftovers(), ages(nowMs))).toEqual({ removed: old, waiting: none });
     expect(fake.uploads.size).toBe(0);
     expect(existsSync(path.dirname(staged.path))).toBe(false);
   });
@@ -239,7 +239,9 @@ describe('a bucket', () => {
     useOwnTemp();
     const { store } = await openFakeStore();
     const staged = await stage(await openFakeStore().then((other) => other.store), 10);
-    expect(await store.removeStaged(ages(Date.now() + 2 * dayMs))).toMatchObject({ removed: { files: 0 } });
+    expect(await removeOld(await store.leftovers(), ages(Date.now() + 2 * dayMs))).toMatchObject({
+      removed: { files: 0 },
+    });
     expect(existsSync(staged.path)).toBe(true);
   });
 
@@ -253,7 +255,7 @@ describe('a bucket', () => {
       if (operation === 'abort' && key.endsWith('1')) fake.uploads.delete('1');
       return null;
     };
-    expect((await store.removeStaged(ages(Date.now()))).removed.bytes).toBe(0);
+    expect((await removeOld(await store.leftovers(), ages(Date.now()))).removed.bytes).toBe(0);
     expect(fake.uploads.size).toBe(0);
   });
 
@@ -265,7 +267,7 @@ describe('a bucket', () => {
 });
 
 /** A day, where the server says that it is `nowMs`. */
-function ages(nowMs: number): LeftoverAges {
+function ages(nowMs: number): Parameters<typeof removeOld>[1] {
   return { ageMs: dayMs, now: () => Promise.resolve(nowMs), isDryRun: false };
 }
 

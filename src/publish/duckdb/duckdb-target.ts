@@ -84,9 +84,7 @@ export function openDuckdbTarget({ path: given, keepMs, clock, signal }: DuckdbT
     prune: async (keepFromMs, isDryRun) => {
       const at = await file();
       const ages = { ageMs: dayMs, now: () => Promise.resolve(clock.now()), isDryRun };
-      const { removed, waiting } = await removeOld(await leftovers(at), ages, async (old) => {
-        for (const { name } of old) await rm(name, { recursive: true, force: true });
-      });
+      const { removed, waiting } = await removeOld(await leftovers(at), ages);
       const pruned: PrunedTarget = { publications: 0, ...removed, waiting };
       if (keepFromMs === null) return pruned;
       const keepFrom = instant(keepFromMs);
@@ -160,16 +158,18 @@ async function existingFolder(folder: string): Promise<string> {
 }
 
 /** What builds have left that were killed. */
-async function leftovers(file: string): Promise<readonly (Leftover & { readonly name: string })[]> {
+async function leftovers(file: string): Promise<readonly Leftover[]> {
   const folder = path.dirname(file);
   const begin = `${path.basename(file)}.new-`;
-  const found = [];
+  const found: Leftover[] = [];
   for (const name of (await isThere(folder)) ? await readdir(folder) : []) {
     if (!name.startsWith(begin) || !/^[0-9a-f]{8}(\.wal|\.tmp)?$/.test(name.slice(begin.length))) continue;
     const at = path.join(folder, name);
     // Null: its builder has just removed it.
     const stats = await stat(at).catch(() => null);
-    if (stats !== null) found.push({ name: at, files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs });
+    if (stats === null) continue;
+    const remove = async (): Promise<void> => await rm(at, { recursive: true, force: true });
+    found.push({ files: 1, bytes: stats.size, modifiedAtMs: stats.mtimeMs, remove });
   }
   return found;
 }

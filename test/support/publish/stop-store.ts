@@ -35,7 +35,7 @@ export function stopStore(
       create: (name, text) => around(`create ${name}`, () => store.create(name, text)),
       replace: (name, text) => around(`replace ${name}`, () => store.replace(name, text)),
       remove: (names) => around(`remove ${names.join(' ')}`, () => store.remove(names)),
-      removeStaged: (ages) => around('removeStaged', () => store.removeStaged(ages)),
+      leftovers: () => around('leftovers', () => store.leftovers()),
       [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
     }),
   };
