@@ -15,14 +15,6 @@ export type Ask<Theirs extends Calls> = <Name extends keyof Theirs & string>(
 /** Gives the error to send for one that is no `SyncError`. */
 export type Explain = (error: unknown, name: string, given: unknown) => SyncError;
 
-export interface Channel<Theirs extends Calls> {
-  readonly ask: Ask<Theirs>;
-  /** To be called with every message of the other process. */
-  readonly receive: (message: Message) => void;
-  /** No answer comes: calls that wait and later ones reject with the error of the first `close`. */
-  readonly close: (error: Error) => void;
-}
-
 export type Message =
   | { readonly kind: 'call'; readonly id: number; readonly name: string; readonly given: unknown }
   | { readonly kind: 'result'; readonly id: number; readonly result: unknown }
@@ -38,12 +30,14 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
+export type Channel<Theirs extends Calls> = ReturnType<typeof openChannel<Theirs>>;
+
 /** One side of the messages between two processes: sends calls, and answers those of the other side with `own`. */
 export function openChannel<Theirs extends Calls>(
   send: (message: Message) => void,
   own: Calls,
   explain: Explain,
-): Channel<Theirs> {
+) {
   const waiting = new Map<number, Waiting>();
   let lastId = 0;
   let closed: Error | null = null;
@@ -58,19 +52,21 @@ export function openChannel<Theirs extends Calls>(
       send({ kind: 'error', id, error: { message, code, recovery, context } });
     }
   };
+  const ask: Ask<Theirs> = (name, given) => {
+    const answered = new Promise<never>((resolve, reject) => {
+      if (closed !== null) return reject(closed);
+      lastId += 1;
+      waiting.set(lastId, { resolve, reject });
+      send({ kind: 'call', id: lastId, name, given });
+    });
+    // The caller may await it later, or not at all once another call has failed.
+    answered.catch(() => undefined);
+    return answered;
+  };
   return {
-    ask: (name, given) => {
-      const answered = new Promise<never>((resolve, reject) => {
-        if (closed !== null) return reject(closed);
-        lastId += 1;
-        waiting.set(lastId, { resolve, reject });
-        send({ kind: 'call', id: lastId, name, given });
-      });
-      // The caller may await it later, or not at all once another call has failed.
-      answered.catch(() => undefined);
-      return answered;
-    },
-    receive: (message) => {
+    ask,
+    /** To be called with every message of the other process. */
+    receive: (message: Message): void => {
       if (message.kind === 'call') return void answer(message);
       const one = waiting.get(message.id);
       waiting.delete(message.id);
@@ -78,7 +74,8 @@ export function openChannel<Theirs extends Calls>(
       const { message: text, ...options } = message.error;
       one?.reject(new SyncError(text, options));
     },
-    close: (error) => {
+    /** No answer comes: calls that wait and later ones reject with the error of the first `close`. */
+    close: (error: Error): void => {
       closed ??= error;
       for (const { reject } of waiting.values()) reject(closed);
       waiting.clear();

@@ -3,7 +3,7 @@ import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { noSpaceText, saysFull } from '../files/full-disk.ts';
-import type { Leftover } from './object-store.ts';
+import type { Leftover, ListedObject } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
 const partialName = /^\..+\.partial$/;
@@ -80,16 +80,10 @@ export async function removeFile(root: string, path: string): Promise<boolean> {
   return removed === true;
 }
 
-interface ListedFile {
-  readonly name: string;
-  readonly bytes: number;
-  readonly modifiedAtMs: number;
-}
-
 /**
  * In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too.
  */
-export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedFile> {
+export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedObject> {
   const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
   const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
   await explained(place, async () => await nullWithout(checkFolders(root, place)));

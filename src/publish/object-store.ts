@@ -6,10 +6,7 @@ import { systemClock } from '../core/clock.ts';
  */
 export interface ObjectStore extends AsyncDisposable {
   /** In the order of their names, those behind `after` alone. */
-  list(
-    prefix: string,
-    after?: string,
-  ): AsyncIterable<{ readonly name: string; readonly bytes: number; readonly modifiedAtMs: number }>;
+  list(prefix: string, after?: string): AsyncIterable<ListedObject>;
   /** Bytes of those that are there, by their names. */
   sizes(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Null where there is none. */
@@ -35,6 +32,12 @@ export interface ObjectStore extends AsyncDisposable {
   remove(names: readonly string[]): Promise<void>;
   /** What processes left that were killed: staged files, uploads that never ended, claims. */
   leftovers(): Promise<readonly Leftover[]>;
+}
+
+export interface ListedObject {
+  readonly name: string;
+  readonly bytes: number;
+  readonly modifiedAtMs: number;
 }
 
 export interface FileCount {

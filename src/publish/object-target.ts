@@ -42,9 +42,7 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
     manifests: (first) => readManifests(store, first),
     lost: async (newest, entities) => await lostObjects(store, newest, entities),
     begin: (number) => Promise.resolve(beginPublication(options, number)),
-    probe: async () => {
-      await probeObjects(store);
-    },
+    probe: async () => await probeObjects(store),
     check: async (signal) => await checkObjects(store, signal),
     prune: async (keepFromMs, isDryRun) => await pruneObjects(store, { layout, clock, keepFromMs, isDryRun }),
     [Symbol.asyncDispose]: async () => {
@@ -57,7 +55,8 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
 function beginPublication({ store, writers, format, layout, clock }: ObjectTargetOptions, number: number) {
   const attempt = randomBytes(4).toString('hex');
   const begunMs = clock.now();
-  const staged = new Set<string>();
+  /** Names by the paths of staged files. */
+  const staged = new Map<string, string>();
   const names: string[] = [];
   // Kept: a manifest names them, or may, where it is unknown whether it is there.
   let areKept = false;
@@ -68,7 +67,6 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
     kind: PartName['kind'],
     batches: AsyncIterable<readonly StoredRecord[]>,
   ): Promise<{ readonly deletes: number; readonly rows: number; readonly files: PublishedFile[] }> => {
-    const nameByPath = new Map<string, string>();
     const date = instant(begunMs).slice(0, 10);
     await using rowFiles = await writers.open({
       format,
@@ -79,8 +77,7 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
       pathOf: async (part) => {
         const name = partName(layout, { ...entity, kind, date, publication: number, part }, attempt, format);
         const path = await store.stage(name);
-        nameByPath.set(path, name);
-        staged.add(path);
+        staged.set(path, name);
         return path;
       },
     });
@@ -92,7 +89,7 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
     }
     const files: PublishedFile[] = [];
     for (const { path: stagedPath, ...facts } of await rowFiles.finish()) {
-      const name = nameByPath.get(stagedPath) ?? '';
+      const name = staged.get(stagedPath) ?? '';
       names.push(name);
       await store.put(name, stagedPath, facts);
       staged.delete(stagedPath);
@@ -128,7 +125,7 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
       if (areKept) return;
       areKept = true;
       // What cannot be removed now is removed by `prune`, as after a kill; the error that led here counts.
-      for (const path of staged) await unlink(path).catch(() => undefined);
+      for (const path of staged.keys()) await unlink(path).catch(() => undefined);
       await store.remove(names).catch(() => undefined);
     },
   };

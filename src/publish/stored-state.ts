@@ -2,7 +2,6 @@ import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { RunFacts } from '../sinks/ledger-reader.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { checkCopied } from '../sinks/registry.ts';
 import type { Manifest, PublishedEntity } from './manifest.ts';
@@ -68,7 +67,10 @@ export async function readStoredConnector(
   return {
     connector: name,
     newestSeq: await reader.newestSeq(name),
-    newestRun: newestRun === undefined ? null : factsOf(newestRun),
+    newestRun:
+      newestRun === undefined
+        ? null
+        : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
     oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
     isPublishedRunKnown: isKnown,
     isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
@@ -87,10 +89,6 @@ export function publishedRun(newest: Manifest, connector: ConnectorName): Publis
       (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
       null,
     );
-}
-
-function factsOf({ run, startedAt, finishedAt }: RunFacts): PublishedEntity['run'] {
-  return { run, startedAt, finishedAt };
 }
 
 /** More than a ledger keeps of a connector. */

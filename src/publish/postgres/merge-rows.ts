@@ -31,7 +31,9 @@ export async function mergeRows(
   const isFresh = plan.kind === 'make' || plan.kind === 'replace';
   await keepNewest(tx, stage, entity.key);
   const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
-  const unique = hasLongKeys ? hashedKey(entity) : plainKey(entity);
+  const texts = textKeys(entity);
+  const ofText = hasLongKeys ? hashedText : plainText;
+  const unique = entity.key.map((one) => (texts.includes(one) ? ofText(quoted(one)) : quoted(one)));
   if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
   if (isFresh || (hasLongKeys && !plan.hasLongKeys)) {
     tx.put(
@@ -40,15 +42,24 @@ export async function mergeRows(
         : `ALTER TABLE ${table} ADD PRIMARY KEY (${entity.key.map(quoted).join(', ')})`,
     );
   }
-  const change = await countChange(tx, table, stage, entity.key);
-  const common = { table, stage, unique, key: entity.key };
-  const upserted = await upsert(tx, { ...common, columns: namesOf(entity), isDeletion: false });
-  const marked = [...entity.key.map(quoted), ...markColumns];
+  const same = sameKey(entity.key);
+  const change = await countChange(tx, `${stage} AS s LEFT JOIN ${table} AS t ON ${same}`);
+  const key = entity.key.map(quoted);
+  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
+  /** Gives how many rows the table took. */
+  const upsert = async (columns: readonly string[], which: string): Promise<number> => {
+    const set = columns.filter((column) => !key.includes(column));
+    return await tx.run(
+      `INSERT INTO ${table} AS t (${columns.join(', ')}) SELECT ${columns.join(', ')} FROM ${stage} WHERE ${which}
+       ON CONFLICT (${conflict}) DO UPDATE SET ${set.map((column) => `${column} = excluded.${column}`).join(', ')} WHERE t._seq < excluded._seq`,
+    );
+  };
+  const upserted = await upsert(namesOf(entity), 'NOT _deleted');
   const deleted =
     deletes === 'mark'
-      ? await upsert(tx, { ...common, columns: marked, isDeletion: true })
+      ? await upsert([...key, ...markColumns], '_deleted')
       : await tx.run(
-          `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${sameKey(entity.key)}`,
+          `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${same}`,
         );
   const expected = change.upserts + (deletes === 'mark' ? change.deletes : change.deletesOfKnown);
   if (upserted + deleted !== expected) {
@@ -85,22 +96,16 @@ function textKeys({ columns, key }: PlannedEntity): readonly string[] {
  * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
  * a conflict of its own.
  */
-function plainKey(entity: PlannedEntity): readonly string[] {
-  const texts = textKeys(entity);
-  return entity.key.map((name) => (texts.includes(name) ? `${quoted(name)} COLLATE "C"` : quoted(name)));
+function plainText(name: string): string {
+  return `${name} COLLATE "C"`;
 }
 
 /**
  * An index wants functions that depend on nothing: `convert_to` would not do. A conflict is found by the same
  * expressions.
  */
-function hashedKey(entity: PlannedEntity): readonly string[] {
-  const texts = textKeys(entity);
-  return entity.key.map((name) =>
-    texts.includes(name)
-      ? `sha256(decode(replace(${quoted(name)}, E'\\\\', E'\\\\\\\\'), 'escape'))`
-      : quoted(name),
-  );
+function hashedText(name: string): string {
+  return `sha256(decode(replace(${name}, E'\\\\', E'\\\\\\\\'), 'escape'))`;
 }
 
 async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
@@ -122,34 +127,13 @@ interface Change {
   readonly deletedBefore: number;
 }
 
-/** What `mergeRows` will change. */
-async function countChange(tx: Tx, table: string, stage: string, key: readonly string[]): Promise<Change> {
+/** What `mergeRows` will change. `joined`: the rows of the stage, `s`, with those that the table has, `t`. */
+async function countChange(tx: Tx, joined: string): Promise<Change> {
   const change = await tx.first<Change>(
     `SELECT count(*) FILTER (WHERE NOT s._deleted) AS upserts, count(*) FILTER (WHERE s._deleted) AS deletes,
        count(*) FILTER (WHERE s._deleted AND t._seq IS NOT NULL) AS deletes_of_known,
        count(*) FILTER (WHERE NOT t._deleted) AS live_before, count(*) FILTER (WHERE t._deleted) AS deleted_before
-     FROM ${stage} AS s LEFT JOIN ${table} AS t ON ${sameKey(key)} WHERE t._seq IS NULL OR t._seq < s._seq`,
+     FROM ${joined} WHERE t._seq IS NULL OR t._seq < s._seq`,
   );
   return change ?? { upserts: 0, deletes: 0, deletesOfKnown: 0, liveBefore: 0, deletedBefore: 0 };
-}
-
-interface Upsert {
-  readonly table: string;
-  readonly stage: string;
-  /** What the unique index is on. */
-  readonly unique: readonly string[];
-  /** Quoted. */
-  readonly columns: readonly string[];
-  readonly key: readonly string[];
-  readonly isDeletion: boolean;
-}
-
-/** Gives how many rows the table took. */
-async function upsert(tx: Tx, { table, stage, unique, columns, key, isDeletion }: Upsert): Promise<number> {
-  const set = columns.filter((name) => !key.some((one) => quoted(one) === name));
-  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
-  return await tx.run(
-    `INSERT INTO ${table} AS t (${columns.join(', ')}) SELECT ${columns.join(', ')} FROM ${stage} WHERE ${isDeletion ? '' : 'NOT '}_deleted
-     ON CONFLICT (${conflict}) DO UPDATE SET ${set.map((name) => `${name} = excluded.${name}`).join(', ')} WHERE t._seq < excluded._seq`,
-  );
 }

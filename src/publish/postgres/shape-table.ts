@@ -81,7 +81,7 @@ async function note(tx: Tx, at: string, plan: TablePlan, entity: PlannedEntity):
  */
 async function makeView(tx: Tx, at: string, { name, columns }: TablePlan, view: string): Promise<void> {
   if (await isOthersView(tx, at, { name, columns }, view)) {
-    await tx.run(`UPDATE ${at}_published_tables SET view_name = NULL WHERE view_name = :view`, { view });
+    await forgetView(tx, at, view);
     return;
   }
   const marked = await tx.run(
@@ -117,10 +117,11 @@ async function isOthersView(
 
 /** Only one that was made here. */
 async function dropView(tx: Tx, at: string, view: string): Promise<void> {
-  const dropped = await tx.run(`UPDATE ${at}_published_tables SET view_name = NULL WHERE view_name = :view`, {
-    view,
-  });
-  if (dropped > 0) tx.put(`DROP VIEW IF EXISTS ${at}${quoted(view)}`);
+  if ((await forgetView(tx, at, view)) > 0) tx.put(`DROP VIEW IF EXISTS ${at}${quoted(view)}`);
+}
+
+async function forgetView(tx: Tx, at: string, view: string): Promise<number> {
+  return await tx.run(`UPDATE ${at}_published_tables SET view_name = NULL WHERE view_name = :view`, { view });
 }
 
 /** Statements that give others the rights again that they have on these. */

@@ -2,7 +2,7 @@ import type { CatalogueTable, FilesPlace } from '../catalogue.ts';
 import type { columnsOf } from '../own-columns.ts';
 import { heading, loadOften, tableIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
 
-const bareTypes = {
+const types = {
   string: 'String',
   integer: 'Int64',
   number: 'Float64',
@@ -10,17 +10,10 @@ const bareTypes = {
   json: 'String',
   time: "DateTime64(3, 'UTC')",
 } as const;
-const types = {
-  string: 'Nullable(String)',
-  integer: 'Nullable(Int64)',
-  number: 'Nullable(Float64)',
-  boolean: 'Nullable(Bool)',
-  json: 'Nullable(String)',
-  time: "Nullable(DateTime64(3, 'UTC'))",
-} as const;
+const nullable = (type: string): string => `Nullable(${type})`;
 const formats = { parquet: 'Parquet', jsonl: 'JSONEachRow', csv: 'CSVWithNames' } as const;
 
-const sql = warehouseSql('clickhouse', types);
+const sql = warehouseSql('clickhouse', types, nullable);
 
 /** Not run by any test. The newest `_seq` of a key wins when parts are merged, and with `final` in every question. */
 export const clickhouse: DialectText = {
@@ -44,7 +37,7 @@ ${sql.addColumns(table)}${sql.view(table, { where: ' final\nwhere _deleted = 0' 
 function typeOf({ name, type, isRequired }: ReturnType<typeof columnsOf>[number]): string {
   if (name === '_seq') return 'UInt64';
   if (name === '_deleted') return 'UInt8';
-  return isRequired ? bareTypes[type] : types[type];
+  return isRequired ? types[type] : nullable(types[type]);
 }
 
 /**

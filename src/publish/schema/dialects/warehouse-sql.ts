@@ -48,8 +48,12 @@ interface ViewParts {
   readonly where?: string;
 }
 
-/** The parts that the statements of a dialect have in common; `types` are its types. */
-export function warehouseSql(dialect: Dialect, types: Readonly<Record<OwnType | 'number', string>>) {
+/** The parts that the statements of a dialect have in common. `nullable`: its word for a type that takes nulls. */
+export function warehouseSql(
+  dialect: Dialect,
+  types: Readonly<Record<OwnType | 'number', string>>,
+  nullable = (type: string): string => type,
+) {
   const name = (one: string): string => quoteName(one, dialect);
   const names = (table: CatalogueTable): readonly string[] =>
     columnsOf(table).map((column) => name(column.name));
@@ -59,7 +63,7 @@ export function warehouseSql(dialect: Dialect, types: Readonly<Record<OwnType | 
   const laterColumns = (table: CatalogueTable): readonly string[] =>
     columnsOf(table)
       .filter((one) => table.schema > 1 && !table.key.includes(one.name) && !one.name.startsWith('_'))
-      .map((one) => `${name(one.name)} ${types[one.type]}`);
+      .map((one) => `${name(one.name)} ${nullable(types[one.type])}`);
   return {
     name,
     names,
