@@ -173,7 +173,7 @@ export async function lostObjects(
   const last = newest.manifest.publication;
   const first = Math.min(last, ...entities.map(({ base }) => base));
   const gaps = await missingNumbers(store, first, last);
-  const lost = gaps.length > 0 ? gaps : await lostFiles(store, newest, { first, last, entities });
+  const lost = gaps.length > 0 ? gaps : await lostFiles(store, newest, first, entities);
   if (lost.length === 0) return [];
   // Others may have published a snapshot meanwhile, and removed what came before it.
   return (await readNewest(store))?.sha256 === newest.sha256 ? lost : [];
@@ -191,17 +191,13 @@ async function missingNumbers(store: ObjectStore, first: number, last: number): 
   return missing;
 }
 
-interface Chain {
-  readonly first: number;
-  readonly last: number;
-  readonly entities: readonly PublishedEntity[];
-}
-
 async function lostFiles(
   store: ObjectStore,
   newest: StoredManifest,
-  { first, last, entities }: Chain,
+  first: number,
+  entities: readonly PublishedEntity[],
 ): Promise<readonly string[]> {
+  const last = newest.manifest.publication;
   const parts = Math.ceil((last - first) / mostRead);
   const from = first + (parts === 0 ? 0 : last % parts) * mostRead;
   const numbers = Array.from({ length: Math.min(mostRead, last - from) }, (_none, index) => from + index);

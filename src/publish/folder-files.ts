@@ -3,6 +3,7 @@ import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { noSpaceText, saysFull } from '../files/full-disk.ts';
+import { hasCode } from '../files/private-file.ts';
 import type { Leftover, ListedObject } from './object-store.ts';
 
 /** A file that is being written: no glob over the files of a kind finds it. */
@@ -120,8 +121,8 @@ async function entriesOf(path: string): Promise<readonly Dirent[]> {
   try {
     return await readdir(path, { withFileTypes: true });
   } catch (error) {
-    if (isCode(error, 'ENOENT')) return [];
-    throw isCode(error, 'ENOTDIR') ? notFolder(path) : error;
+    if (hasCode(error, 'ENOENT')) return [];
+    throw hasCode(error, 'ENOTDIR') ? notFolder(path) : error;
   }
 }
 
@@ -129,7 +130,7 @@ async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | nul
   try {
     return await asked;
   } catch (error) {
-    if (isCode(error, 'ENOENT')) return null;
+    if (hasCode(error, 'ENOENT')) return null;
     throw error;
   }
 }
@@ -160,12 +161,8 @@ export async function explained<Result>(path: string, work: () => Promise<Result
   try {
     return await work();
   } catch (error) {
-    throw isCode(error, 'ENOTDIR') ? notFolder(dirname(path)) : toFileError(error, path);
+    throw hasCode(error, 'ENOTDIR') ? notFolder(dirname(path)) : toFileError(error, path);
   }
-}
-
-export function isCode(error: unknown, ...codes: readonly string[]): boolean {
-  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
 export function incompatible(path: string, what: string): SyncError {

@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { hasCode } from '../core/errors.ts';
-import { createPrivateDirectory } from '../files/private-file.ts';
-import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
+import { createPrivateDirectory, hasCode } from '../files/private-file.ts';
+import { explained, incompatible, notFolder } from './folder-files.ts';
 import { leftPartials, listFiles, readFile, removeFile, sizeOf, streamFile, synced } from './folder-files.ts';
 import type { ObjectStore } from './object-store.ts';
 
@@ -73,8 +72,8 @@ export function openFolderStore(directory: string): ObjectStore {
           await link(partial, path);
           return 'created';
         } catch (error) {
-          if (isCode(error, 'EEXIST')) return 'exists';
-          if (!isCode(error, 'EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP')) throw error;
+          if (hasCode(error, 'EEXIST')) return 'exists';
+          if (!hasCode(error, 'EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP')) throw error;
           throw incompatible(directory, 'is on a file system without hard links, which a publication needs');
         }
       }),
@@ -135,7 +134,7 @@ async function makeFolders(root: string, folder: string): Promise<void> {
     await mkdir(folder, { mode: 0o700 });
     await synced(dirname(folder));
   } catch (error) {
-    if (!isCode(error, 'EEXIST')) throw error;
+    if (!hasCode(error, 'EEXIST')) throw error;
     if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
   }
 }

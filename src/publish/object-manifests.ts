@@ -46,7 +46,8 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
  */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
   const noted = await notedNumber(store);
-  const number = await lastNumber(store, (noted ?? 1) - 1);
+  let number: number | null = null;
+  for await (const one of publicationNumbers(store, (noted ?? 1) - 1)) number = one;
   if (number === null && noted !== null && (await store.read(manifestName(noted))) === null) {
     throw new SyncError(
       `The newest manifest ${manifestName(noted)} is gone, and ${latestName} names it. Restore it from a backup; without one, remove ${latestName} and publish with --new-generation, after which readers must start again.`,
@@ -60,12 +61,6 @@ export async function readNewest(store: ObjectStore): Promise<StoredManifest | n
     `The newest manifest ${manifestName(number)} was listed and is gone. If nothing else removes files there, publish again.`,
     { code: 'TARGET_FAILED', recovery: 'retry', context: { publication: number } },
   );
-}
-
-async function lastNumber(store: ObjectStore, after: number): Promise<number | null> {
-  let last: number | null = null;
-  for await (const number of publicationNumbers(store, Math.max(0, after))) last = number;
-  return last;
 }
 
 /** What `_latest.json` names, at least 1; null where it is not there or says nothing useful. It may lag. */

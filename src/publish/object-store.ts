@@ -16,11 +16,7 @@ export interface ObjectStore extends AsyncDisposable {
   /** Absolute path of a local file to write first; `put` takes it from there. */
   stage(name: string): Promise<string>;
   /** The staged file gets its name: whole, on the disk or acknowledged. The staged file no longer exists then. */
-  put(
-    name: string,
-    staged: string,
-    facts: { readonly bytes: number; readonly sha256: string },
-  ): Promise<void>;
+  put(name: string, staged: string, facts: { readonly bytes: number }): Promise<void>;
   /**
    * A small text under a name that nothing has. `exists`: something has it, and is unchanged. An answer that is lost is
    * looked up.

@@ -36,7 +36,6 @@ const longestMs = 20 * 3_600_000;
 export function openObjectTarget(options: ObjectTargetOptions): Target {
   const { store, writers, layout, clock } = options;
   return {
-    hasFiles: true,
     layout: `${layout}.${options.format}`,
     newest: async () => await readNewest(store),
     manifests: (first) => readManifests(store, first),

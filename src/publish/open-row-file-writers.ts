@@ -1,9 +1,7 @@
-import type { EntityTable } from '../core/records.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
-import type { PublishedColumn } from './manifest.ts';
 import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
 import { createTextFile, csvText, jsonlText, keyColumns } from './row-text.ts';
-import type { RowFile, RowsOfFile } from './row-text.ts';
+import type { RowFile, RowShape, RowsOfFile } from './row-text.ts';
 
 export type FileFormat = 'parquet' | 'jsonl' | 'csv';
 
@@ -15,11 +13,8 @@ export interface WrittenFile extends RowsOfFile {
 }
 
 /** Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. */
-export interface RowFilesOptions {
+export interface RowFilesOptions extends RowShape {
   readonly format: FileFormat;
-  readonly table: EntityTable;
-  /** In the order of `table.columns`: under which name each is written. */
-  readonly columns: readonly PublishedColumn[];
   /** Absolute path of part 1, 2, ...: it is created for its owner alone (0600), and must not exist. */
   readonly pathOf: (part: number) => Promise<string>;
   readonly maxRows: number;

@@ -58,7 +58,7 @@ export function planPublication(
       const name = entityName({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
       if (published !== null && !wishes.isNewGenerationAsked && isBegunAgain(published, entity)) return [];
-      return [planEntity({ publication, name, connector, entity, published, ofAll, wishes })];
+      return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
     }),
   );
   const planned = new Set(entities.map((one) => entityName(one.planned)));
@@ -155,8 +155,6 @@ function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wish
 
 interface Planning {
   readonly publication: number;
-  /** `connector/entity`, for people. */
-  readonly name: string;
   readonly connector: StoredConnector;
   readonly entity: StoredEntity;
   readonly published: PublishedEntity | null;
@@ -164,17 +162,16 @@ interface Planning {
   readonly wishes: Wishes;
 }
 
-function planEntity(planning: Planning): EntityPlan {
-  const { publication, connector, entity, published, ofAll, wishes } = planning;
+function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
   const { table, tableId, asOf } = entity;
   const columns = nameColumns(table, published?.columns ?? []);
   const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
   const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key, wishes.layout));
   const old = reason === null ? published : null;
-  if (old !== null && old.through > connector.newestSeq) throw aheadError(planning, old.through);
+  if (old !== null && old.through > connector.newestSeq) throw aheadError(old, connector, wishes);
   // The files of a new generation are all rows already.
   const hasSnapshot = wishes.snapshot !== null && old !== null;
-  const isSameSchema = published !== null && sameColumns(columns, published.columns);
+  const isSameSchema = published !== null && JSON.stringify(columns) === JSON.stringify(published.columns);
   return {
     planned: {
       connector: connector.connector,
@@ -225,10 +222,6 @@ function reasonOfEntity(
   return null;
 }
 
-function sameColumns(left: readonly PublishedColumn[], right: readonly PublishedColumn[]): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
-}
-
 /** Two projects with one place would replace each other's rows with every publication. */
 function otherSinkError({ sink, publication }: Manifest, { target }: Wishes): SyncError {
   return new SyncError(
@@ -238,15 +231,21 @@ function otherSinkError({ sink, publication }: Manifest, { target }: Wishes): Sy
   );
 }
 
-function aheadError({ name, connector, wishes }: Planning, through: number): SyncError {
+function aheadError(
+  published: PublishedEntity,
+  { newestSeq }: StoredConnector,
+  { target }: Wishes,
+): SyncError {
+  const { through } = published;
+  const entity = entityName(published);
   return new SyncError(
-    `Target ${wishes.target} holds ${name} up to change ${through}, and the sink has changes up to ${connector.newestSeq} only: ` +
+    `Target ${target} holds ${entity} up to change ${through}, and the sink has changes up to ${newestSeq} only: ` +
       'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
-      `If this sink is the right one, publish all rows again with "connector-sync publish ${wishes.target} --new-generation".`,
+      `If this sink is the right one, publish all rows again with "connector-sync publish ${target} --new-generation".`,
     {
       code: 'TARGET_AHEAD',
       recovery: 'stop',
-      context: { target: wishes.target, entity: name, published: through, newest: connector.newestSeq },
+      context: { target, entity, published: through, newest: newestSeq },
     },
   );
 }

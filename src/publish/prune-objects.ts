@@ -62,7 +62,7 @@ export async function pruneObjects(
   const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, partNamePattern(layout), all);
   const ages = {
     ageMs: dayMs,
-    now: isDryRun ? () => Promise.resolve(Math.max(newestMs, clock.now())) : clockOf(store, newestNow),
+    now: async () => (isDryRun ? Math.max(newestMs, clock.now()) : await timeOfStore(store, newestNow)),
     isDryRun,
   };
   const { removed, waiting } = await removeOld([...unnamed, ...(await store.leftovers())], ages);
@@ -70,15 +70,10 @@ export async function pruneObjects(
   return { publications: old.length, ...sumOf([removed, ...published]), waiting };
 }
 
-/** The time of the store's clock, from a file that is written for it: times of all other files may be anything. */
-function clockOf(store: ObjectStore, newest: number): () => Promise<number> {
-  let asked: Promise<number> | null = null;
-  return async () =>
-    await (asked ??= newest > 0 ? timeOf(store, latestName, latestText(newest)) : timeOfNote(store));
-}
-
-/** Without a publication there is nothing that `_latest.json` could name. */
-async function timeOfNote(store: ObjectStore): Promise<number> {
+/** By the store's clock, from a file that is written for it: times of all other files may be anything. */
+async function timeOfStore(store: ObjectStore, newest: number): Promise<number> {
+  if (newest > 0) return await timeOf(store, latestName, latestText(newest));
+  // Without a publication there is nothing that `_latest.json` could name.
   const name = '.prune';
   try {
     return await timeOf(store, name, '{}\n');

@@ -86,9 +86,10 @@ async function attemptPublication(
   const { heldBack } = plan;
   if (newest !== null && (await isUpToDate(reader, plan))) return { kind: 'unchanged', newest, heldBack };
   await using publication = await target.begin(plan.publication);
-  const entities = await writeEntities(publication, { target, request, reader, plan });
+  const writing = { request, reader, plan, newest };
+  const manifest = manifestOf(writing, await writeEntities(publication, writing));
   // Read back, as every reader will: what it would refuse is never published.
-  const published = readManifest(manifestText(manifestOf(request, reader, plan, newest, entities)));
+  const published = readManifest(manifestText(manifest));
   request.signal.throwIfAborted();
   if ((await publication.commit(published.manifest)) === 'taken') return null;
   const newGenerations = plan.entities
@@ -162,7 +163,7 @@ async function planOf(
     manifest !== null &&
     snapshotEveryMs !== null &&
     (await ageOf(target, oldestBase(manifest, stored), clock.now())) >= snapshotEveryMs;
-  const snapshot = !target.hasFiles ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
+  const snapshot = target.layout === null ? null : isSnapshotAsked ? 'asked' : (await isDue()) ? 'due' : null;
   const wishes = { target: name, layout: target.layout, isNewGenerationAsked, snapshot } as const;
   const plan = planPublication(manifest, stored, wishes);
   if (newest !== null) await refuseBroken(target, newest, plan, { name, isNewGenerationAsked });
@@ -178,7 +179,7 @@ async function refuseBroken(
 ): Promise<void> {
   const continued = entities.flatMap(({ planned }) => (planned.base < publication ? [planned] : []));
   // Tables of entities that left the config may be dropped.
-  const left = target.hasFiles ? unchanged : heldBack;
+  const left = target.layout === null ? heldBack : unchanged;
   const names = new Set([...continued, ...left].map(entityName));
   const rest = newest.manifest.entities.filter((one) => names.has(entityName(one)));
   const lost = rest.length === 0 ? [] : await target.lost(newest, rest);
@@ -216,41 +217,36 @@ async function isUpToDate(reader: RecordReader, { isNeeded, entities }: Publicat
 }
 
 interface Writing {
-  readonly target: Target;
   readonly request: PublishRequest;
   readonly reader: RecordReader;
   readonly plan: PublicationPlan;
+  readonly newest: StoredManifest | null;
 }
 
 async function writeEntities(
   publication: OpenPublication,
-  { target, request, reader, plan }: Writing,
+  { request: { signal, onProgress }, reader, plan }: Writing,
 ): Promise<readonly PublishedEntity[]> {
-  const { signal, onProgress } = request;
   const entities: PublishedEntity[] = [];
   for (const one of plan.entities) {
     const { table: _table, isNewGeneration: _isNew, ...described } = one.planned;
-    const { hasFiles } = target;
-    const written = await writeEntity(publication, one, { reader, hasFiles, signal, onProgress });
+    const written = await writeEntity(publication, one, { reader, signal, onProgress });
     entities.push({ ...described, ...written });
   }
   return [...entities, ...plan.unchanged];
 }
 
 function manifestOf(
-  { by, clock }: PublishRequest,
-  { sinkId }: RecordReader,
-  { publication }: PublicationPlan,
-  newest: StoredManifest | null,
+  { request, reader, plan, newest }: Writing,
   entities: readonly PublishedEntity[],
 ): Manifest {
   return {
     format: manifestFormat,
-    publication,
+    publication: plan.publication,
     previous: newest === null ? null : { publication: newest.manifest.publication, sha256: newest.sha256 },
-    sink: sinkId,
-    createdAt: instant(clock.now()),
-    by,
+    sink: reader.sinkId,
+    createdAt: instant(request.clock.now()),
+    by: request.by,
     entities,
   };
 }

@@ -34,7 +34,7 @@ export interface RowsOfFile {
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;
 
-interface Shape {
+export interface RowShape {
   readonly table: EntityTable;
   /** In the order of `table.columns`: under which name each is written. */
   readonly columns: readonly PublishedColumn[];
@@ -44,7 +44,7 @@ interface Shape {
  * A JSON object on a line, every column in it; of a deleted record those of the key alone. Half of a surrogate pair,
  * which has no UTF-8 form, is U+FFFD: many readers refuse a whole file for its escape.
  */
-export function jsonlText({ table, columns }: Shape): RecordFormat {
+export function jsonlText({ table, columns }: RowShape): RecordFormat {
   const isKey = keyColumns({ table, columns });
   const writers = columns.map(({ name, type }) => columnWriter({ name, type }));
   return {
@@ -73,7 +73,7 @@ export function withoutHalves(json: string, mark: string): string {
 }
 
 /** RFC 4180 with a heading: as `csvFormat` writes cells. */
-export function csvText({ table, columns }: Shape): RecordFormat {
+export function csvText({ table, columns }: RowShape): RecordFormat {
   return csvLines({
     columns,
     isKey: keyColumns({ table, columns }),
@@ -89,7 +89,7 @@ export function csvText({ table, columns }: Shape): RecordFormat {
 }
 
 /** In the order of the columns: whether it belongs to the key. */
-export function keyColumns({ table }: Shape): readonly boolean[] {
+export function keyColumns({ table }: RowShape): readonly boolean[] {
   const key = new Set(table.key);
   return table.columns.map(({ name }) => key.has(name));
 }

@@ -25,15 +25,7 @@ type Ask = <Input extends Sdk.ServiceInputTypes, Output extends Sdk.ServiceOutpu
   >,
 ) => Promise<Output>;
 
-export interface OpenS3Client {
-  readonly sdk: typeof Sdk;
-  readonly client: Sdk.S3Client;
-  readonly ask: Ask;
-  /** Aborted with the publication, and by `close`. */
-  readonly signal: AbortSignal;
-  readonly toError: (error: unknown, verb: Verb, key: string) => SyncError;
-  readonly close: () => void;
-}
+export type OpenS3Client = Awaited<ReturnType<typeof openS3Client>>;
 
 /** With those that the SDK makes itself, with a growing wait between them. */
 const attempts = 5;
@@ -44,7 +36,7 @@ const answerMs = 120_000;
 export async function openS3Client(
   place: S3Place,
   { signal, idleTimeoutMs }: { readonly signal: AbortSignal; readonly idleTimeoutMs: number },
-): Promise<OpenS3Client> {
+) {
   const sdk = await loadSdk();
   const { region, endpoint, credentials } = place;
   const client = new sdk.S3Client({
@@ -78,23 +70,25 @@ export async function openS3Client(
   signal.addEventListener('abort', end, { once: true });
   if (signal.aborted) end();
   const how = { abortSignal: ended.signal };
+  const ask: Ask = async (verb, command) => {
+    const { Prefix = '', Key = Prefix } = command.input as { Key?: string; Prefix?: string };
+    ended.signal.throwIfAborted();
+    try {
+      // Not every version of the SDK checks the signal while it waits for the next attempt.
+      return await orAborted(client.send(command, how), ended.signal);
+    } catch (error) {
+      ended.signal.throwIfAborted();
+      throw toTargetError(error, verb, Key, place);
+    }
+  };
   return {
     sdk,
     client,
-    ask: async (verb, command) => {
-      const { Prefix = '', Key = Prefix } = command.input as { Key?: string; Prefix?: string };
-      ended.signal.throwIfAborted();
-      try {
-        // Not every version of the SDK checks the signal while it waits for the next attempt.
-        return await orAborted(client.send(command, how), ended.signal);
-      } catch (error) {
-        ended.signal.throwIfAborted();
-        throw toTargetError(error, verb, Key, place);
-      }
-    },
+    ask,
+    /** Aborted with the publication, and by `close`. */
     signal: ended.signal,
-    toError: (error, verb, key) => toTargetError(error, verb, key, place),
-    close: () => {
+    toError: (error: unknown, verb: Verb, key: string): SyncError => toTargetError(error, verb, key, place),
+    close: (): void => {
       signal.removeEventListener('abort', end);
       ended.abort(new SyncError('The target is closed.', { code: 'INTERRUPTED', recovery: 'stop' }));
       client.destroy();

@@ -10,11 +10,9 @@ import type { FileCount } from './object-store.ts';
  */
 export interface Target extends AsyncDisposable {
   /**
-   * Readers follow files, which a snapshot shortens. False: tables show the newest state, and no publication has a
-   * snapshot.
+   * How its files are named, with the ending of their format: readers follow them, which a snapshot shortens. Null:
+   * tables show the newest state, and no publication has a snapshot.
    */
-  readonly hasFiles: boolean;
-  /** How its files are named, with the ending of their format; null for tables. */
   readonly layout: string | null;
   /** The newest publication; null before the first. */
   newest(): Promise<StoredManifest | null>;

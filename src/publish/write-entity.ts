@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
 import type { PublishedFile } from './manifest.ts';
 import type { EntityPlan } from './plan-publication.ts';
-import type { OpenPublication, WrittenEntity } from './target.ts';
+import type { OpenPublication, PlannedEntity, WrittenEntity } from './target.ts';
 
 /** Reported after each batch of rows. */
 export interface PublishProgress {
@@ -15,7 +15,6 @@ export interface PublishProgress {
 
 interface WriteEntity {
   readonly reader: RecordReader;
-  readonly hasFiles: boolean;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: PublishProgress) => void;
 }
@@ -29,7 +28,7 @@ const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: nu
 export async function writeEntity(
   publication: OpenPublication,
   { planned, hasSnapshot, hasNewColumns }: EntityPlan,
-  { reader, hasFiles, signal, onProgress }: WriteEntity,
+  { reader, signal, onProgress }: WriteEntity,
 ): Promise<WrittenEntity> {
   const { connector, entity, table, after } = planned;
   let rows = 0;
@@ -50,7 +49,7 @@ export async function writeEntity(
     });
     const wrong =
       wrongCounts(changes.tally, written) ??
-      (hasFiles ? wrongFiles(changes.tally, written.files) : null) ??
+      (planned.layout === null ? null : wrongFiles(changes.tally, written.files)) ??
       (hasSnapshot ? wrongSnapshot(snapshot.tally, written) : null);
     if (wrong !== null) throw accountingError(planned, wrong);
     return written;
@@ -69,12 +68,7 @@ interface Tally {
   isRead: boolean;
 }
 
-interface Span {
-  readonly connector: string;
-  readonly entity: string;
-  readonly after: number;
-  readonly through: number;
-}
+type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
 
 function tallied(
   batches: AsyncIterable<readonly StoredRecord[]>,

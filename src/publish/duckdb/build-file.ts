@@ -4,7 +4,7 @@ import { quoted } from '../../sql/quoted.ts';
 import { synced } from '../folder-files.ts';
 import { publicationsOf, type PublicationText } from '../tables/table-publications.ts';
 import { charsOf, type BuiltEntity, type BuiltRow } from './fields.ts';
-import { appendRows, mergeTable, openTable, type BuiltTable } from './merge-table.ts';
+import { openTable, type BuiltTable } from './merge-table.ts';
 import {
   allowMoreMemory,
   catalogOf,
@@ -71,11 +71,11 @@ export async function buildFile({ from, to }: BuiltFiles) {
       if (table === null || rows.length === 0) return;
       longest = longestOf(longest, table.entity, rows);
       if (longest.chars >= longChars) await allowMoreMemory(db);
-      await appendRows(db, table, rows);
+      await table.append(rows);
     },
     /** They have all come. */
     merge: async (): Promise<void> => {
-      if (table !== null) await mergeTable(db, table);
+      await table?.merge();
       table = null;
     },
     /**

@@ -4,6 +4,7 @@ import { startChild, type Child } from '../../child/start-child.ts';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { hasCode } from '../../files/private-file.ts';
 import { toFileError } from '../folder-files.ts';
 import { removeOld, type Leftover } from '../object-store.ts';
 import { tablePublications, type PublicationText } from '../tables/table-publications.ts';
@@ -146,7 +147,7 @@ async function isThere(file: string): Promise<boolean> {
     await stat(file);
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    if (hasCode(error, 'ENOENT')) return false;
     throw toFileError(error, file);
   }
 }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Child } from '../../child/start-child.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { hasCode } from '../../files/private-file.ts';
 import { takeLock, type Lock } from '../../sql/sqlite/lock.ts';
 import { synced, toFileError } from '../folder-files.ts';
 import { manifestText, readManifest } from '../manifest.ts';
@@ -13,14 +14,7 @@ import type { OpenPublication } from '../target.ts';
 import type { DuckdbCalls } from './duckdb-process.ts';
 import type { BuiltRow } from './fields.ts';
 
-/** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
-export interface Build extends AsyncDisposable {
-  readonly ask: Child<DuckdbCalls>['ask'];
-  /**
-   * Once the process has finished the file. False: the old file is another one than the one that was copied, and stays.
-   */
-  place(): Promise<boolean>;
-}
+export type Build = Awaited<ReturnType<typeof openBuild>>;
 
 interface BuildOptions {
   /** The target, no link. */
@@ -35,7 +29,8 @@ interface BuildOptions {
 const lockMs = 30_000;
 const pauseMs = 50;
 
-export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptions): Promise<Build> {
+/** A file that is being built beside the one whose place it takes. Disposed before that, it is removed. */
+export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptions) {
   const staging = `${file}.new-${randomBytes(4).toString('hex')}`;
   let old: FileHandle | null = null;
   let isPlaced = false;
@@ -59,7 +54,11 @@ export async function openBuild({ file, duckdb, end, clock, signal }: BuildOptio
   }
   return {
     ask: duckdb.ask,
-    place: async () => {
+    /**
+     * Once the process has finished the file. False: the old file is another one than the one that was copied, and
+     * stays.
+     */
+    place: async (): Promise<boolean> => {
       try {
         const lock = await lockWithin(`${file}.lock`, clock, signal);
         try {
@@ -85,7 +84,7 @@ async function openOld(file: string): Promise<FileHandle | null> {
   try {
     return await open(file, 'r');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    if (hasCode(error, 'ENOENT')) return null;
     throw error;
   }
 }

@@ -4,17 +4,9 @@ import { rowColumns, rowOf } from '../../sql/statement.ts';
 
 export type Library = typeof duckdb;
 
-/** An open file. */
-export interface Duckdb extends Disposable {
-  readonly library: Library;
-  readonly connection: duckdb.DuckDBConnection;
-  readonly run: (sql: string, values?: Record<string, duckdb.DuckDBValue>) => Promise<void>;
-  /** Integers are numbers, and names are in camel case. */
-  readonly rows: <Row extends object>(
-    sql: string,
-    values?: Record<string, duckdb.DuckDBValue>,
-  ) => Promise<readonly Row[]>;
-}
+export type Duckdb = Awaited<ReturnType<typeof openDuckdb>>;
+
+type Values = Record<string, duckdb.DuckDBValue>;
 
 /**
  * Beyond it DuckDB goes to the disk, but for what it works on: of a table 2,048 rows at once, however long they are.
@@ -41,7 +33,7 @@ const settings = {
  * Throws `SyncError` PACKAGE_MISSING, and what `toDuckdbError` says. A file to write is one that no reader has: a crash
  * may spoil it.
  */
-export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<Duckdb> {
+export async function openDuckdb(path: string, how: 'read' | 'write') {
   const library = await loadLibrary();
   const more = { ...settings, temp_directory: `${path}.tmp` };
   const instance =
@@ -53,13 +45,14 @@ export async function openDuckdb(path: string, how: 'read' | 'write'): Promise<D
   return {
     library,
     connection,
-    run: async (sql, values) => void (await connection.run(sql, values)),
-    rows: async <Row extends object>(sql: string, values?: Record<string, duckdb.DuckDBValue>) => {
+    run: async (sql: string, values?: Values): Promise<void> => void (await connection.run(sql, values)),
+    /** Integers are numbers, and names are in camel case. */
+    rows: async <Row extends object>(sql: string, values?: Values): Promise<readonly Row[]> => {
       const reader = await connection.runAndReadAll(sql, values);
       const columns = rowColumns(reader.columnNames());
       return reader.getRows().map((cells) => rowOf(columns, cells, numbered) as Row);
     },
-    [Symbol.dispose]: () => {
+    [Symbol.dispose]: (): void => {
       connection.closeSync();
       instance.closeSync();
     },

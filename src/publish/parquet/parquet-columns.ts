@@ -17,7 +17,7 @@ export type ParquetValue = string | number | bigint | boolean | null;
 export interface ParquetColumn {
   readonly element: SchemaElement;
   /** JSON text. */
-  readonly isJson: boolean;
+  readonly isJson?: boolean;
   /** Throws `ValueError` for a value that the column cannot hold as it is. */
   readonly read: (record: StoredRecord) => ParquetValue;
 }
@@ -48,80 +48,65 @@ const ownColumns: readonly ParquetColumn[] = [
     isJson: true,
     read: ({ isDeleted, extra }) => (isDeleted || extra === null ? null : wellFormed(extra)),
   },
-  {
-    element: { name: '_seq', type: 'INT64', ...required },
-    isJson: false,
-    read: ({ seq }) => BigInt(seq),
-  },
+  { element: { name: '_seq', type: 'INT64', ...required }, read: ({ seq }) => BigInt(seq) },
   {
     element: { name: '_changed_at', ...time, ...required },
-    isJson: false,
     read: ({ changedAt }) => milliseconds(changedAt),
   },
-  { element: { name: '_run_id', ...text, ...required }, isJson: false, read: ({ run }) => run },
-  {
-    element: { name: '_deleted', type: 'BOOLEAN', ...required },
-    isJson: false,
-    read: ({ isDeleted }) => isDeleted,
-  },
+  { element: { name: '_run_id', ...text, ...required }, read: ({ run }) => run },
+  { element: { name: '_deleted', type: 'BOOLEAN', ...required }, read: ({ isDeleted }) => isDeleted },
   {
     element: { name: '_deleted_at', ...time, ...optional },
-    isJson: false,
     read: ({ isDeleted, changedAt }) => (isDeleted ? milliseconds(changedAt) : null),
   },
 ];
 
 function recordColumn({ name, type, isKey }: RecordColumn, index: number): ParquetColumn {
-  const [physical, convert] = physicalType(type);
-  const isJson = isJsonColumn(type);
-  if (isKey) {
-    const read = ({ values }: StoredRecord): ParquetValue => convert(values[index] ?? absent(name));
-    return { element: { name, ...physical, ...required }, isJson, read };
-  }
-  const read = ({ isDeleted, values }: StoredRecord): ParquetValue => {
-    const value = values[index] ?? null;
-    return isDeleted || value === null ? null : convert(value);
+  const [physical, convert] = physicalTypes[type];
+  return {
+    element: { name, ...physical, ...(isKey ? required : optional) },
+    isJson: isJsonColumn(type),
+    read: ({ isDeleted, values }) => {
+      const value = isDeleted && !isKey ? null : (values[index] ?? null);
+      if (value !== null) return convert(value);
+      if (isKey) throw new ValueError(`the key "${name}" has no value`);
+      return null;
+    },
   };
-  return { element: { name, ...physical, ...optional }, isJson, read };
 }
 
-type Convert = (value: Exclude<ColumnValue, null>) => ParquetValue;
+type Present = Exclude<ColumnValue, null>;
+type Physical = readonly [Pick<SchemaElement, 'type' | 'converted_type'>, (value: Present) => ParquetValue];
 
-function physicalType(type: FieldType): readonly [Pick<SchemaElement, 'type' | 'converted_type'>, Convert] {
-  switch (type) {
-    case 'string':
-      return [text, (value) => wellFormed(typeof value === 'string' ? value : misfit(type, value))];
-    case 'integer':
-      return [{ type: 'INT64' }, (value) => integer(value)];
-    case 'number':
-      return [{ type: 'DOUBLE' }, (value) => double(value)];
-    case 'boolean':
-      return [{ type: 'BOOLEAN' }, (value) => truth(value)];
-    case 'object':
-    case 'array':
-    case 'any':
-      return [text, (value) => jsonText(value)];
-  }
-}
+const json: Physical = [text, jsonText];
+const physicalTypes: Readonly<Record<FieldType, Physical>> = {
+  string: [text, (value) => wellFormed(typeof value === 'string' ? value : misfit('string', value))],
+  integer: [{ type: 'INT64' }, integer],
+  number: [{ type: 'DOUBLE' }, double],
+  boolean: [{ type: 'BOOLEAN' }, truth],
+  object: json,
+  array: json,
+  any: json,
+};
 
-function integer(value: Exclude<ColumnValue, null>): bigint {
+function integer(value: Present): bigint {
   if (typeof value === 'bigint') return BigInt.asIntN(64, value) === value ? value : misfit('integer', value);
   return Number.isSafeInteger(value) && !Object.is(value, -0) ? BigInt(value) : misfit('integer', value);
 }
 
-function double(value: Exclude<ColumnValue, null>): number {
+function double(value: Present): number {
   if (typeof value === 'number') return value;
   return typeof value === 'bigint' && BigInt(Number(value)) === value
     ? Number(value)
     : misfit('number', value);
 }
 
-function truth(value: Exclude<ColumnValue, null>): boolean {
+function truth(value: Present): boolean {
   if (value === 1 || value === 1n) return true;
   return value === 0 || value === 0n ? false : misfit('boolean', value);
 }
 
-function jsonText(value: Exclude<ColumnValue, null>): string {
+function jsonText(value: Present): string {
   if (typeof value === 'string') return wellFormed(value);
   return typeof value === 'number' ? writeNumber(value) : value.toString();
 }
@@ -139,8 +124,4 @@ function milliseconds(instant: string): bigint {
 function misfit(type: string, value: ColumnValue): never {
   const what = typeof value === 'string' ? 'a text that has no such form' : `${typeof value} ${value}`;
   throw new ValueError(`a ${type} was expected, and ${what} came`);
-}
-
-function absent(name: string): never {
-  throw new ValueError(`the key "${name}" has no value`);
 }

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { closeSync, constants, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, fsyncSync, readSync, writeSync } from 'node:fs';
 import * as zlib from 'node:zlib';
 import { parquetMetadata } from 'hyparquet';
 import { ByteWriter, type ColumnSource, ParquetWriter } from 'hyparquet-writer';
 import { SyncError } from '../../core/errors.ts';
+import { openPrivateFile } from '../../files/private-file.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
 import { toFileError } from '../folder-files.ts';
 import type { RowsOfFile } from '../row-text.ts';
@@ -20,8 +21,6 @@ const groupRows = 20_000;
 const groupChars = 16 * 1024 * 1024;
 /** Bytes that are held before they are written to the disk. */
 const heldBytes = 1024 * 1024;
-
-const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
 /**
  * One Parquet file, written synchronously by a process that does nothing else. Its methods throw `SyncError`
@@ -45,7 +44,7 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
       throw toFileError(error, path);
     }
   };
-  const file = explained(() => openSync(path, createNew, 0o600));
+  const file = explained(() => openPrivateFile(path));
   const sink = new HashedFile(file);
   const writer = new ParquetWriter({
     writer: sink,
@@ -94,7 +93,7 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
 const jsonColumnsKey = 'connector-sync.json-columns';
 
 function namesOfJson(columns: readonly ParquetColumn[]): readonly string[] {
-  return columns.filter(({ isJson }) => isJson).map(({ element }) => element.name);
+  return columns.filter(({ isJson }) => isJson === true).map(({ element }) => element.name);
 }
 
 /** Node.js has zstd since 22.15. */
@@ -140,20 +139,13 @@ function readValue({ element, read }: ParquetColumn, record: StoredRecord, path:
 function columnOf({ element, isJson }: ParquetColumn, data: ParquetValue[]): ColumnSource {
   const { name, type } = element;
   // The library takes both zeros for one where it collects distinct values.
-  if (type === 'DOUBLE' && data.some(isNegativeZero)) return { name, data, encoding: 'PLAIN' };
+  const isSigned = type === 'DOUBLE' && data.some((value) => Object.is(value, -0));
+  if (isSigned) return { name, data, encoding: 'PLAIN' };
   // As runs, fastparquet does not read those with nulls between them.
   if (type === 'BOOLEAN') return { name, data, encoding: 'PLAIN' };
   // It holds the whole lowest and highest value of every group until the footer: of long texts hundreds of MB.
-  const isShort = !isJson && !data.some(isLong);
-  return { name, data, statistics: isShort };
-}
-
-function isNegativeZero(value: ParquetValue): boolean {
-  return Object.is(value, -0);
-}
-
-function isLong(value: ParquetValue): boolean {
-  return typeof value === 'string' && value.length > 1_000;
+  const isLong = data.some((value) => typeof value === 'string' && value.length > 1_000);
+  return { name, data, statistics: isJson !== true && !isLong };
 }
 
 /** The bytes of a file in the order in which they are written, and their hash. */
@@ -187,12 +179,11 @@ class HashedFile extends ByteWriter {
   }
 }
 
-interface ExpectedFile extends RowsOfFile {
-  readonly path: string;
-  readonly bytes: number;
-}
-
-function checkFooter(file: number, columns: readonly ParquetColumn[], expected: ExpectedFile): void {
+function checkFooter(
+  file: number,
+  columns: readonly ParquetColumn[],
+  expected: RowsOfFile & { readonly path: string; readonly bytes: number },
+): void {
   const { size } = fstatSync(file);
   const tail = readAt(file, size - 8, 8);
   const length = tail.readUInt32LE(0) + 8;

@@ -121,17 +121,11 @@ const settings = {
   ...keepalives,
 };
 
-/** A transaction on a connection of its own. Disposed without `COMMIT`, nothing of it is stored. */
-interface OwnTransaction extends AsyncDisposable {
-  readonly tx: Session;
-}
-
-/** When the signal is aborted its connection ends, and so does what waits for an answer. */
-export async function openTransaction(
-  server: Server,
-  kind: 'write' | 'read',
-  signal: AbortSignal,
-): Promise<OwnTransaction> {
+/**
+ * A transaction on a separate connection. Disposed without `COMMIT`, nothing of it is stored. When the signal is aborted
+ * the connection ends, and so does what waits for an answer.
+ */
+export async function openTransaction(server: Server, kind: 'write' | 'read', signal: AbortSignal) {
   signal.throwIfAborted();
   const client = await server.connect();
   // The statement that a broken connection interrupts reports it.

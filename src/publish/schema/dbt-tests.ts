@@ -1,19 +1,11 @@
 import type { CatalogueTable, Join } from './catalogue.ts';
 import { isPlainName } from './quote-name.ts';
 
-interface SingularTest {
-  readonly name: string;
-  readonly description: string;
-  readonly sql: string;
-  /** A child may be stored before its parent, and a parent be found deleted before its children. */
-  readonly isWarning: boolean;
-}
-
 /** What dbt has no test for: keys and joins of several columns. */
-export function singularTests(table: CatalogueTable): readonly SingularTest[] {
+export function singularTests(table: CatalogueTable) {
   const { key, name } = table;
   const keyColumns = key.map(column);
-  const unique: SingularTest = {
+  const unique = {
     name: `unique_${name}`,
     description: `No two rows have the same ${key.join(', ')}.`,
     sql: `select
@@ -32,7 +24,7 @@ having count(*) > 1
   ];
 }
 
-function orphansTest({ name: table }: CatalogueTable, join: Join): SingularTest {
+function orphansTest({ name: table }: CatalogueTable, join: Join) {
   const own = join.columns.map(column);
   const theirs = join.parentColumns.map(column);
   return {
@@ -51,6 +43,7 @@ from (
 group by ${own.map((_, index) => `part_${index + 1}`).join(', ')}
 having max(is_parent) = 0
 `,
+    // A child may be stored before its parent, and a parent be found deleted before its children.
     isWarning: true,
   };
 }

@@ -21,7 +21,7 @@ export interface PublishedState {
 export async function readPublished(target: Target): Promise<PublishedState | null> {
   const newest = (await target.newest())?.manifest ?? null;
   if (newest === null) return null;
-  if (!target.hasFiles) return { newest, files: null };
+  if (target.layout === null) return { newest, files: null };
   const files = new Map<string, StateFile[]>(newest.entities.map((entity) => [entityName(entity), []]));
   const first = Math.min(newest.publication, ...newest.entities.map(({ base }) => base));
   for await (const { manifest } of target.manifests(first)) {

@@ -44,7 +44,7 @@ export async function* publicationsFrom(
 export function tablePublications(
   read: ReadPublications,
   incompatible: (found: string, advice: string) => SyncError,
-): Pick<Target, 'hasFiles' | 'layout' | 'newest' | 'manifests'> {
+): Pick<Target, 'layout' | 'newest' | 'manifests'> {
   const manifestOf = ({ number, manifest }: PublicationText): StoredManifest => {
     try {
       return readManifest(manifest);
@@ -57,7 +57,6 @@ export function tablePublications(
     }
   };
   return {
-    hasFiles: false,
     layout: null,
     newest: async () => {
       const [newest] = await read(null, 1);

@@ -103,7 +103,7 @@ export async function publishModel(
   for (const entity of model.entities.values()) {
     const planned = planOf(entity, newest?.manifest ?? null, number, model.seq);
     const { table, isNewGeneration, ...published } = planned;
-    const written = await publication.write(planned, rowsOf(entity, planned, target.hasFiles));
+    const written = await publication.write(planned, rowsOf(entity, planned, target.layout !== null));
     void table;
     void isNewGeneration;
     entities.push({ ...published, ...written });

@@ -1,9 +1,9 @@
 import type { CatalogueTable, FilesPlace } from '../catalogue.ts';
 import {
+  bucketOf,
   heading,
   loadOften,
   noRows,
-  rootOf,
   tableIn,
   warehouseSql,
   type DialectText,
@@ -54,10 +54,6 @@ export const redshift: DialectText = {
           ],
     ),
 };
-
-function bucketOf(place: FilesPlace): string {
-  return place.type === 's3' ? rootOf(place) : 's3://your-bucket/your-prefix';
-}
 
 function manifestFolder(place: FilesPlace): string {
   return `${bucketOf(place)}/redshift`;

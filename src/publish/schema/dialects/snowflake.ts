@@ -1,10 +1,10 @@
 import type { CatalogueTable } from '../catalogue.ts';
 import {
+  bucketOf,
   folderOf,
   heading,
   loadOften,
   mergeText,
-  rootOf,
   schemaName,
   tableIn,
   warehouseSql,
@@ -38,9 +38,8 @@ ${sql.columns(table)}
 );
 ${sql.addColumns(table)}${sql.addColumns(table, loadedIn(table))}${sql.view(table)}`,
   load: ({ place, tables }) => {
-    const url = place.type === 's3' ? rootOf(place) : 's3://your-bucket/your-prefix';
     const head = `${place.type === 'files' ? '-- Copy the folder of the target to this address, or publish into a target of type s3.\n' : ''}-- Add storage_integration = ... as your account has it.
-create stage if not exists ${schemaName}.published url = ${sql.text(`${url}/`)};
+create stage if not exists ${schemaName}.published url = ${sql.text(`${bucketOf(place)}/`)};
 create or replace file format ${schemaName}.published_files ${formats[place.format]};
 `;
     return [loadOften + head, ...tables.map(loadTable)].join('\n');

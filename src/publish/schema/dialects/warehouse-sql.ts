@@ -24,6 +24,11 @@ export function rootOf(place: FilesPlace): string {
   return `s3://${[place.bucket, place.prefix].filter((part) => part !== '').join('/')}`;
 }
 
+/** The same of a bucket; of a folder an address to copy it to. */
+export function bucketOf(place: FilesPlace): string {
+  return place.type === 's3' ? rootOf(place) : 's3://your-bucket/your-prefix';
+}
+
 /** Where the tables are that generated statements make. */
 export const schemaName = 'connector_sync';
 
@@ -42,11 +47,6 @@ export function heading({ connector, entity, generation, schema }: CatalogueTabl
 }
 
 type Column = ReturnType<typeof columnsOf>[number];
-
-interface ViewParts {
-  readonly create?: string;
-  readonly where?: string;
-}
 
 /** The parts that the statements of a dialect have in common. `nullable`: its word for a type that takes nulls. */
 export function warehouseSql(
@@ -82,7 +82,7 @@ export function warehouseSql(
     /** The current rows. */
     view: (
       table: CatalogueTable,
-      { create = 'create or replace view', where = '\nwhere not _deleted' }: ViewParts = {},
+      { create = 'create or replace view', where = '\nwhere not _deleted' } = {},
     ): string => `${create} ${viewIn(table)} as
 select ${names(table).join(', ')}
 from ${tableIn(table)}${where};
