@@ -38,7 +38,10 @@ const boolean = {
   type: ({ BOOLEAN }: Library) => BOOLEAN,
   read: (value: string | number | bigint) => Number(value) !== 0,
 };
-/** Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query reads. */
+/**
+ * Its text, as it came, without `\ud83d` alone: DuckDB's functions on JSON fail on it, for all rows that a query
+ * reads.
+ */
 const json = {
   sql: 'JSON',
   type: ({ VARCHAR }: Library) => VARCHAR,

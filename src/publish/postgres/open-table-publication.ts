@@ -122,8 +122,8 @@ const settings = {
 };
 
 /**
- * A transaction on a separate connection. Disposed without `COMMIT`, nothing of it is stored. When the signal is aborted
- * the connection ends, and so does what waits for an answer.
+ * A transaction on a separate connection. Disposed without `COMMIT`, nothing of it is stored. When the signal is
+ * aborted the connection ends, and so does what waits for an answer.
  */
 export async function openTransaction(server: Server, kind: 'write' | 'read', signal: AbortSignal) {
   signal.throwIfAborted();
