@@ -2,7 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
 import {
   entityName,
+  filesOf,
   missingPublications,
+  neededFiles,
   type PublishedEntity,
   type PublishedFile,
   type StoredManifest,
@@ -68,7 +70,7 @@ async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<Targe
     const gaps = isFull() ? [] : gapsBetween(before, stored);
     if (gaps.length > 0 && before !== null && !(await isKept(store, before))) return null;
     problems.push(...gaps);
-    for (const file of filesOf(stored)) {
+    for (const file of filesOf(stored.manifest)) {
       signal.throwIfAborted();
       counts.files += 1;
       counts.rows += file.rows;
@@ -87,10 +89,6 @@ async function checkOnce(store: ObjectStore, signal: AbortSignal): Promise<Targe
 /** A prune removes the manifest before its files. */
 async function isKept(store: ObjectStore, { manifest }: StoredManifest): Promise<boolean> {
   return (await store.read(manifestName(manifest.publication))) !== null;
-}
-
-function filesOf({ manifest }: StoredManifest): readonly PublishedFile[] {
-  return manifest.entities.flatMap(({ files, snapshot }) => [...files, ...(snapshot?.files ?? [])]);
 }
 
 function lostBases(newest: StoredManifest | null, oldest: number | null): readonly string[] {
@@ -202,7 +200,7 @@ async function lostFiles(
   const from = first + (parts === 0 ? 0 : last % parts) * mostRead;
   const numbers = Array.from({ length: Math.min(mostRead, last - from) }, (_none, index) => from + index);
   const lost: string[] = [];
-  const bytesByPath = new Map(neededFiles(newest, entities));
+  const bytesByPath = new Map(neededOf(newest, entities));
   let before: StoredManifest | null = null;
   for (let at = 0; at < numbers.length; at += readAtOnce) {
     const some = numbers.slice(at, at + readAtOnce);
@@ -210,7 +208,7 @@ async function lostFiles(
     for (const [index, stored] of read.entries()) {
       if (stored === null) return [missingPublications(some[index] ?? 0, some[index] ?? 0)];
       lost.push(...changedBefore(before, stored));
-      for (const [path, bytes] of neededFiles(stored, entities)) bytesByPath.set(path, bytes);
+      for (const [path, bytes] of neededOf(stored, entities)) bytesByPath.set(path, bytes);
       before = stored;
     }
   }
@@ -224,16 +222,15 @@ async function lostFiles(
   return lost;
 }
 
-/** A reader begins with the snapshot of `base`, or with its files where a generation begins there. */
-function neededFiles(
+/** With their bytes. */
+function neededOf(
   { manifest: { publication, entities } }: StoredManifest,
   followed: readonly PublishedEntity[],
 ): readonly (readonly [path: string, bytes: number])[] {
-  return entities.flatMap(({ connector, entity, files, snapshot }) => {
-    const base = followed.find((one) => one.connector === connector && one.entity === entity)?.base;
+  return entities.flatMap((one) => {
+    const base = followed.find((other) => entityName(other) === entityName(one))?.base;
     if (base === undefined || publication < base) return [];
-    const needed = publication === base ? (snapshot?.files ?? files) : files;
-    return needed.map(({ path, bytes }) => [path, bytes] as const);
+    return neededFiles(publication, base, one).map(({ path, bytes }) => [path, bytes] as const);
   });
 }
 

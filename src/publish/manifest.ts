@@ -103,6 +103,20 @@ export function entityName({ connector, entity }: { connector: string; entity: s
   return `${connector}/${entity}`;
 }
 
+/** Of its changes and snapshots. */
+export function filesOf({ entities }: Manifest): readonly PublishedFile[] {
+  return entities.flatMap(({ files, snapshot }) => [...files, ...(snapshot?.files ?? [])]);
+}
+
+/** What readers of an entity need of a publication: they begin with the snapshot of its `base`, if that has one. */
+export function neededFiles(
+  publication: number,
+  base: number,
+  { files, snapshot }: PublishedEntity,
+): readonly PublishedFile[] {
+  return publication === base ? (snapshot?.files ?? files) : files;
+}
+
 /** A manifest as it is stored, with the SHA-256 of its text. */
 export interface StoredManifest {
   readonly manifest: Manifest;

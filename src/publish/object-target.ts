@@ -51,7 +51,10 @@ export function openObjectTarget(options: ObjectTargetOptions): Target {
   };
 }
 
-function beginPublication({ store, writers, format, layout, clock }: ObjectTargetOptions, number: number) {
+function beginPublication(
+  { store, writers, format, layout, clock }: ObjectTargetOptions,
+  number: number,
+): OpenPublication {
   const attempt = randomBytes(4).toString('hex');
   const begunMs = clock.now();
   /** Names by the paths of staged files. */
@@ -97,7 +100,7 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
     return { rows, deletes, files };
   };
 
-  const publication: OpenPublication = {
+  return {
     write: async (entity, { changes, snapshot }) => {
       const { rows, deletes, files } = await writeFiles(entity, 'changes', changes);
       const all = snapshot === null ? null : await writeFiles(entity, 'snapshot', snapshot);
@@ -128,7 +131,6 @@ function beginPublication({ store, writers, format, layout, clock }: ObjectTarge
       await store.remove(names).catch(() => undefined);
     },
   };
-  return publication;
 }
 
 function tooLongError(publication: number): SyncError {

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { LinearPattern } from '../definitions/linear-pattern.ts';
-import type { StoredManifest } from './manifest.ts';
+import { filesOf, type StoredManifest } from './manifest.ts';
 import {
   latestName,
   latestText,
@@ -57,8 +57,8 @@ export async function pruneObjects(
   const named = new Set(kept.flatMap(({ files }) => [...files.keys()]));
   const files = new Map(old.flatMap((one) => [...one.files]).filter(([name]) => !named.has(name)));
   await remove([...files.keys()]);
-  const all =
-    keepFromMs === null ? null : { named: [named, files], newest: manifests.at(-1)?.publication ?? 0 };
+  const newest = manifests.at(-1)?.publication ?? 0;
+  const all = keepFromMs === null ? null : { named: new Set([...named, ...files.keys()]), newest };
   const { unnamed, newestMs, newest: newestNow } = await findUnnamed(store, partNamePattern(layout), all);
   const ages = {
     ageMs: dayMs,
@@ -89,13 +89,13 @@ async function timeOf(store: ObjectStore, name: string, text: string): Promise<n
   return 0;
 }
 
-function keptOf({ manifest: { publication, createdAt, entities } }: StoredManifest): Kept {
-  const files = entities.flatMap((entity) => [...entity.files, ...(entity.snapshot?.files ?? [])]);
+function keptOf({ manifest }: StoredManifest): Kept {
+  const { publication, createdAt, entities } = manifest;
   return {
     publication,
     createdMs: Date.parse(createdAt),
     base: Math.min(publication, ...entities.map(({ base }) => base)),
-    files: new Map(files.map(({ path, bytes }) => [path, bytes])),
+    files: new Map(filesOf(manifest).map(({ path, bytes }) => [path, bytes])),
   };
 }
 
@@ -115,7 +115,7 @@ interface Found extends Leftover {
 
 interface Known {
   /** Names that are no leftovers. */
-  readonly named: readonly { has(name: string): boolean }[];
+  readonly named: Set<string>;
   readonly newest: number;
 }
 
@@ -149,15 +149,13 @@ async function findUnnamed(
     });
   }
   const { named, newest } = all ?? (await knownOf(store, found, numbers));
-  // Published since the manifests were read.
-  const published = new Set<string>();
   let newestNow = newest;
-  for await (const stored of readManifests(store, newest + 1)) {
-    newestNow = stored.manifest.publication;
-    for (const name of keptOf(stored).files.keys()) published.add(name);
+  // Published since the manifests were read.
+  for await (const { manifest } of readManifests(store, newest + 1)) {
+    newestNow = manifest.publication;
+    for (const { path } of filesOf(manifest)) named.add(path);
   }
-  const isNamed = ({ name }: Found): boolean => published.has(name) || named.some((names) => names.has(name));
-  return { unnamed: found.filter((one) => !isNamed(one)), newestMs, newest: newestNow };
+  return { unnamed: found.filter(({ name }) => !named.has(name)), newestMs, newest: newestNow };
 }
 
 /** A publication is of one attempt: where all files with its number are of the same one, these are its files. */
@@ -175,12 +173,12 @@ async function knownOf(
   const named = new Set<string>();
   for (const number of several) {
     const stored = numbers.has(number) ? await readStored(store, number) : null;
-    for (const name of stored === null ? [] : keptOf(stored).files.keys()) named.add(name);
+    for (const { path } of stored === null ? [] : filesOf(stored.manifest)) named.add(path);
   }
   for (const { name, publication } of found) {
     if (numbers.has(publication) && !several.has(publication)) named.add(name);
   }
   let newest = 0;
   for (const number of numbers) newest = Math.max(newest, number);
-  return { named: [named], newest };
+  return { named, newest };
 }

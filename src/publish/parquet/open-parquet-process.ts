@@ -21,20 +21,20 @@ export type ParquetProcess = ReturnType<typeof openParquetProcess>;
 export function openParquetProcess() {
   const module = 'publish/parquet/parquet-process';
   const child = startChild<ParquetCalls>({ module, maxHeapMiB, youngMiB, died: endedByItself });
-  let files = 0;
   return {
     ...child,
-    /** Creates the file, which must not exist. Rejects with `SyncError` TARGET_FAILED, as the file's methods do. */
+    /**
+     * Creates the file, which must not exist, once the one before is closed or removed. Rejects with `SyncError`
+     * TARGET_FAILED, as the file's methods do.
+     */
     create: async (path: string, columns: readonly RecordColumn[]): Promise<RowFile> => {
-      files += 1;
-      const file = files;
-      await child.ask('create', { file, path, columns });
-      return openFile(path, file, child.ask);
+      await child.ask('create', { path, columns });
+      return openFile(path, child.ask);
     },
   };
 }
 
-function openFile(path: string, file: number, ask: Child<ParquetCalls>['ask']): RowFile {
+function openFile(path: string, ask: Child<ParquetCalls>['ask']): RowFile {
   const pending: Promise<number>[] = [];
   let bytes = 0;
   const settle = async (left: number): Promise<void> => {
@@ -46,18 +46,18 @@ function openFile(path: string, file: number, ask: Child<ParquetCalls>['ask']): 
         const rows = some.map(({ isDeleted, seq, changedAt, run, extra, values }): SentRow => {
           return [isDeleted, seq, changedAt, run, extra, ...values];
         });
-        pending.push(ask('write', { file, rows }));
+        pending.push(ask('write', rows));
         await settle(inFlight - 1);
       }
     },
     bytes: () => bytes,
     close: async (expected) => {
       await settle(0);
-      return await ask('close', { file, expected });
+      return await ask('close', expected);
     },
     remove: async () => {
       // Neither a process that has ended nor a file that was removed is a failure.
-      await ask('leave', { file }).catch(() => undefined);
+      await ask('leave', null).catch(() => undefined);
       await unlink(path).catch(() => undefined);
     },
   };

@@ -17,40 +17,33 @@ export type SentRow = readonly [
   ...values: readonly ColumnValue[],
 ];
 
-/** Of an open file; several may be open. */
-interface Numbered {
-  readonly file: number;
-}
-
 /**
  * The entry point of a process that writes Parquet: it writes and compresses without a pause for anything else, which
- * is why it is a process. A file that failed is closed.
+ * is why it is a process. It writes one file after the other. A file that failed is closed.
  */
-const files = new Map<number, ParquetFile>();
+let file: ParquetFile | null = null;
 
 const calls = {
-  create: ({
-    file,
-    path,
-    columns,
-  }: Numbered & { readonly path: string; readonly columns: readonly RecordColumn[] }): void =>
-    void files.set(file, createParquetFile(path, columns)),
+  create: ({ path, columns }: { readonly path: string; readonly columns: readonly RecordColumn[] }): void => {
+    leave();
+    file = createParquetFile(path, columns);
+  },
   /** Gives the bytes so far. */
-  write: ({ file, rows }: Numbered & { readonly rows: readonly SentRow[] }) =>
-    closedOnFailure(file, (open) =>
+  write: (rows: readonly SentRow[]) =>
+    leftOnFailure((open) =>
       open.write(
         rows.map(([isDeleted, seq, changedAt, run, extra, ...values]) => {
           return { isDeleted, seq, changedAt, run, extra, values };
         }),
       ),
     ),
-  close: ({ file, expected }: Numbered & { readonly expected: RowsOfFile }) => {
-    const closed = closedOnFailure(file, (open) => open.close(expected));
-    files.delete(file);
+  close: (expected: RowsOfFile) => {
+    const closed = leftOnFailure((open) => open.close(expected));
+    file = null;
     return closed;
   },
   /** It will be removed. */
-  leave: ({ file }: Numbered): void => leave(file),
+  leave: (_none: null): void => leave(),
 };
 
 export type ParquetCalls = typeof calls;
@@ -58,18 +51,17 @@ export type ParquetCalls = typeof calls;
 const explain = explainedAs('A Parquet file could not be written', 'TARGET_FAILED', 'stop');
 answerParent(calls, { explain });
 
-function closedOnFailure<Result>(file: number, work: (open: ParquetFile) => Result): Result {
-  const open = files.get(file);
-  if (open === undefined) throw new Error('a file was written to that is not open');
+function leftOnFailure<Result>(work: (open: ParquetFile) => Result): Result {
+  if (file === null) throw new Error('a file was written to that is not open');
   try {
-    return work(open);
+    return work(file);
   } catch (error) {
-    leave(file);
+    leave();
     throw error;
   }
 }
 
-function leave(file: number): void {
-  files.get(file)?.[Symbol.dispose]();
-  files.delete(file);
+function leave(): void {
+  file?.[Symbol.dispose]();
+  file = null;
 }

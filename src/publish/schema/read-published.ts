@@ -1,4 +1,4 @@
-import { entityName, type Manifest, type PublishedEntity } from '../manifest.ts';
+import { entityName, neededFiles, type Manifest } from '../manifest.ts';
 import type { Target } from '../target.ts';
 
 /** A file of an entity's state at the newest publication. */
@@ -32,15 +32,10 @@ export async function readPublished(target: Target): Promise<PublishedState | nu
         (one) => entityName(one) === entityName(entity) && one.generation === generation,
       );
       if (published === undefined) continue;
-      files.get(entityName(entity))?.push(...stateFiles(published, manifest.publication === base));
+      const columns = published.columns.map(({ name }) => name);
+      const needed = neededFiles(manifest.publication, base, published);
+      files.get(entityName(entity))?.push(...needed.map(({ path, bytes }) => ({ path, bytes, columns })));
     }
   }
   return { newest, files };
-}
-
-/** Of the publication that readers begin with the snapshot, if it has one. */
-function stateFiles(published: PublishedEntity, isBase: boolean): readonly StateFile[] {
-  const columns = published.columns.map(({ name }) => name);
-  const files = isBase ? (published.snapshot?.files ?? published.files) : published.files;
-  return files.map(({ path, bytes }) => ({ path, bytes, columns }));
 }

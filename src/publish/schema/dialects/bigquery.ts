@@ -28,9 +28,7 @@ const sql = warehouseSql('bigquery', types);
 
 /** Not run by any test. */
 export const bigquery: DialectText = {
-  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
-${sql.columns(table)},
-    primary key (${sql.key(table)}) not enforced
+  makeTable: (table) => `${sql.makeKeyed(table)} not enforced
 )
 cluster by ${table.key.slice(0, 4).map(sql.name).join(', ')};
 ${sql.addColumns(table)}${sql.view(table)}`,

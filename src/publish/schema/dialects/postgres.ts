@@ -15,9 +15,7 @@ const sql = warehouseSql('postgres', types);
 
 /** Run. A target of type postgres does all of it by itself; this is for CSV files that have to go another way. */
 export const postgres: DialectText = {
-  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
-${sql.columns(table)},
-    primary key (${sql.key(table)})
+  makeTable: (table) => `${sql.makeKeyed(table)}
 );
 ${sql.addColumns(table)}drop view if exists ${viewIn(table)};
 ${sql.view(table, { create: 'create view' })}`,

@@ -76,9 +76,7 @@ function makeTable(table: CatalogueTable): string {
     .map((column) => `-- alter table ${tableIn(table)} add column ${column};\n`);
   const lines =
     added.length === 0 ? '' : `-- Of these run those for columns that are not there:\n${added.join('')}`;
-  return `${heading(table)}create table if not exists ${tableIn(table)} (
-${sql.columns(table)},
-    primary key (${sql.key(table)})
+  return `${sql.makeKeyed(table)}
 );
 ${lines}${sql.view(table, { where: '\nwhere not _deleted\nwith no schema binding' })}`;
 }

@@ -29,9 +29,7 @@ const sql = warehouseSql('snowflake', types);
 
 /** Not run by any test. */
 export const snowflake: DialectText = {
-  makeTable: (table) => `${heading(table)}create table if not exists ${tableIn(table)} (
-${sql.columns(table)},
-    primary key (${sql.key(table)}) not enforced
+  makeTable: (table) => `${sql.makeKeyed(table)} not enforced
 );
 create table if not exists ${loadedIn(table)} (
 ${sql.columns(table)}

@@ -64,17 +64,21 @@ export function warehouseSql(
     columnsOf(table)
       .filter((one) => table.schema > 1 && !table.key.includes(one.name) && !one.name.startsWith('_'))
       .map((one) => `${name(one.name)} ${nullable(types[one.type])}`);
+  /** `name type not null`, a line for each. */
+  const columns = (table: CatalogueTable, typeOf = typed): string =>
+    columnsOf(table)
+      .map((column) => `    ${name(column.name)} ${typeOf(column)}`)
+      .join(',\n');
   return {
     name,
     names,
     laterColumns,
     text: (value: string): string => quoteText(value, dialect),
     key: (table: CatalogueTable): string => key(table).join(', '),
-    /** `name type not null`, a line for each. */
-    columns: (table: CatalogueTable, typeOf = typed): string =>
-      columnsOf(table)
-        .map((column) => `    ${name(column.name)} ${typeOf(column)}`)
-        .join(',\n'),
+    columns,
+    /** Without its end, where dialects differ. */
+    makeKeyed: (table: CatalogueTable): string =>
+      `${heading(table)}create table if not exists ${tableIn(table)} (\n${columns(table)},\n    primary key (${key(table).join(', ')})`,
     addColumns: (table: CatalogueTable, to = tableIn(table)): string =>
       laterColumns(table)
         .map((column) => `alter table ${to} add column if not exists ${column};\n`)
