@@ -1,7 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
-import { servedDefinition } from '../src/definitions/served-definition.ts';
 
 const document = readFileSync('docs/internals/specification.md', 'utf8');
 
@@ -25,27 +23,4 @@ it('marks what the specification leaves open, and names decisions that exist', (
   const decisions = [...document.matchAll(/\]\((decisions\/[^)]*)\)/g)];
   expect(decisions.length).toBeGreaterThan(5);
   expect(decisions.filter(([, path = '']) => !existsSync(`docs/internals/${path}`))).toEqual([]);
-});
-
-const operations = ['email-marketing', 'workspace-notes'].flatMap((name) => {
-  const definition = loadDefinitions([builtInDefinitionsFolder]).get(name);
-  if (definition === undefined) return [];
-  return [...servedDefinition(definition).entities.values()].flatMap((entity) =>
-    [...entity.actions].map(([action, { params }]) => ({
-      entity: entity.name,
-      action,
-      params: [...params.keys()],
-    })),
-  );
-});
-
-it('has every action with all of its parameters', () => {
-  const missing = operations.flatMap(({ entity, action, params }) => {
-    const statement = statements.find((one) =>
-      new RegExp(`^\`(.*, )?${entity}(, .*)?\` \`${action}\``).test(one),
-    );
-    const named = new Set(statement?.match(/\w+/g));
-    return params.filter((param) => !named.has(param)).map((param) => `${entity} ${action} ${param}`);
-  });
-  expect(missing).toEqual([]);
 });

@@ -53,7 +53,7 @@ describe.each([
 ])('%s', (connector, definitionName) => {
   const entities = [...(definitions.get(definitionName)?.entities.values() ?? [])];
 
-  // Proves specification 4.4.6, 4.7.34, 4.8.18
+  // Proves specification 4.4.6, 4.7.15, 4.8.9
   it.each(entities.map((entity) => [entity.name, entity] as const))(
     '%s: page by page over all parents brings the truth, each record once and in order',
     async (_name, entity) => {
@@ -95,7 +95,7 @@ describe('offset paging', () => {
     expect(Object.keys(capped.metadata)).toEqual(['links']);
   });
 
-  // Proves specification 4.7.34
+  // Proves specification 4.7.15
   it('answers an offset past the end with an empty page', async () => {
     expect((await api.list(mailing, 'list_members', { list_id: listId(), offset: 2_300 })).records).toEqual(
       [],
@@ -111,7 +111,7 @@ describe('page tokens', () => {
   const statusOf = async (entity: string, params: JsonObject): Promise<number> =>
     (await api.execute(notes, { entity, action: 'list', params })).status;
 
-  // Proves specification 4.8.19
+  // Proves specification 4.8.10
   it('hold for the list they were given for, at any page size', async () => {
     const start_cursor = await tokenOf({ page_size: 10 });
     expect(await statusOf('pages', { filter, start_cursor, page_size: 7 })).toBe(200);
@@ -127,7 +127,7 @@ describe('page tokens', () => {
     }
   });
 
-  // Proves specification 4.8.19
+  // Proves specification 4.8.10
   it('do not outlive the service that gave them', async () => {
     await using other = await serveApi({ accounts: sampleAccounts('small') });
     const token = text((await other.list(notes, 'users', { page_size: 5 })).metadata['next_cursor']);

@@ -160,7 +160,7 @@ describe('the workspace', () => {
     }
   });
 
-  // Proves specification 4.8.8
+  // Proves specification 4.8.3
   it('shows a page below a page as a block with the page’s id', () => {
     const below = records(account, 'pages').filter(({ parent }) => object(parent)['type'] === 'page_id');
     expect(below.length).toBeGreaterThan(10);
@@ -170,7 +170,7 @@ describe('the workspace', () => {
     }
   });
 
-  // Proves specification 4.8.14
+  // Proves specification 4.8.5
   it('keeps trashed pages out of lists and returns them by id', () => {
     const ids = new Set(records(account, 'pages').map(({ id }) => id));
     expect(ids.size).toBe(120);
@@ -182,7 +182,7 @@ describe('the workspace', () => {
     }
   });
 
-  // Proves specification 4.8.8
+  // Proves specification 4.8.3
   it('gives comments on a page for the page and those on a block for that block only', () => {
     const comments = truth(account, 'comments');
     const kinds = comments.map(({ record, params }) => {
@@ -197,7 +197,7 @@ describe('the workspace', () => {
     expect(Math.max(...counts)).toBe(130);
   });
 
-  // Proves specification 4.8.13
+  // Proves specification 4.8.4
   it('takes ids without dashes and in capitals', () => {
     const [page] = records(account, 'pages');
     const id = text(page?.['id']);

@@ -91,7 +91,7 @@ describe('a field that the third party calls otherwise', () => {
 });
 
 describe('parameters', () => {
-  // Proves specification 4.4.2, 4.4.3, 4.7.24, 4.8.1, 7.2, 8.2, 8.3
+  // Proves specification 4.4.2, 4.4.3, 4.7.5, 4.8.1, 7.2, 8.2, 8.3
   it.each([
     [
       'an unknown entity',
@@ -284,7 +284,7 @@ describe('parameters', () => {
     expect(page.records).toHaveLength(5);
   });
 
-  // Proves specification 4.7.22
+  // Proves specification 4.7.3
   it('may name an id by its digits or its number', async () => {
     const [segment] = (await api.list(mailing, 'segments', { list_id: listId })).records;
     const id = segment?.['id'] ?? null;
@@ -326,7 +326,7 @@ describe('things that do not exist', () => {
     expect((await refusal(connector, { entity, action, params }))[0]).toBe(404);
   });
 
-  // Proves specification 4.7.31
+  // Proves specification 4.7.12
   it('have drafts among them: no report and no activity, 404', async () => {
     const { records } = await api.list(mailing, 'campaigns', { status: 'save' });
     expect(records.length).toBeGreaterThan(0);

@@ -104,7 +104,7 @@ describe('every list', () => {
 describe('get', () => {
   const gettable = entities.filter(([, , { actions }]) => actions.get('get')?.isDirectOnly === false);
 
-  // Proves specification 4.7.14-20, 4.8.9-12
+  // Proves specification 4.7.1, 4.8.2
   it.each(gettable)('of %s %s brings the record that the list shows', async (type, name, entity) => {
     const records = someOf(type, name, 3);
     expect(records.length).toBeGreaterThan(0);
@@ -133,7 +133,7 @@ describe('block_id of the blocks of workspace notes', () => {
   const others = new Set<unknown>(['synced_block', 'child_page', 'child_database']);
   const above = blocks.filter(({ has_children, type }) => has_children === true && !others.has(type));
 
-  // Proves specification 4.8.8
+  // Proves specification 4.8.3
   it.each([
     ['a page', 'page_id', page],
     ['a block', 'block_id', above.slice(0, 5)],

@@ -107,7 +107,7 @@ async function expectRefused(operation: Operation, name: string, value: JsonValu
 }
 
 describe('an operation of the specification', () => {
-  // Proves specification 2.1.3, 4.7.1-13, 4.8.1-6
+  // Proves specification 2.1.3, 4.7.1, 4.8.1, 4.8.2
   it.each(operations.map((operation) => [operation.entity, operation.action, operation] as const))(
     '%s %s is answered when it is given what it requires',
     async (_entity, action, operation) => {
@@ -119,7 +119,7 @@ describe('an operation of the specification', () => {
     },
   );
 
-  // Proves specification 2.1.2, 4.4.2, 4.6.2, 4.7.21
+  // Proves specification 2.1.2, 4.4.2, 4.6.2, 4.7.2
   it.each(paramsWhere(({ isRequired }) => isRequired))(
     '%s %s is refused without %s',
     async (_entity, _action, name, _param, operation) => {
@@ -132,7 +132,7 @@ describe('an operation of the specification', () => {
     },
   );
 
-  // Proves specification 3.4-6, 4.4.2, 4.7.23
+  // Proves specification 3.4-6, 4.4.2, 4.7.4
   it.each(paramsWhere(({ values }) => values.length > 0))(
     '%s %s takes each specified value of %s and refuses every other one',
     async (_entity, _action, name, { values }, operation) => {
@@ -147,7 +147,7 @@ describe('an operation of the specification', () => {
     },
   );
 
-  // Proves specification 4.4.2, 4.7.21
+  // Proves specification 4.4.2, 4.7.2
   it.each(paramsWhere(({ type }) => type !== 'string'))(
     '%s %s refuses %s of another type',
     async (_entity, _action, name, { type }, operation) => {
@@ -167,7 +167,7 @@ const entities = [
   ...new Map(operations.map(({ connector, entity }) => [entity, [connector, entity] as const])).values(),
 ];
 
-// Proves specification 4.4.10, 4.7.35
+// Proves specification 4.4.10, 4.7.16
 it.each(entities)('%s %s has no other actions, so no writes', async (connector, entity) => {
   const specified = operations.filter((one) => one.entity === entity).map(({ action }) => action);
   for (const action of [...others, 'download'].filter((name) => !specified.includes(name))) {

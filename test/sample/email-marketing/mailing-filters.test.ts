@@ -41,7 +41,7 @@ async function expectFilter(
 }
 
 describe('times', () => {
-  // Proves specification 4.7.25
+  // Proves specification 4.7.6
   it.each([
     ['lists', 'date_created', 'date_created'],
     ['lists', 'campaign_last_sent', 'stats.campaign_last_sent'],
@@ -71,7 +71,7 @@ describe('times', () => {
     },
   );
 
-  // Proves specification 4.7.25
+  // Proves specification 4.7.6
   it('of members and segments are found the same way', async () => {
     for (const field of ['last_changed', 'timestamp_opt']) {
       const bound = text(members[300]?.[field]);
@@ -110,7 +110,7 @@ describe('times', () => {
     }
   });
 
-  // Proves specification 4.7.24
+  // Proves specification 4.7.5
   it('are taken in any ISO 8601 form of the same instant', async () => {
     const bound = text(members[300]?.['last_changed']);
     const ms = Date.parse(bound);
@@ -128,7 +128,7 @@ describe('times', () => {
 });
 
 describe('values', () => {
-  // Proves specification 4.7.26
+  // Proves specification 4.7.7
   it('filter campaigns by type, status, list and folder', async () => {
     const whole = await all('campaigns');
     for (const status of ['save', 'paused', 'schedule', 'sending', 'sent']) {
@@ -151,7 +151,7 @@ describe('values', () => {
     );
   });
 
-  // Proves specification 4.7.26
+  // Proves specification 4.7.7
   it('filter reports, automations and segments', async () => {
     await expectFilter(
       'reports',
@@ -169,7 +169,7 @@ describe('values', () => {
     await expectFilter('segments', segments, { type: 'saved' }, (r) => r['type'] === 'saved', { list_id });
   });
 
-  // Proves specification 4.7.26, 4.7.27
+  // Proves specification 4.7.7, 4.7.8
   it('filter members by status, email type, vip and unique id, alone and together', async () => {
     const parent = { list_id };
     for (const status of ['subscribed', 'unsubscribed', 'cleaned', 'pending', 'transactional', 'archived']) {
@@ -202,7 +202,7 @@ describe('values', () => {
     );
   });
 
-  // Proves specification 4.7.28
+  // Proves specification 4.7.9
   it('filter members by interests, any, all or none of them', async () => {
     const category = (await all('interest_categories', { list_id }))[0];
     const interest_category_id = category?.['id'] ?? null;
@@ -224,7 +224,7 @@ describe('values', () => {
     );
   });
 
-  // Proves specification 4.7.29
+  // Proves specification 4.7.10
   it('find lists by the address of a member, in any case', async () => {
     const email = text(members[12]?.['email_address']);
     const found = await all('lists', { email: email.toUpperCase() });
@@ -233,13 +233,13 @@ describe('values', () => {
     expect(await all('lists', { email: 'nobody@example.test' })).toEqual([]);
   });
 
-  // Proves specification 4.7.29
+  // Proves specification 4.7.10
   it('find tags by the beginning of their name', async () => {
     const found = await all('tags', { list_id, name: 'INFL' });
     expect(found.map(({ name }) => name)).toEqual(['Influencer']);
   });
 
-  // Proves specification 4.7.30
+  // Proves specification 4.7.11
   it('of since shorten the activity of every recipient and keep the row', async () => {
     const [report] = await all('reports', { since_send_time: '2023-01-01' });
     const campaign_id = report?.['id'] ?? null;
@@ -264,7 +264,7 @@ describe('order', () => {
   ): Promise<readonly string[]> =>
     (await all(entity, { ...parent, sort_field: field, sort_dir: dir })).map((record) => text(record[field]));
 
-  // Proves specification 4.7.32
+  // Proves specification 4.7.13
   it.each([
     ['lists', 'date_created'],
     ['campaigns', 'create_time'],
@@ -288,7 +288,7 @@ describe('order', () => {
 });
 
 describe('get', () => {
-  // Proves specification 4.7.33
+  // Proves specification 4.7.14
   it('finds a member by the MD5 hash of the lower-case address', async () => {
     const shouting = members.find(
       ({ email_address }) => text(email_address) !== text(email_address).toLowerCase(),

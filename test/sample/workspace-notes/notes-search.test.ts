@@ -24,7 +24,7 @@ const edits = (records: readonly JsonObject[]): readonly string[] =>
 const only = (value: string): JsonObject => ({ filter: { property: 'object', value } });
 
 describe('pages and data_sources', () => {
-  // Proves specification 4.8.16
+  // Proves specification 4.8.7
   it('mix without a filter, whichever of the two is asked for', async () => {
     const pages = await walk('pages', {});
     expect(kinds(pages)).toEqual(new Set(['page', 'data_source']));
@@ -32,7 +32,7 @@ describe('pages and data_sources', () => {
     expect(await walk('data_sources', {})).toEqual(pages);
   });
 
-  // Proves specification 4.8.15
+  // Proves specification 4.8.6
   it('keep apart with a filter, whichever of the two is asked for', async () => {
     const pages = await walk('pages', only('page'));
     expect([kinds(pages), pages.length]).toEqual([new Set(['page']), 120]);
@@ -41,7 +41,7 @@ describe('pages and data_sources', () => {
     expect(await walk('pages', only('data_source'))).toEqual(sources);
   });
 
-  // Proves specification 4.8.17
+  // Proves specification 4.8.8
   it('come newest edit first unless ascending is asked for', async () => {
     const newest = edits(await walk('pages', only('page')));
     expect(newest).toEqual(newest.toSorted().toReversed());
@@ -59,7 +59,7 @@ describe('pages and data_sources', () => {
     expect(new Set(times).size).toBeLessThan(times.length);
   });
 
-  // Proves specification 4.8.15, 4.8.17
+  // Proves specification 4.8.6, 4.8.8
   it.each([
     { filter: { property: 'object', value: 'database' } },
     { filter: { property: 'title', value: 'page' } },
