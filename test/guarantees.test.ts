@@ -31,6 +31,6 @@ it('finds every mark directly above a test that runs', () => {
   expect(proofs.length).toBeGreaterThan(450);
 });
 
-it('lists them as docs/reference/proofs.md does: npm run proofs writes it again', async () => {
+it('lists them as docs/reference/proofs.md does: npm run reference writes it again', async () => {
   await expect(listOfProofs(proofs)).toMatchFileSnapshot('../docs/reference/proofs.md');
 });
