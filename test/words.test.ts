@@ -20,7 +20,9 @@ const exceptions: Readonly<Record<string, readonly string[]>> = {
 };
 
 const files = [
-  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
   ...below('docs', /\.(?:md|yaml|ts|py)$/).filter((file) => !/data-dictionary|decisions/.test(file)),
   ...below('config', /\.(?:yaml|json)$/),
 ];
