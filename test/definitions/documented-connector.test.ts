@@ -29,7 +29,9 @@ describe('docs/adding-a-connector.md', () => {
   });
 
   it('shows a definition that says how the service is asked', () => {
-    const [, helpDesk = ''] = /```yaml\n(# A help desk[^]*?)```/.exec(document) ?? [];
+    const helpDesk = readFileSync('docs/examples/help-desk.yaml', 'utf8');
+    const [, shown] = /```yaml\n(upstream:[^]*?)```/.exec(document) ?? [];
+    expect(helpDesk.endsWith(`\n${shown}`)).toBe(true);
     write(helpDesk);
     const upstream = loadDefinitions([path.join(folder, 'my-definitions')]).get('help-desk')?.upstream;
     expect(upstream?.host.get('company')?.pattern).toBe('[a-z0-9][a-z0-9-]{0,62}');
