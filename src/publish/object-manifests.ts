@@ -101,30 +101,24 @@ export interface PartName {
 
 const placeholder = /\{([a-z]+)\}/g;
 
+/** How each is written in a name; `digits`: as many at least. */
+const parts: Readonly<Record<keyof PartName, { readonly shape: string; readonly digits?: number }>> = {
+  connector: { shape: '[a-z0-9_-]+' },
+  entity: { shape: '[a-z0-9_]+' },
+  generation: { shape: '\\d+' },
+  kind: { shape: '(?:changes|snapshot)' },
+  date: { shape: '\\d{4}-\\d\\d-\\d\\d' },
+  publication: { shape: '\\d{8,}', digits: 8 },
+  part: { shape: '\\d{4,}', digits: 4 },
+};
+
 /** `layout` with its placeholders filled in, then 8 hex digits of the attempt: no name comes twice. */
 export function partName(layout: string, part: PartName, attempt: string, format: FileFormat): string {
-  const texts: Readonly<Record<string, string>> = {
-    connector: part.connector,
-    entity: part.entity,
-    generation: String(part.generation),
-    kind: part.kind,
-    date: part.date,
-    publication: String(part.publication).padStart(8, '0'),
-    part: String(part.part).padStart(4, '0'),
-  };
-  const name = layout.replaceAll(placeholder, (_found, what: string) => texts[what] ?? '');
+  const name = layout.replaceAll(placeholder, (_found, what: keyof PartName) =>
+    String(part[what]).padStart(parts[what].digits ?? 0, '0'),
+  );
   return `${name}-${attempt}.${format}`;
 }
-
-const shapes: Readonly<Record<string, string>> = {
-  connector: '[a-z0-9_-]+',
-  entity: '[a-z0-9_]+',
-  generation: '\\d+',
-  kind: '(?:changes|snapshot)',
-  date: '\\d{4}-\\d\\d-\\d\\d',
-  publication: '\\d{8,}',
-  part: '\\d{4,}',
-};
 
 /**
  * Matches what `partName` makes of this layout, and no file that another program may have put there. Its groups:
@@ -133,7 +127,7 @@ const shapes: Readonly<Record<string, string>> = {
 export function partNamePattern(layout: string): LinearPattern {
   const pattern = layout
     .replaceAll('.', '\\.')
-    .replace('{publication}', `(?<publication>${shapes['publication']})`)
-    .replaceAll(placeholder, (_found, what: string) => shapes[what] ?? '');
+    .replace('{publication}', `(?<publication>${parts.publication.shape})`)
+    .replaceAll(placeholder, (_found, what: keyof PartName) => parts[what].shape);
   return linearPattern(`${pattern}-(?<attempt>[0-9a-f]{8})\\.(?:parquet|jsonl|csv)`);
 }
