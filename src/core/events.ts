@@ -2,6 +2,20 @@ import type { ErrorCode, Recovery } from './errors.ts';
 import type { ConnectorName, EntityName, RunId } from './names.ts';
 import type { PageCounts, Params } from './records.ts';
 
+interface OfEntity {
+  readonly entity: EntityName;
+}
+
+interface OfListing extends OfEntity {
+  readonly params: Params;
+}
+
+interface Failed {
+  readonly code: ErrorCode;
+  /** What failed; without any secret. */
+  readonly message: string;
+}
+
 /** Events of a run. Telemetry turns them into log lines, progress and metrics; no other code prints. */
 export type RunEvent =
   | {
@@ -11,15 +25,13 @@ export type RunEvent =
       readonly continues: RunId | null;
       readonly due: number;
     }
-  | {
+  /** `isIncremental`: only what changed is asked for. */
+  | ({
       readonly kind: 'walk-started';
-      readonly entity: EntityName;
-      readonly params: Params;
-      /** Only what changed is asked for. */
       readonly isIncremental: boolean;
       readonly resumed: boolean;
-    }
-  | { readonly kind: 'page-requested'; readonly entity: EntityName; readonly params: Params }
+    } & OfListing)
+  | ({ readonly kind: 'page-requested' } & OfListing)
   | {
       readonly kind: 'page-fetched';
       readonly entity: EntityName;
@@ -39,20 +51,10 @@ export type RunEvent =
   /**
    * A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight.
    */
-  | { readonly kind: 'page-dropped'; readonly entity: EntityName; readonly bytes: number }
+  | ({ readonly kind: 'page-dropped'; readonly bytes: number } & OfEntity)
   | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
-  | {
-      readonly kind: 'walk-restarted';
-      readonly entity: EntityName;
-      readonly params: Params;
-      readonly why: string;
-    }
-  | {
-      readonly kind: 'walk-sealed';
-      readonly entity: EntityName;
-      readonly params: Params;
-      readonly proof: string;
-    }
+  | ({ readonly kind: 'walk-restarted'; readonly why: string } & OfListing)
+  | ({ readonly kind: 'walk-sealed'; readonly proof: string } & OfListing)
   /**
    * At the end of a run: listings of the entity may have records that they did not show, one of them for this reason.
    */
@@ -64,13 +66,7 @@ export type RunEvent =
       /** So many in a row have found the same. */
       readonly runs: number;
     }
-  | {
-      readonly kind: 'walk-set-aside';
-      readonly entity: EntityName;
-      readonly params: Params;
-      readonly code: ErrorCode;
-      readonly message: string;
-    }
+  | ({ readonly kind: 'walk-set-aside' } & OfListing & Failed)
   /**
    * One attempt was sent and ended with an answer, a lost connection or a timeout. Not sent for an attempt that its
    * caller aborted.
@@ -86,19 +82,16 @@ export type RunEvent =
       /** For concurrency, rate and pauses, before that. */
       readonly waitedMs: number;
     }
-  | {
+  | ({
       readonly kind: 'call-retried';
       /** Null for calls about tokens and the catalog. */
       readonly entity: EntityName | null;
-      readonly code: ErrorCode;
-      /** What failed; without any secret. */
-      readonly message: string;
       /** The one that failed, from 1. */
       readonly attempt: number;
       /** How many there are at most. */
       readonly attempts: number;
       readonly waitMs: number;
-    }
+    } & Failed)
   /** The API's rate limit refused a call: no call starts for `waitMs`. */
   | { readonly kind: 'throttled'; readonly waitMs: number }
   /** The sink's server cannot be written to. It is tried again for `leftMs`, then the run fails. */
@@ -107,12 +100,8 @@ export type RunEvent =
   /** All walks have ended; the search for deleted rows starts. */
   | { readonly kind: 'sweep-started' }
   /** A missing row was requested with `get`. `unanswered`: a later run asks again. */
-  | {
-      readonly kind: 'record-confirmed';
-      readonly entity: EntityName;
-      readonly verdict: 'gone' | 'there' | 'unanswered';
-    }
-  | { readonly kind: 'rows-deleted'; readonly entity: EntityName; readonly rows: number }
+  | ({ readonly kind: 'record-confirmed'; readonly verdict: 'gone' | 'there' | 'unanswered' } & OfEntity)
+  | ({ readonly kind: 'rows-deleted'; readonly rows: number } & OfEntity)
   /** A guard withholds deletes: a person must decide. */
   | {
       readonly kind: 'deletes-withheld';
@@ -125,19 +114,9 @@ export type RunEvent =
   /** Walks and sweep have ended; this many files are missing and are fetched now. */
   | { readonly kind: 'files-started'; readonly files: number }
   /** A complete file is in its folder. */
-  | {
-      readonly kind: 'file-stored';
-      readonly entity: EntityName;
-      readonly bytes: number;
-      readonly ms: number;
-    }
+  | ({ readonly kind: 'file-stored'; readonly bytes: number; readonly ms: number } & OfEntity)
   /** A file could not be fetched; a later run asks again. */
-  | {
-      readonly kind: 'file-set-aside';
-      readonly entity: EntityName;
-      readonly code: ErrorCode;
-      readonly message: string;
-    }
+  | ({ readonly kind: 'file-set-aside' } & OfEntity & Failed)
   | {
       readonly kind: 'run-finished';
       readonly connector: ConnectorName;

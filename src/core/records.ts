@@ -105,18 +105,7 @@ export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'a
 /** Values of declared parameters, in the API's words. */
 export type Params = JsonObject;
 
-/** Fetched = the sum of all others; checked in every commit and again at the end of the run. */
-export interface PageCounts {
-  readonly fetched: number;
-  readonly filtered: number;
-  readonly quarantined: number;
-  readonly inserted: number;
-  readonly updated: number;
-  readonly duplicate: number;
-  readonly unchanged: number;
-}
-
-export const noCounts: PageCounts = {
+export const noCounts = {
   fetched: 0,
   filtered: 0,
   quarantined: 0,
@@ -126,16 +115,16 @@ export const noCounts: PageCounts = {
   unchanged: 0,
 };
 
+/** Fetched = the sum of all others; checked in every commit and again at the end of the run. */
+export type PageCounts = Readonly<typeof noCounts>;
+
+// `as`: the object has these names and no others.
+const countNames = Object.keys(noCounts) as (keyof PageCounts)[];
+
 export function addCounts(left: PageCounts, right: PageCounts): PageCounts {
-  return {
-    fetched: left.fetched + right.fetched,
-    filtered: left.filtered + right.filtered,
-    quarantined: left.quarantined + right.quarantined,
-    inserted: left.inserted + right.inserted,
-    updated: left.updated + right.updated,
-    duplicate: left.duplicate + right.duplicate,
-    unchanged: left.unchanged + right.unchanged,
-  };
+  const sum = { ...left };
+  for (const name of countNames) sum[name] += right[name];
+  return sum;
 }
 
 /** True when every fetched record is accounted for. */

@@ -7,6 +7,7 @@ import {
   type PageSeen,
   type Pagination,
   floorSecond,
+  ignored,
   timeParam,
   walkWith,
 } from './pagination.ts';
@@ -54,7 +55,7 @@ export function keysetPagination(
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {
     const fault = faultOf(position, page, sinceParam);
-    if (fault !== null) return { kind: 'broken', code: 'PAGING_BROKEN', why: fault, dropWatermark: true };
+    if (fault !== null) return ignored(fault);
     const step = behindBound.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const inner = innerPosition.parse(step.position);

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { Position } from '../sinks/partition.ts';
 import {
+  ignored,
   shortMark,
   type Advance,
   type PageSeen,
@@ -17,10 +18,10 @@ const positionSchema = z.object({
   /** The page tokens' own position. */
   inner: z.custom<Position>((inner) => z.looseObject({ kind: z.string() }).safeParse(inner).success),
   /** The change value of the last record, in milliseconds since the epoch. */
-  lastMs: z.number().nullable(),
+  lastMs: z.number().nullable().default(null),
   /** A later record with an earlier value has been met: the listing is sorted. */
-  hasFallen: z.boolean(),
-  recent: z.array(z.string()),
+  hasFallen: z.boolean().default(false),
+  recent: z.array(z.string()).default([]),
 });
 type NewestFirstPosition = z.infer<typeof positionSchema>;
 
@@ -33,9 +34,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
 
   function advance(position: NewestFirstPosition, page: PageSeen): Advance {
     const order = followOrder(position, page);
-    if (order.fault !== null) {
-      return { kind: 'broken', code: 'PAGING_BROKEN', why: order.fault, dropWatermark: true };
-    }
+    if (order.fault !== null) return ignored(order.fault);
     const step = full.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const tail = page.marks.slice(-rememberedKeys).map(shortMark);
@@ -77,13 +76,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
   }
 
   return walkWith(positionSchema, {
-    begin: () => ({
-      kind: 'newestFirst' as const,
-      inner: full.begin(),
-      lastMs: null,
-      hasFallen: false,
-      recent: [],
-    }),
+    begin: () => positionSchema.parse({ kind: 'newestFirst', inner: full.begin() }),
     request: ({ inner }) => full.request(inner),
     advance,
     halve: (position) => {

@@ -1,17 +1,13 @@
 import * as z from 'zod';
-import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
-import { countMarks, pageMark, readTotal, shortMark, walkWith } from './pagination.ts';
+import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
 import { numberedPagination } from './numbered.ts';
+import { rememberedKeys, type OffsetRules } from './numbered-position.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
-
-type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
 /** Rows requested again at the head of each page: they must be known, or rows have moved under the walk. */
 const fullOverlap = 10;
 const stepBack = 2 * fullOverlap;
-/** Keys that a page's first record may match. */
-const rememberedKeys = 100;
 
 /** Also what a keyset walk keeps for each of its bounds. The defaults are those of its first page. */
 export const offsetPosition = z.object({
@@ -61,7 +57,6 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
     walk: (listing) =>
       rules.numbered === undefined ? offsetPagination(rules, listing) : numberedPagination(rules, listing),
     readNext: () => null,
-    readTotal: ({ metadata }) => readTotal(rules.totalKeys, metadata),
     calls: (rows, listings) => {
       const gained = rules.numbered === undefined ? rules.maxSize - fullOverlap : rules.maxSize;
       const further = Math.floor(rows / gained);

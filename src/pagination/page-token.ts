@@ -6,7 +6,6 @@ import {
   countMarks,
   doubtOf,
   pageMark,
-  readTotal,
   shortMark,
   walkWith,
   type Advance,
@@ -24,22 +23,23 @@ type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 /** A position, which holds the token as JSON, may take 64 KiB in the ledger. */
 const maxTokenChars = 10_000;
 
+/** The defaults are those of its first page. */
 const positionSchema = z.object({
   kind: z.literal('pageToken'),
-  token: z.string().nullable(),
+  token: z.string().nullable().default(null),
   /** When the token was received: it is refused by the service some time later. */
-  tokenAtMs: z.number(),
+  tokenAtMs: z.number().default(0),
   size: z.number().int().min(1).nullable(),
-  pages: z.number().int().min(0),
-  pageMark: z.string(),
+  pages: z.number().int().min(0).default(0),
+  pageMark: z.string().default(''),
   /** The token of page 1, 2, 4, 8...: meeting it again means that the tokens go in a circle. */
-  milestone: z.string(),
+  milestone: z.string().default(''),
   /** The records of that page: fresh tokens may lead in a circle too. */
-  milestonePage: z.string(),
+  milestonePage: z.string().default(''),
   /** Different records so far, or all that came where not all of them are remembered. */
-  shown: z.number().int().min(0).nullable(),
+  shown: z.number().int().min(0).nullable().default(0),
   /** Different records so far; null where not all of them are remembered. */
-  distinct: z.number().int().min(0).nullable(),
+  distinct: z.number().int().min(0).nullable().default(0),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -49,7 +49,6 @@ export function pageTokenStyle(rules: TokenRules): PaginationStyle {
     restsOnOrder: false,
     walk: (listing) => pageTokenPagination(rules, listing),
     readNext: (answer) => readNext(rules, answer),
-    readTotal: ({ metadata }) => readTotal(rules.totalKeys, metadata),
     calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }
@@ -61,18 +60,7 @@ export function pageTokenPagination(
 ): Pagination {
   const countDistinct = countMarks();
   return walkWith(positionSchema, {
-    begin: () => ({
-      kind: 'pageToken' as const,
-      token: null,
-      tokenAtMs: 0,
-      size: rules.maxSize,
-      pages: 0,
-      pageMark: '',
-      milestone: '',
-      milestonePage: '',
-      shown: 0,
-      distinct: 0,
-    }),
+    begin: () => positionSchema.parse({ kind: 'pageToken', size: rules.maxSize }),
     request: ({ token, size }) => ({
       ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
       ...(token === null ? {} : { [rules.tokenParam]: token }),

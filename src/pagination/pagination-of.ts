@@ -12,7 +12,7 @@ import {
   type Pagination,
   type PaginationStyle,
   floorSecond,
-  readTotal,
+  ignored,
   timeParam,
   walkWith,
 } from './pagination.ts';
@@ -27,7 +27,7 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
     case 'pageToken':
       return pageTokenStyle(pagination);
     case 'single':
-      return singleStyle(pagination);
+      return singleStyle;
   }
 }
 
@@ -78,12 +78,9 @@ function sincePagination(
     advance: (position, page) =>
       // A service may filter whole records and show all their elements: the newest of them is what counts.
       page.changes.some((change) => change !== null && change.highestMs < boundMs)
-        ? {
-            kind: 'broken',
-            code: 'PAGING_BROKEN',
-            why: `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${sinceParam}`,
-            dropWatermark: true,
-          }
+        ? ignored(
+            `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${sinceParam}`,
+          )
         : full.advance(position, page),
   };
 }
@@ -94,25 +91,22 @@ const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() }
  * Everything comes in one response: that response is the proof. Where it counts more records than it has, it is asked
  * for once more.
  */
-function singleStyle({ totalKeys }: Extract<PaginationRules, { kind: 'single' }>): PaginationStyle {
-  return {
-    restsOnOrder: false,
-    walk: ({ trustsTotal }) =>
-      walkWith(singlePosition, {
-        begin: () => ({ kind: 'single' as const, pages: 0 }),
-        request: () => ({}),
-        advance: (before, { marks, total }) => {
-          const position = { ...before, pages: before.pages + 1 };
-          const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
-          if (doubt !== undefined && position.pages === 1) {
-            return { kind: 'continue', position, isFurther: false };
-          }
-          const proof = { kind: 'single', isOrdered: true } as const;
-          return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
-        },
-      }),
-    readNext: () => null,
-    readTotal: ({ metadata }) => readTotal(totalKeys, metadata),
-    calls: (_rows, listings) => listings,
-  };
-}
+const singleStyle: PaginationStyle = {
+  restsOnOrder: false,
+  walk: ({ trustsTotal }) =>
+    walkWith(singlePosition, {
+      begin: () => ({ kind: 'single' as const, pages: 0 }),
+      request: () => ({}),
+      advance: (before, { marks, total }) => {
+        const position = { ...before, pages: before.pages + 1 };
+        const { doubt } = trustsTotal ? doubtOf(total, new Set(marks).size) : {};
+        if (doubt !== undefined && position.pages === 1) {
+          return { kind: 'continue', position, isFurther: false };
+        }
+        const proof = { kind: 'single', isOrdered: true } as const;
+        return { kind: 'end', position, proof, ...(doubt === undefined ? {} : { doubt }) };
+      },
+    }),
+  readNext: () => null,
+  calls: (_rows, listings) => listings,
+};

@@ -13,11 +13,6 @@ export interface PaginationStyle {
   walk(listing: Listing): Pagination;
   /** What an answer says about the next page; null where this style learns nothing from answers. */
   readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
-  /**
-   * How many records the listing has, where the answer says so; null where it does not, or where this style has no use
-   * for it.
-   */
-  readTotal(answer: Pick<PageAnswer, 'metadata'>): number | null;
   /** Calls that so many rows in so many listings cost at least. */
   calls(rows: number, listings: number): number;
 }
@@ -56,33 +51,25 @@ export interface UnreadableNext {
  * How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its
  * position.
  */
-export interface Pagination {
-  begin(): Position;
+export interface Pagination<Own extends Position = Position> {
+  begin(): Own;
   /** Parameters of the call that `position` asks for: paging, and the lower bound of an incremental walk. */
-  request(position: Position): Params;
-  advance(position: Position, page: PageSeen): Advance;
+  request(position: Own): Params;
+  advance(position: Own, page: PageSeen): Advance;
   /**
    * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it
    * may lie there, which the service does not say; or, null, nothing of the kind.
    */
-  refused(position: Position): 'empty' | 'perhapsEmpty' | null;
+  refused(position: Own): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved. */
-  halve(position: Position): Position | null;
+  halve(position: Own): Own | null;
   /** Why the position can no longer be requested (a page token past its lifetime); null when it can. */
-  expired(position: Position, nowMs: number): string | null;
+  expired(position: Own, nowMs: number): string | null;
 }
 
-/** A walk as its style tells it: each function gets a position as its schema reads it. */
-interface Walk<Own extends Position> {
-  begin(): Own;
-  request(position: Own): Params;
-  advance(position: Own, page: PageSeen): Advance;
-  refused?(position: Own): ReturnType<Pagination['refused']>;
-  /** Absent: pages have no size that could be halved. */
-  halve?(position: Own): Own | null;
-  /** Absent: positions do not expire. */
-  expired?(position: Own, nowMs: number): string | null;
-}
+type Optional = 'refused' | 'halve' | 'expired';
+/** A walk as its style tells it: each function gets a position as its schema reads it. Absent ones always give null. */
+type Walk<Own extends Position> = Omit<Pagination<Own>, Optional> & Partial<Pick<Pagination<Own>, Optional>>;
 
 export function walkWith<Schema extends z.ZodType<Position>>(
   schema: Schema,
@@ -138,6 +125,11 @@ export type Advance =
       readonly why: string;
       readonly dropWatermark: boolean;
     };
+
+/** The service ignores what it was asked for: reading in full may help. */
+export function ignored(why: string): Advance {
+  return { kind: 'broken', code: 'PAGING_BROKEN', why, dropWatermark: true };
+}
 
 /**
  * Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements.

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetStyle } from '../../src/pagination/offset.ts';
+import { readTotal } from '../../src/pagination/pagination.ts';
 import type { PageLengths } from '../../src/pagination/page-lengths.ts';
 import type { Doubt, Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -15,7 +16,6 @@ const rules = {
   maxSize: 100,
   totalKeys: ['total_items'],
 } as const;
-const style = offsetStyle(rules);
 const truly: TotalOf = (rows) => rows.length;
 
 function walk(
@@ -55,7 +55,7 @@ function walk(
     const metadata = { total_items: totalOf(rows, calls) as number };
     between?.(calls);
     for (const mark of marks) seen.add(mark);
-    const total = style.readTotal({ metadata });
+    const total = readTotal(rules.totalKeys, metadata);
     const advance = pagination.advance(position, {
       marks,
       changes: [],

@@ -7,7 +7,7 @@ import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
 import type { Definition, Pagination } from '../../definitions/definition.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
-import type { PageAnswer } from '../../pagination/pagination.ts';
+import { readTotal, type PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
@@ -190,10 +190,9 @@ export function readPaging(
   pagination: Pagination,
   facts: CallFacts,
 ): Pick<SourcePage, 'next' | 'total'> {
-  const style = styleOf(pagination);
-  const next = style.readNext(answer);
+  const next = styleOf(pagination).readNext(answer);
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
-  const total = style.readTotal(answer);
+  const total = readTotal(pagination.totalKeys, answer.metadata);
   return { next, ...(total === null ? {} : { total }) };
 }
 

@@ -6,7 +6,7 @@ import { keysetPagination } from '../../../src/pagination/keyset.ts';
 import { newestFirstPagination } from '../../../src/pagination/newest-first.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
-import type { Pagination } from '../../../src/pagination/pagination.ts';
+import { readTotal, type Pagination } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import { translatePaging } from '../../../src/upstream/translate-paging.ts';
@@ -110,7 +110,7 @@ export function walkMadeUp(
     const { metadata } = read;
     const next = style.readNext({ result: [], metadata });
     if (next !== null && 'fault' in next) return ended({ why: next.fault });
-    const total = style.readTotal({ metadata });
+    const total = readTotal(rules.totalKeys, metadata);
     counted = total ?? counted;
     const changes = marks.map(changedMs).map((ms) => ({ lowestMs: ms, highestMs: ms }));
     const step = pages.advance(position, {
