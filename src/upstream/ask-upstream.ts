@@ -31,7 +31,6 @@ export interface JsonAnswer {
   readonly redact: (text: string) => string;
 }
 
-type Send<T> = (wire: WireRequest, signal: AbortSignal) => Promise<T>;
 interface SentCall {
   readonly wire: WireRequest;
   readonly secrets: readonly string[];
@@ -42,7 +41,7 @@ interface SentCall {
 export async function askForJson(asked: Asked, session: Session, signal: AbortSignal): Promise<JsonAnswer> {
   return await ask(asked, session, signal, {}, async (sent, opened) => {
     const { wire } = sent;
-    const answer = await sendOnce((one, within) => session.transport.send(one, within), asked, wire, signal);
+    const answer = await sendOnce(session.transport.send, asked, wire, signal);
     noteRemaining(answer, opened, session);
     if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
     const value = readJsonAnswer(answer);
@@ -79,7 +78,7 @@ export async function askForFile(
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
   return await ask(asked, session, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
-    const answer = await sendOnce((one, within) => session.transport.open(one, within), asked, wire, signal);
+    const answer = await sendOnce(session.transport.open, asked, wire, signal);
     noteRemaining(answer, opened, session);
     if ('read' in answer) return heldBy(keep(), answer);
     const location = isRedirect(answer.status) ? answer.header('location') : null;
@@ -122,7 +121,7 @@ async function ask<T>(
   const attempt = async (opened: OpenedCall): Promise<T> => {
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
-    const built = buildRequest({ base, request: asked.request, call: asked.call, signature });
+    const built = buildRequest(base, asked.request, asked.call, signature);
     const wire = { ...built, headers: { ...built.headers, ...headers } };
     const secrets = [...credentials.secrets, ...signature.secrets];
     const turn = await lane.enter(signal);
@@ -163,7 +162,7 @@ async function ask<T>(
 
 /** Once more, where an idle connection had been closed and the call changes nothing. */
 async function sendOnce<T>(
-  send: Send<T>,
+  send: (wire: WireRequest, signal: AbortSignal) => Promise<T>,
   { request }: Asked,
   wire: WireRequest,
   signal: AbortSignal,

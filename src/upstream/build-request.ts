@@ -17,19 +17,17 @@ export interface PagedCall {
   readonly isAlone: boolean;
 }
 
-interface RequestParts {
-  readonly base: URL;
-  readonly request: UpstreamRequest;
-  readonly call: PagedCall;
-  readonly signature: Signature;
-}
-
 /**
  * The request as it is sent. Every parameter stands where the definition says; absent and null ones are not sent, and
  * one that the definition does not declare is refused. Throws `UpstreamFailure` refused for a value that cannot be
  * sent.
  */
-export function buildRequest({ base, request, call, signature }: RequestParts): WireRequest {
+export function buildRequest(
+  base: URL,
+  request: UpstreamRequest,
+  call: PagedCall,
+  signature: Signature,
+): WireRequest {
   const path = new Map<string, string>();
   const headers: Record<string, string> = {
     accept: 'application/json',

@@ -6,46 +6,13 @@ import { startDeadline } from '../http/exchange.ts';
 import { openSlots, tooManyCalls } from './slots.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
-/** What all calls of a process to third parties pass. One for the process. */
-export interface CallGate extends AsyncDisposable {
-  /** The lane of one account; all callers of it get the same. `account` is a hash, never a credential. */
-  lane(account: string, limits: LaneLimits): CallLane;
-}
+export type CallGate = ReturnType<typeof openCallGate>;
+export type CallLane = ReturnType<typeof openLane>;
+export type CallTurn = Awaited<ReturnType<CallLane['enter']>>;
 
 export interface LaneLimits {
   readonly concurrency: number;
   readonly requestsPerSecond: number;
-}
-
-/** One account's calls: how many at a time, how fast, and what they know together. */
-export interface CallLane {
-  /**
-   * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled (reason
-   * `gate`) where the wait would be longer than the gate's limit, and with the signal's reason, also while it waits.
-   */
-  enter(signal: AbortSignal): Promise<CallTurn>;
-  /**
-   * The service refused a call as one too many: half as many at a time for a while, and none before `waitMs` (null: as
-   * long as seems right).
-   */
-  slowDown(waitMs: number | null): Promise<void>;
-  /** No call starts before; the limits stay. */
-  pause(waitMs: number): void;
-  /** One at a time for this account; waits for the others before. Does not count as a call. */
-  alone<T>(work: () => Promise<T>): Promise<T>;
-  /** What `read` brought, for ten minutes; a failure is not kept. */
-  remembered(name: string, read: () => Promise<string>): Promise<string>;
-  /**
-   * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
-   * account are refused.
-   */
-  refusalOf(tokens: string): UpstreamFailure | null;
-  keepRefusal(tokens: string, failure: UpstreamFailure): void;
-}
-
-export interface CallTurn {
-  /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
-  end(isAnswered: boolean): Promise<void>;
 }
 
 export interface CallGateOptions {
@@ -64,45 +31,35 @@ const longestPauseMs = 60_000;
 /** Refusals of calls that were already sent count once. */
 const countAtMostEveryMs = 1_000;
 
-type Refusals = Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
-
-interface LaneOptions extends Pick<CallLane, 'refusalOf' | 'keepRefusal'> {
+interface LaneOptions {
   readonly clock: Clock;
   readonly maxWaitMs: number;
-}
-
-interface KnownLane extends CallLane {
-  readonly isIdle: () => boolean;
-  readonly dispose: () => Promise<void>;
-}
-
-export function openCallGate(options: CallGateOptions = {}): CallGate {
-  const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
-  const lanes = new Map<string, KnownLane>();
+  readonly budget: SharedBudget | null;
   /** By account; not with its lane, which is forgotten sooner. */
-  const refusals: Refusals = new Map();
+  readonly refusals: Map<string, { readonly tokens: string; readonly failure: UpstreamFailure }>;
+}
+
+/** What all calls of a process to third parties pass. One for the process. */
+export function openCallGate(options: CallGateOptions = {}) {
+  const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
+  const lanes = new Map<string, CallLane>();
+  const refusals: LaneOptions['refusals'] = new Map();
   const closing = new Set<Promise<void>>();
 
-  const forget = (account: string, lane: KnownLane): void => {
+  const forget = (account: string, lane: CallLane): void => {
     lanes.delete(account);
     const closed = lane.dispose().finally(() => closing.delete(closed));
     closing.add(closed);
   };
 
   return {
-    lane(account, limits) {
+    /** The lane of one account; all callers of it get the same. `account` is a hash, never a credential. */
+    lane(account: string, limits: LaneLimits): CallLane {
       for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) forget(name, lane);
       const known = lanes.get(account);
       if (known !== undefined) return known;
-      const lane = openLane(limits, openShared?.(account, limits) ?? null, {
-        clock,
-        maxWaitMs,
-        refusalOf: (tokens) => {
-          const known = refusals.get(account);
-          return known?.tokens === tokens ? known.failure : null;
-        },
-        keepRefusal: (tokens, failure) => void refusals.set(account, { tokens, failure }),
-      });
+      const budget = openShared?.(account, limits) ?? null;
+      const lane = openLane(account, limits, { clock, maxWaitMs, budget, refusals });
       lanes.set(account, lane);
       return lane;
     },
@@ -113,11 +70,8 @@ export function openCallGate(options: CallGateOptions = {}): CallGate {
   };
 }
 
-function openLane(
-  limits: LaneLimits,
-  budget: SharedBudget | null,
-  { clock, maxWaitMs, refusalOf, keepRefusal }: LaneOptions,
-): KnownLane {
+/** One account's calls: how many at a time, how fast, and what they know together. */
+function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
   const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
@@ -128,7 +82,7 @@ function openLane(
   let throttledAt = -Infinity;
   let pausedUntil = 0;
 
-  const start = async (signal: AbortSignal): Promise<CallTurn> => {
+  const start = async (signal: AbortSignal) => {
     const slot = await slots.take(signal, maxWaitMs);
     try {
       await pace.turn(signal);
@@ -136,7 +90,8 @@ function openLane(
       inUse += 1;
       let hasEnded = false;
       return {
-        async end(isAnswered) {
+        /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
+        async end(isAnswered: boolean): Promise<void> {
           if (hasEnded) return;
           hasEnded = true;
           inUse -= 1;
@@ -154,7 +109,12 @@ function openLane(
   };
 
   return {
-    enter: async (signal) => {
+    /**
+     * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled
+     * (reason `gate`) where the wait would be longer than the gate's limit, and with the signal's reason, also while it
+     * waits.
+     */
+    enter: async (signal: AbortSignal) => {
       // Waiting counts as use: a lane with callers is never forgotten.
       inUse += 1;
       try {
@@ -163,7 +123,11 @@ function openLane(
         inUse -= 1;
       }
     },
-    async slowDown(asked) {
+    /**
+     * The service refused a call as one too many: half as many at a time for a while, and none before `asked` ms have
+     * passed (null: as long as seems right).
+     */
+    async slowDown(asked: number | null): Promise<void> {
       const now = clock.now();
       const isNew = now - throttledAt >= countAtMostEveryMs;
       if (isNew) {
@@ -178,10 +142,10 @@ function openLane(
       // This process waits anyway; the others get the service's own refusal.
       await budget?.slowDown(waitMs).catch(() => undefined);
     },
-    pause(waitMs) {
-      pace.pause(waitMs);
-    },
-    async alone(work) {
+    /** No call starts before; the limits stay. */
+    pause: (waitMs: number): void => pace.pause(waitMs),
+    /** One at a time for this account; waits for the others before. Does not count as a call. */
+    async alone<T>(work: () => Promise<T>): Promise<T> {
       inUse += 1;
       const mine = last.then(work);
       // Those behind wait for its end, whatever that is.
@@ -193,17 +157,26 @@ function openLane(
         usedAt = clock.now();
       }
     },
-    async remembered(name, read) {
+    /** What `read` brought, for ten minutes; a failure is not kept. */
+    async remembered(name: string, read: () => Promise<string>): Promise<string> {
       const known = memory.get(name);
       if (known !== undefined && known.untilMs > clock.now()) return known.value;
       const value = await read();
       memory.set(name, { value, untilMs: clock.now() + keepMs });
       return value;
     },
-    refusalOf,
-    keepRefusal,
-    isIdle: () => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
-    dispose: async () => await budget?.[Symbol.asyncDispose](),
+    /**
+     * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
+     * account are refused.
+     */
+    refusalOf(tokens: string): UpstreamFailure | null {
+      const known = refusals.get(account);
+      return known?.tokens === tokens ? known.failure : null;
+    },
+    keepRefusal: (tokens: string, failure: UpstreamFailure): void =>
+      void refusals.set(account, { tokens, failure }),
+    isIdle: (): boolean => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
+    dispose: async (): Promise<void> => await budget?.[Symbol.asyncDispose](),
   };
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject, memberOf, type JsonObject } from '../core/json.ts';
+import type { JsonObject } from '../core/json.ts';
 import { credentialProblems } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { Authentication, CredentialValue } from '../definitions/upstream/authentication.ts';
@@ -88,16 +88,6 @@ export function unusable(why: string): UpstreamFailure {
   return new UpstreamFailure('unauthorized', `the credentials of the connector cannot be used: ${why}`, {
     reason: 'credentials',
   });
-}
-
-/** The credentials with some fields replaced; the others stay as they were given. */
-export function withFields(given: JsonObject, fields: Readonly<Record<string, string>>): JsonObject {
-  return isJsonObject(given) ? { ...given, ...fields } : fields;
-}
-
-export function textOf(given: JsonObject, field: string): string | null {
-  const value = memberOf(given, field);
-  return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
 }
 
 /** What authentication adds to a request. */

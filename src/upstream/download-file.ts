@@ -8,8 +8,9 @@ import { askForFile, askForJson, isRedirect, type Asked } from './ask-upstream.t
 import { failureOfError, readFailure } from './read-failure.ts';
 import { valueAt } from './read-json.ts';
 import type { Session } from './session.ts';
-import type { UpstreamFile } from './upstream-account.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
+
+export type UpstreamFile = ReturnType<typeof fileOf>;
 
 const mostHops = 5;
 
@@ -79,7 +80,7 @@ function notFollowed({ message }: AddressRefusedError): UpstreamFailure {
   return new UpstreamFailure('refused', text, { reason: 'otherOrigin' });
 }
 
-function fileOf(stream: WireStream, host: string): UpstreamFile {
+function fileOf(stream: WireStream, host: string) {
   const encoding = stream.header('content-encoding')?.trim().toLowerCase() ?? '';
   const isPlain = encoding === '' || encoding === 'identity';
   if (stream.status !== 200 || (!isPlain && encoding !== 'gzip' && encoding !== 'x-gzip')) {
@@ -90,10 +91,15 @@ function fileOf(stream: WireStream, host: string): UpstreamFile {
   }
   const length = stream.header('content-length') ?? '';
   return {
+    /** As the service names it: hostile. Null where it does not. */
     name: dispositionName(stream.header('content-disposition')),
     contentType: stream.header('content-type'),
+    /** In bytes; null: not known before the end. */
     size: isPlain && /^\d{1,15}$/.test(length) ? Number(length) : null,
-    async *read(signal) {
+    /**
+     * To be called once. Ends behind the last byte; throws `UpstreamFailure` where the file is cut or comes too slowly.
+     */
+    async *read(signal: AbortSignal): AsyncGenerator<Uint8Array> {
       try {
         const bytes = stream.read(signal);
         yield* isPlain ? bytes : inflated(bytes);
@@ -102,7 +108,8 @@ function fileOf(stream: WireStream, host: string): UpstreamFile {
         throw failureOfError(error, host) ?? error;
       }
     },
-    close: () => stream.close(),
+    /** Frees the connection of a file that is not read to its end. Idempotent. */
+    close: (): void => stream.close(),
   };
 }
 

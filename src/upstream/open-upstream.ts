@@ -8,18 +8,38 @@ import type { EntityRequests, ListRequest } from '../definitions/upstream/upstre
 import { redactMessage } from '../http/redact-message.ts';
 import { askForJson, type JsonAnswer } from './ask-upstream.ts';
 import { refusedValue } from './call-address.ts';
-import { downloadFile } from './download-file.ts';
+import { downloadFile, type UpstreamFile } from './download-file.ts';
 import { findRecords, valueAt, valueAtPlace } from './read-json.ts';
 import { openSession, type UpstreamOptions } from './session.ts';
 import { translatePaging, type TranslatedCall } from './translate-paging.ts';
-import type { AccountIdentity, UpstreamAccount, UpstreamCall, UpstreamPage } from './upstream-account.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
+
+interface UpstreamCall {
+  readonly entity: EntityName;
+  /** Declared parameters of the action; null counts as absent. */
+  readonly params: Params;
+}
+
+export interface UpstreamPage {
+  readonly records: readonly JsonObject[];
+  /** What the definition's `pagination` reads, and what its `metadata` copies; null where that is nothing. */
+  readonly metadata: JsonObject | null;
+  /** The answer's `Date` header. */
+  readonly serverTime: Instant | null;
+  /** Received, before decompression. */
+  readonly bytes: number;
+  /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
+  readonly textLength: number;
+}
+
+export type UpstreamAccount = ReturnType<typeof openUpstream>;
 
 /**
  * Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without
- * `upstream`.
+ * `upstream`. Each call rejects with `UpstreamFailure`, or with the reason of its signal. It retries nothing but a call
+ * that found its idle connection closed, and one whose access token could be renewed.
  */
-export function openUpstream(options: UpstreamOptions): UpstreamAccount {
+export function openUpstream(options: UpstreamOptions) {
   const { definition } = options;
   const session = openSession(options);
   const { upstream } = session;
@@ -33,12 +53,17 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
   };
 
   return {
-    async check(signal) {
+    /** Proves the credentials, and says which account they belong to. */
+    async check(signal: AbortSignal) {
       const { request, identity, name } = upstream.check;
       const answer = await askForJson({ request, call: callWith({}), entity: null }, session, signal);
       return readIdentity(answer, identity, name);
     },
-    async list(call, signal) {
+    /**
+     * One page, as the Connector Execution API would answer it. Sends `params` and what the definition adds, nothing
+     * else.
+     */
+    async list(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamPage> {
       const { entity, requests } = requestsOf(call);
       const translated = translatePaging(entity, requests.list, call.params);
       const asked = { request: requests.list, call: translated.call, entity: call.entity };
@@ -52,7 +77,8 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
         throw error;
       }
     },
-    async get(call, signal) {
+    /** Null: the service says that there is no such record. */
+    async get(call: UpstreamCall, signal: AbortSignal): Promise<JsonObject | null> {
       const { requests } = requestsOf(call);
       const { get } = requests;
       if (get === null) throw refusedValue('the action get', 'is not declared for this entity');
@@ -65,13 +91,15 @@ export function openUpstream(options: UpstreamOptions): UpstreamAccount {
       }
       return asDeclared(record, requests, call.params);
     },
-    async download(call, signal) {
+    /** Null: the service says that there is no such file. The caller reads the file to its end or closes it. */
+    async download(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamFile | null> {
       const { download } = requestsOf(call).requests;
       if (download === null) throw refusedValue('the action download', 'is not declared for this entity');
       const asked = { request: download, call: callWith(call.params), entity: call.entity };
       return await orNull(downloadFile(asked, download, session, signal));
     },
-    close: () => session.settled(),
+    /** Waits for a renewal of tokens that is under way: its result must be stored. Idempotent. */
+    close: async (): Promise<void> => await session.settled(),
   };
 }
 
@@ -101,11 +129,7 @@ function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean 
   );
 }
 
-function readIdentity(
-  answer: JsonAnswer,
-  paths: readonly AnswerPath[],
-  name: AnswerPath | null,
-): AccountIdentity {
+function readIdentity(answer: JsonAnswer, paths: readonly AnswerPath[], name: AnswerPath | null) {
   const identity = paths.map((path) => textOf(valueAt(answer.value, path))).find((found) => found !== null);
   if (identity === undefined) {
     const text = `${answer.url.host} does not say which account the credentials belong to`;
@@ -115,6 +139,7 @@ function readIdentity(
   return {
     identity,
     name: shown === null ? null : redactMessage(shown, []),
+    /** The answer's `Date` header. */
     serverTime: serverTimeOf(answer),
   };
 }

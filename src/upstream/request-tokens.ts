@@ -1,17 +1,13 @@
-import type { Clock } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { CredentialValue, RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
-import type { Upstream } from '../definitions/upstream/upstream.ts';
-import { isSuccess } from '../http/exchange.ts';
+import { isSuccess, type WireAnswer } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
-import { withoutNames } from './call-address.ts';
-import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
-import { failureOfError, readFailure } from './read-failure.ts';
+import { askBeside, type BesideFacts } from './ask-beside.ts';
+import { credentialValue, unusable } from './credentials.ts';
 import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
-import type { UpstreamTransport } from './upstream-transport.ts';
 
-export interface NewTokens {
+interface NewTokens {
   readonly accessToken: string;
   /** Null: the old one stays valid. */
   readonly refreshToken: string | null;
@@ -24,26 +20,18 @@ export class EndedGrantError extends UpstreamFailure {
   }
 }
 
-interface TokenCall {
-  /** The token endpoint. */
-  readonly url: URL;
-  readonly auth: RefreshedAuthentication;
-  readonly credentials: OpenCredentials;
-  readonly upstream: Upstream;
-  readonly transport: UpstreamTransport;
-  readonly clock: Clock;
-}
-
 const timeoutMs = 60_000;
-const maxBodyBytes = 1024 * 1024;
 
 /**
  * Asks the token endpoint once for another access token (RFC 6749, section 6). It is never repeated: where the refresh
  * token rotates, the first call may have ended it. Throws `UpstreamFailure`.
  */
-export async function requestTokens(call: TokenCall): Promise<NewTokens> {
-  const { url, auth, credentials, transport, clock } = call;
-  const { values } = credentials;
+export async function requestTokens(
+  url: URL,
+  auth: RefreshedAuthentication,
+  facts: BesideFacts,
+): Promise<NewTokens> {
+  const { values, secrets } = facts.credentials;
   const id = needed(auth.clientId, values);
   const secret = needed(auth.clientSecret, values);
   const isBasic = auth.style === 'basic';
@@ -53,33 +41,25 @@ export async function requestTokens(call: TokenCall): Promise<NewTokens> {
     refresh_token: values.get(auth.refreshToken) ?? '',
     ...(isBasic ? {} : { client_id: id, client_secret: secret }),
   };
+  const isJson = auth.format === 'json';
   const request = {
     url,
-    base: withoutNames(call.upstream.baseUrl),
-    namedBy: 'definition',
     method: 'POST',
     headers: {
-      accept: 'application/json',
-      'user-agent': 'connector-sync',
-      'content-type': auth.format === 'json' ? 'application/json' : 'application/x-www-form-urlencoded',
+      'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
       ...(isBasic ? { authorization: `Basic ${basic}` } : {}),
     },
-    body: auth.format === 'json' ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
+    body: isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
     timeoutMs,
-    maxBodyBytes,
   } as const;
-  try {
-    // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
-    const answer = await transport.send(request, new AbortController().signal);
+  const read = (answer: WireAnswer): NewTokens | null => {
     if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), url.host);
     const value = readJsonOfFailure(answer.text);
-    const secrets = [...credentials.secrets, basic];
-    const isRefused = [400, 401, 403].includes(answer.status) && value !== undefined;
-    if (isRefused) throw refusedTokens(answer.status, value, secrets, url.host);
-    throw readFailure(call.upstream, answer, { entity: null, host: url.host, secrets, now: clock.now() });
-  } catch (error) {
-    throw failureOfError(error, url.host) ?? error;
-  }
+    if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
+    throw refusedTokens(answer.status, value, [...secrets, basic], url.host);
+  };
+  // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
+  return await askBeside(facts, request, [basic], read, new AbortController().signal);
 }
 
 function needed(value: CredentialValue, values: ReadonlyMap<string, string>): string {

@@ -3,13 +3,10 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { Template } from '../definitions/upstream/answer-place.ts';
-import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { orAborted } from '../http/or-aborted.ts';
-import { buildAddress } from './call-address.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import { readCredentials, unusable, type OpenCredentials } from './credentials.ts';
-import { hostVariables } from './host-variables.ts';
+import { addressOf } from './address-of.ts';
 import { EndedGrantError, requestTokens } from './request-tokens.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
@@ -37,20 +34,13 @@ export interface OpenedCall {
   readonly base: URL;
 }
 
-/** The credentials of one connector: opened for each call, renewed where they can be. */
-export interface Session {
-  readonly upstream: Upstream;
-  readonly transport: UpstreamTransport;
-  readonly clock: Clock;
-  open(signal: AbortSignal): Promise<OpenedCall>;
-  /** After an answer that does not take the access token: another one, or null where there is no way to it. */
-  renew(refused: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null>;
-  /** Waits for a renewal that is under way. */
-  settled(): Promise<void>;
-}
+export type Session = ReturnType<typeof openSession>;
 
-/** Throws `TypeError` for a definition without `upstream`. */
-export function openSession(options: UpstreamOptions): Session {
+/**
+ * The credentials of one connector: opened for each call, renewed where they can be. Throws `TypeError` for a
+ * definition without `upstream`.
+ */
+export function openSession(options: UpstreamOptions) {
   const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
   const { upstream } = definition;
   if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
@@ -75,20 +65,19 @@ export function openSession(options: UpstreamOptions): Session {
     if (refusal !== null) throw refusal;
   };
 
-  const addressOf = async (
-    template: Template,
-    credentials: OpenCredentials,
-    signal: AbortSignal,
-  ): Promise<URL> => {
-    const facts = { upstream, credentials, lane: laneOf(credentials), transport, clock };
-    return buildAddress(template, await hostVariables(template, facts, signal));
-  };
-
-  const opened = async (credentials: OpenCredentials, signal: AbortSignal): Promise<OpenedCall> => ({
+  const factsOf = (credentials: OpenCredentials) => ({
+    upstream,
     credentials,
     lane: laneOf(credentials),
-    base: await addressOf(upstream.baseUrl, credentials, signal),
+    transport,
+    clock,
   });
+
+  const opened = async (credentials: OpenCredentials, signal: AbortSignal): Promise<OpenedCall> => {
+    const facts = factsOf(credentials);
+    const base = await addressOf(upstream.baseUrl, facts, signal);
+    return { credentials, lane: facts.lane, base };
+  };
 
   const save = async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<void> => {
     if (saveCredentials === null) {
@@ -122,10 +111,10 @@ export function openSession(options: UpstreamOptions): Session {
       );
     }
     throwIfRefused(credentials);
-    const url = await addressOf(auth.tokenUrl, credentials, new AbortController().signal);
-    const asked = requestTokens({ url, auth, credentials, upstream, transport, clock });
-    const tokens = await asked.catch((error: unknown) => {
-      if (error instanceof EndedGrantError) laneOf(credentials).keepRefusal(hashOf(credentials), error);
+    const facts = factsOf(credentials);
+    const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
+    const tokens = await requestTokens(url, auth, facts).catch((error: unknown) => {
+      if (error instanceof EndedGrantError) facts.lane.keepRefusal(hashOf(credentials), error);
       throw error;
     });
     const changed = {
@@ -160,7 +149,7 @@ export function openSession(options: UpstreamOptions): Session {
     upstream,
     transport,
     clock,
-    async open(signal) {
+    async open(signal: AbortSignal): Promise<OpenedCall> {
       signal.throwIfAborted();
       const { credentials } = await orAborted(read(), signal);
       throwIfRefused(credentials);
@@ -174,12 +163,14 @@ export function openSession(options: UpstreamOptions): Session {
       }
       return await opened(credentials, signal);
     },
-    async renew(refused, signal) {
+    /** After an answer that does not take the access token: another one, or null where there is no way to it. */
+    async renew(refused: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null> {
       const { auth, values } = refused.credentials;
       if (auth?.kind !== 'refresh' || !values.has(auth.refreshToken)) return null;
       return await renew(refused.credentials, accessToken(refused.credentials), signal);
     },
-    settled: async () => void (await Promise.all(renewals)),
+    /** Waits for a renewal that is under way. */
+    settled: async (): Promise<void> => void (await Promise.all(renewals)),
   };
 }
 

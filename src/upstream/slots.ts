@@ -1,98 +1,73 @@
 import { lstatSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
-/** How many calls of one account run at a time; a refusal halves it for a while. */
-export interface Slots {
-  /**
-   * Resolves in order of asking. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
-   * `maxWaitMs`.
-   */
-  take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }>;
-  /** Half as many from now on, at least one; twice as many again after each 10 s. */
-  halve(): void;
-}
-
-interface Waiting {
-  readonly start: () => void;
-}
-
 const doubleEveryMs = 10_000;
 
-export function openSlots(concurrency: number, clock: Clock): Slots {
-  const waiting = new Set<Waiting>();
-  let running = 0;
+/** How many calls of one account run at a time; a refusal halves it for a while. */
+export function openSlots(concurrency: number, clock: Clock) {
+  const queue = new PQueue({ concurrency });
   let share = 1;
   let grownAt = 0;
 
-  const limit = (): number => {
+  // Called whenever a call comes or ends. A call that waits behind a lowered limit always waits for one that runs, so no
+  // timer is needed.
+  const setLimit = (): void => {
     while (share < 1 && clock.now() >= grownAt + doubleEveryMs) {
       share *= 2;
       grownAt += doubleEveryMs;
     }
-    return Math.max(1, Math.floor(concurrency * share));
-  };
-
-  // Called whenever a call ends. A call that waits behind a lowered limit always waits for one that runs, so no timer
-  // is needed.
-  const startNext = (): void => {
-    for (const one of waiting) {
-      if (running >= limit()) return;
-      waiting.delete(one);
-      running += 1;
-      one.start();
-    }
-  };
-
-  const slot = (): { release(): void } => {
-    let isHeld = true;
-    return {
-      release() {
-        if (!isHeld) return;
-        isHeld = false;
-        running -= 1;
-        startNext();
-      },
-    };
+    queue.concurrency = Math.max(1, Math.floor(concurrency * share));
   };
 
   return {
-    take(signal, maxWaitMs) {
+    /**
+     * Resolves in order of asking. Rejects with the signal's reason, and with `UpstreamFailure` throttled after
+     * `maxWaitMs`.
+     */
+    async take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }> {
       signal.throwIfAborted();
-      return new Promise((resolve, reject) => {
-        const stopWaiting = new AbortController();
-        const onAbort = (): void => leave(signal.reason as Error);
-        const leave = (why: Error): void => {
-          waiting.delete(one);
-          stopWaiting.abort();
-          signal.removeEventListener('abort', onAbort);
-          reject(why);
-        };
-        const one: Waiting = {
-          start: () => {
-            stopWaiting.abort();
-            signal.removeEventListener('abort', onAbort);
-            resolve(slot());
-          },
-        };
-        waiting.add(one);
-        startNext();
-        if (!waiting.has(one)) return;
-        signal.addEventListener('abort', onAbort, { once: true });
-        clock.sleep(maxWaitMs, stopWaiting.signal).then(
-          () => leave(tooManyCalls(maxWaitMs)),
+      setLimit();
+      const waiting = new AbortController();
+      const leaving = new AbortController();
+      const onAbort = (): void => leaving.abort(signal.reason);
+      signal.addEventListener('abort', onAbort, { once: true });
+      const stopWaiting = (): void => {
+        waiting.abort();
+        signal.removeEventListener('abort', onAbort);
+      };
+      return await new Promise((resolve, reject) => {
+        const hold = (): Promise<void> =>
+          new Promise((done) => {
+            stopWaiting();
+            const release = (): void => {
+              done();
+              setLimit();
+            };
+            resolve({ release });
+          });
+        queue.add(hold, { signal: leaving.signal }).catch((error: unknown) => {
+          stopWaiting();
+          reject(error as Error);
+        });
+        if (waiting.signal.aborted) return;
+        clock.sleep(maxWaitMs, waiting.signal).then(
+          () => leaving.abort(tooManyCalls(maxWaitMs)),
           // Its turn came, or the caller left.
           () => undefined,
         );
       });
     },
-    halve() {
+    /** Half as many from now on, at least one; twice as many again after each 10 s. */
+    halve(): void {
       share = Math.max(share / 2, 1 / (2 * concurrency));
       grownAt = clock.now();
+      setLimit();
     },
   };
 }

@@ -1,7 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import type { UpstreamAccount, UpstreamFile } from '../../src/upstream/upstream-account.ts';
+import type { UpstreamFile } from '../../src/upstream/download-file.ts';
+import type { UpstreamAccount } from '../../src/upstream/open-upstream.ts';
 import {
   failureOf,
   never,

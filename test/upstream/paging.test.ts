@@ -54,7 +54,7 @@ function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
   const signature = { headers: {}, query: [], secrets: [] };
   const ask = (params: Params): { records: readonly JsonObject[]; metadata: JsonObject } | null => {
     const { call, from, to, readMetadata } = translatePaging(entity, list, params);
-    const { url, method, headers, body } = buildRequest({ base, request: list, call, signature });
+    const { url, method, headers, body } = buildRequest(base, list, call, signature);
     const request = {
       method,
       path: url.pathname,

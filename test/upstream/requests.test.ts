@@ -10,12 +10,8 @@ const base = new URL('https://service.example/v1');
 
 function built(request: UpstreamRequest, params: Params, more: Partial<PagedCall> = {}) {
   const signature = { headers: { authorization: 'Bearer t' }, query: [], secrets: [] };
-  const wire = buildRequest({
-    base,
-    request,
-    call: { params, query: [], isAlone: false, ...more },
-    signature,
-  });
+  const call = { params, query: [], isAlone: false, ...more };
+  const wire = buildRequest(base, request, call, signature);
   return { ...wire, search: decodeURIComponent(wire.url.search) };
 }
 

@@ -5,7 +5,7 @@ import type { Entity } from '../../../src/definitions/definition.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import { instant } from '../../../src/core/clock.ts';
-import type { UpstreamAccount } from '../../../src/upstream/upstream-account.ts';
+import type { UpstreamAccount } from '../../../src/upstream/open-upstream.ts';
 import { type Row, expectedRows } from '../../support/expected-rows.ts';
 import { it } from '../../support/it.ts';
 import { sampleSinks } from '../../support/sample-sinks.ts';

@@ -14,8 +14,7 @@ import type {
   UpstreamRequest,
 } from '../../../src/definitions/upstream/upstream.ts';
 import { openCallGate, type CallGateOptions } from '../../../src/upstream/call-gate.ts';
-import { openUpstream } from '../../../src/upstream/open-upstream.ts';
-import type { UpstreamAccount } from '../../../src/upstream/upstream-account.ts';
+import { openUpstream, type UpstreamAccount } from '../../../src/upstream/open-upstream.ts';
 import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../../../src/upstream/upstream-transport.ts';
 import { entityName, testDefinition } from '../source/test-definition.ts';

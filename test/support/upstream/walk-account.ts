@@ -2,8 +2,11 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import { openCallGate } from '../../../src/upstream/call-gate.ts';
-import { openUpstream } from '../../../src/upstream/open-upstream.ts';
-import type { UpstreamAccount, UpstreamPage } from '../../../src/upstream/upstream-account.ts';
+import {
+  openUpstream,
+  type UpstreamAccount,
+  type UpstreamPage,
+} from '../../../src/upstream/open-upstream.ts';
 import { openUpstreamTransport } from '../../../src/upstream/upstream-transport.ts';
 import { entityNamed } from '../sync-once.ts';
 import type { TruthRecord } from '../sample-truth.ts';

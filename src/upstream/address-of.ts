@@ -1,4 +1,3 @@
-import type { Clock } from '../core/clock.ts';
 import { linearPattern } from '../definitions/linear-pattern.ts';
 import type { Template } from '../definitions/upstream/answer-place.ts';
 import type {
@@ -6,46 +5,36 @@ import type {
   HostSource,
   PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
-import type { Upstream } from '../definitions/upstream/upstream.ts';
-import { isSuccess } from '../http/exchange.ts';
-import { withoutNames } from './call-address.ts';
+import { isSuccess, type WireAnswer } from '../http/exchange.ts';
+import { askBeside, type BesideFacts } from './ask-beside.ts';
+import { buildAddress } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';
 import { afterLast, credentialValue, signRequest, unusable, type OpenCredentials } from './credentials.ts';
-import { failureOfError, readFailure } from './read-failure.ts';
 import { readJsonAnswer, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
-import type { UpstreamTransport } from './upstream-transport.ts';
 
-interface HostFacts {
-  readonly upstream: Upstream;
-  readonly credentials: OpenCredentials;
+interface HostFacts extends BesideFacts {
   readonly lane: CallLane;
-  readonly transport: UpstreamTransport;
-  readonly clock: Clock;
 }
 
 type LookUp = Extract<HostSource, { kind: 'lookup' }>;
 
 const maxHostLength = 253;
 const timeoutMs = 30_000;
-const maxBodyBytes = 1024 * 1024;
 
 /**
- * The values of a template's names, which stand in its host, each checked against its pattern: the definition's file
- * fixes the host's end, so no credential leads to another service. Throws `UpstreamFailure` unauthorized; its text
- * names the fields and repeats no value.
+ * The address that a template makes. The values of its names, which stand in its host, are each checked against their
+ * pattern: the definition's file fixes the host's end, so no credential leads to another service. Throws
+ * `UpstreamFailure` unauthorized; its text names the fields and repeats no value.
  */
-export async function hostVariables(
-  template: Template,
-  facts: HostFacts,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, string>> {
+export async function addressOf(template: Template, facts: HostFacts, signal: AbortSignal): Promise<URL> {
   const variables = new Map<string, string>();
   for (const [name, { from, pattern }] of facts.upstream.host) {
     if (!template.some((part) => part.kind === 'name' && part.name === name)) continue;
     const found = await firstValue(from, facts, signal);
     if (found === null) {
-      throw unusable(`the ${name} of the address is missing; it is read from ${listOf(from)}`);
+      const sources = from.map(nameOf).join(' or ');
+      throw unusable(`the ${name} of the address is missing; it is read from ${sources}`);
     }
     if (found.value.length > maxHostLength || !linearPattern(pattern).test(found.value)) {
       throw unusable(
@@ -54,7 +43,7 @@ export async function hostVariables(
     }
     variables.set(name, found.value);
   }
-  return variables;
+  return buildAddress(template, variables);
 }
 
 async function firstValue(
@@ -90,47 +79,23 @@ function hasValues(auth: PlainAuthentication, { values }: OpenCredentials): bool
 /** Some token endpoints answer 200 to a bad token: an answer without the host is unauthorized. */
 async function lookUpHost(
   { url: text, auth, path, separator }: LookUp,
-  { upstream, credentials, transport, clock }: HostFacts,
+  facts: HostFacts,
   signal: AbortSignal,
 ): Promise<string> {
   const url = new URL(text);
-  const signature = signRequest(auth, credentials);
-  for (const [name, value] of signature.query) url.searchParams.set(name, value);
-  const headers = { accept: 'application/json', 'user-agent': 'connector-sync', ...signature.headers };
-  try {
-    const answer = await transport.send(
-      {
-        url,
-        base: withoutNames(upstream.baseUrl),
-        namedBy: 'definition',
-        method: 'GET',
-        headers,
-        body: null,
-        timeoutMs,
-        maxBodyBytes,
-      },
-      signal,
-    );
-    if (!isSuccess(answer.status)) {
-      const secrets = [...credentials.secrets, ...signature.secrets];
-      throw readFailure(upstream, answer, { entity: null, host: url.host, secrets, now: clock.now() });
-    }
+  const { query, headers, secrets } = signRequest(auth, facts.credentials);
+  for (const [name, value] of query) url.searchParams.set(name, value);
+  const request = { url, method: 'GET', headers, body: null, timeoutMs } as const;
+  const read = (answer: WireAnswer): string | null => {
+    if (!isSuccess(answer.status)) return null;
     const found = valueAt(readJsonAnswer(answer), path);
     const named =
       typeof found === 'string' ? (separator === null ? found : afterLast(found, separator)) : null;
-    if (named === null || named === '') {
-      const why = `${url.host} does not take the credentials: it names no address for them`;
-      throw new UpstreamFailure('unauthorized', why, { reason: 'answer', status: answer.status });
-    }
-    return named;
-  } catch (error) {
-    signal.throwIfAborted();
-    throw failureOfError(error, url.host) ?? error;
-  }
-}
-
-function listOf(sources: readonly HostSource[]): string {
-  return sources.map(nameOf).join(' or ');
+    if (named !== null && named !== '') return named;
+    const why = `${url.host} does not take the credentials: it names no address for them`;
+    throw new UpstreamFailure('unauthorized', why, { reason: 'answer', status: answer.status });
+  };
+  return await askBeside(facts, request, secrets, read, signal);
 }
 
 function nameOf(source: HostSource): string {
