@@ -15,8 +15,8 @@ export function openSlots(concurrency: number, clock: Clock) {
   let share = 1;
   let grownAt = 0;
 
-  // Called whenever a call comes or ends. A call that waits behind a lowered limit always waits for one that runs, so no
-  // timer is needed.
+  // Called whenever a call comes or ends. A call that waits behind a lowered limit always waits for one that runs, so
+  // no timer is needed.
   const setLimit = (): void => {
     while (share < 1 && clock.now() >= grownAt + doubleEveryMs) {
       share *= 2;
