@@ -1,3 +1,5 @@
+import { setTimeout } from 'node:timers/promises';
+
 /** UTC instant in ISO 8601 with milliseconds, as `Date.prototype.toISOString` writes it: compares as text. */
 export type Instant = string;
 
@@ -15,22 +17,13 @@ export function instant(ms: number): Instant {
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  sleep: (ms, signal) =>
-    new Promise((resolve, reject) => {
-      if (signal?.aborted === true) {
-        reject(signal.reason as Error);
-        return;
-      }
-      const onAbort = (): void => {
-        clearTimeout(timer);
-        reject(signal?.reason as Error);
-      };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', onAbort);
-        resolve();
-      }, ms);
-      signal?.addEventListener('abort', onAbort, { once: true });
-    }),
+  sleep: async (ms, signal) => {
+    try {
+      await setTimeout(ms, undefined, signal === undefined ? {} : { signal });
+    } catch (error) {
+      throw signal?.aborted === true ? signal.reason : error;
+    }
+  },
 };
 
 /** True after `ms`, false as soon as the signal is aborted. */

@@ -14,15 +14,7 @@ const sampledRows = 5;
 /** Times that a run asks, where it gets no answer. */
 const mostAttempts = 3;
 
-/**
- * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
- * account.
- */
-export type CheckAccount = (
-  entity: Entity,
-  partition: Pick<Partition, 'mode'>,
-  page: Pick<PreparedPage, 'stored'>,
-) => Promise<void>;
+export type CheckAccount = ReturnType<typeof openAccountCheck>;
 
 /** What is known of whose records a page shows. */
 export interface Strangeness extends StoredAccount {
@@ -56,7 +48,7 @@ export function isOtherAccount(sampled: readonly SampledEntity[]): boolean {
 }
 
 /** Where the service cannot tell its account, full walks of syncs are checked; a verdict is found once a run. */
-export function openAccountCheck(run: Run): CheckAccount {
+export function openAccountCheck(run: Run) {
   const { sink, lease, asked, plan } = run;
   const accounts = new Map<EntityName, Promise<StoredAccount>>();
   let verdict: Promise<void> | null = null;
@@ -84,7 +76,15 @@ export function openAccountCheck(run: Run): CheckAccount {
     if (isOtherAccount(sampled)) throw otherAccount(run, entity, page, sampled);
   }
 
-  return async (entity, { mode }, page) => {
+  /**
+   * Called with the first page of a walk, before it is stored. Throws `SyncError` IDENTITY_CHANGED for one of another
+   * account.
+   */
+  return async (
+    entity: Entity,
+    { mode }: Pick<Partition, 'mode'>,
+    page: Pick<PreparedPage, 'stored'>,
+  ): Promise<void> => {
     const isChecked = run.doubtsAccount === true && plan.kind === 'sync' && asked.window === null;
     const [own] = page.stored.rows;
     // While it is being found out, no other walk begins to store.

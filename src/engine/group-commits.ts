@@ -17,17 +17,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-export interface GroupCommits {
-  /**
-   * Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is
-   * stored.
-   */
-  submit(page: PageCommit): Promise<CommittedPage>;
-  /** Waits for pages of one walk; once all open walks wait, nothing more can come and the pages are stored. */
-  waitFor<T>(stored: Promise<T>): Promise<T>;
-  walkOpened(): void;
-  walkClosed(): void;
-}
+export type GroupCommits = ReturnType<typeof groupCommits>;
 
 /**
  * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
@@ -39,7 +29,7 @@ export function groupCommits({
   clock,
   onEvent,
   ending,
-}: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>): GroupCommits {
+}: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>) {
   let gathered: Waiting[] = [];
   let records = 0;
   let groupsUnderWay = 0;
@@ -108,13 +98,18 @@ export function groupCommits({
   }
 
   return {
-    submit: (page) =>
+    /**
+     * Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is
+     * stored.
+     */
+    submit: (page: PageCommit): Promise<CommittedPage> =>
       new Promise((resolve, reject) => {
         gathered.push({ page, resolve, reject });
-        records += recordsOf(page);
+        records += page.rows.reduce((sum, rows) => sum + rows.records.length, 0);
         storeIfEnough();
       }),
-    waitFor: async (stored) => {
+    /** Waits for pages of one walk; once all open walks wait, nothing more can come and the pages are stored. */
+    waitFor: async <T>(stored: Promise<T>): Promise<T> => {
       waitingWalks += 1;
       storeIfEnough();
       try {
@@ -123,16 +118,12 @@ export function groupCommits({
         waitingWalks -= 1;
       }
     },
-    walkOpened: () => {
+    walkOpened: (): void => {
       openWalks += 1;
     },
-    walkClosed: () => {
+    walkClosed: (): void => {
       openWalks -= 1;
       storeIfEnough();
     },
   };
-}
-
-function recordsOf(page: PageCommit): number {
-  return page.rows.reduce((sum, rows) => sum + rows.records.length, 0);
 }

@@ -6,24 +6,21 @@ import type { ChosenEntities } from './chosen-entities.ts';
 import type { Window } from './run-options.ts';
 import { withWindow } from './plan-run.ts';
 
-export interface BackfillPlan {
-  /**
-   * Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done
-   * windows stay done when the span grows.
-   */
-  readonly id: string;
-  /** Newest first. */
-  readonly windows: readonly Window[];
-}
+export type BackfillPlan = ReturnType<typeof planBackfill>;
 
 /** Throws `RangeError` as `backfillWindows` does. `entities`: closed over what leads to them. */
-export function planBackfill(entities: ChosenEntities, span: BackfillSpan): BackfillPlan {
+export function planBackfill(entities: ChosenEntities, span: BackfillSpan) {
   const choices = [...entities]
     .map(([name, { variants, parents }]) => [name, variants, parents] as const)
     .toSorted(([left], [right]) => (left < right ? -1 : 1));
   const identity = JSON.stringify([choices, instant(span.sinceMs), span.length]);
   return {
+    /**
+     * Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done
+     * windows stay done when the span grows.
+     */
     id: createHash('sha256').update(identity).digest('hex').slice(0, 16),
+    /** Newest first. */
     windows: backfillWindows(span),
   };
 }

@@ -5,12 +5,6 @@ import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
 import type { ChosenEntity } from './chosen-entities.ts';
 
-export interface ProbedPage {
-  readonly records: number;
-  /** What the page shows to be wrong with how the entity is asked for; empty: nothing. */
-  readonly problems: readonly string[];
-}
-
 const fromTheStart = { mode: 'full', watermark: null, storedRows: 0 } as const;
 
 /**
@@ -22,11 +16,12 @@ export async function probePage(
   entity: Entity,
   { variants }: Pick<ChosenEntity, 'variants'>,
   { expectsTotal, signal }: { readonly expectsTotal: boolean; readonly signal: AbortSignal },
-): Promise<ProbedPage> {
+) {
   const request = firstRequest(entity, variants[0] ?? {});
   const page = await source.list(request, signal);
   return {
     records: page.records.length,
+    /** What the page shows to be wrong with how the entity is asked for; empty: nothing. */
     problems: [
       ...lengthProblems(entity, request, page),
       ...totalProblems(entity, page, expectsTotal),

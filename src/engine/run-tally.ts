@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
-import type { Doubt, Partition, Proof, WalkFailure } from '../sinks/partition.ts';
+import type { Partition, Proof, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
@@ -13,6 +13,14 @@ import type { PreparedPage } from './prepare/prepare-page.ts';
 export const reportedFailures = 100;
 /** More than this share of an entity's records in quarantine, or of which only a part came, fails the entity. */
 const maxUnstoredShare = 0.01;
+
+const nothingMissing: MissingTally = {
+  withheld: 0,
+  pending: 0,
+  toConfirm: 0,
+  withheldBecause: null,
+  withholding: null,
+};
 
 /** The report of an entity of which nothing has been read, nor is missing. */
 export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
@@ -27,12 +35,8 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   partial: 0,
   incremental: 0,
   deleted: 0,
-  withheld: 0,
-  pending: 0,
-  toConfirm: 0,
+  ...nothingMissing,
   withdrawn: 0,
-  withheldBecause: null,
-  withholding: null,
   isProven: true,
 };
 
@@ -93,12 +97,13 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
 
   function countSeal(
     { entity, mode }: Pick<Partition, 'entity' | 'mode'>,
-    proof: Proof & { readonly doubt?: Doubt },
+    proof: Proof,
+    isDoubted: boolean,
     by: 1 | -1,
   ): void {
     const tally = of(entity);
     tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
-    if (!proof.isOrdered && proof.isCounted !== true && proof.doubt === undefined) tally.unordered += by;
+    if (!proof.isOrdered && proof.isCounted !== true && !isDoubted) tally.unordered += by;
     if (mode === 'incremental') tally.incremental += by;
   }
 
@@ -124,10 +129,12 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       for (const { entity, counts } of committed.counts) {
         of(entity).counts = addCounts(of(entity).counts, counts);
       }
-      for (const { mode, proof } of committed.unsealed ?? []) countSeal({ ...partition, mode }, proof, -1);
+      for (const { mode, proof } of committed.unsealed ?? []) {
+        countSeal({ ...partition, mode }, proof, proof.doubt !== undefined, -1);
+      }
     },
-    sealed: (partition: Partition, proof: Proof, doubt?: Doubt): void =>
-      countSeal(partition, { ...proof, ...(doubt === undefined ? {} : { doubt }) }, 1),
+    sealed: (partition: Partition, { proof, doubt }: Pick<Seal, 'proof' | 'doubt'>): void =>
+      countSeal(partition, proof, doubt !== undefined, 1),
     setAside: (partition: Partition, failure: WalkFailure): void => {
       of(partition.entity).setAside += 1;
       const { code, recovery, message } = failure;
@@ -150,8 +157,11 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     deleted: (entity: EntityName, rows: number): void => void (of(entity).deleted += rows),
     /** A full walk missed a record that is there. */
     withdrawn: (entity: EntityName): void => void (of(entity).withdrawn += 1),
-    /** The latest holds. */
-    missing: (entity: EntityName, missing: MissingTally): void => void Object.assign(of(entity), missing),
+    /** Of all entities; the latest holds. */
+    missing: (found: ReadonlyMap<EntityName, MissingTally>): void => {
+      for (const tally of tallies.values()) Object.assign(tally, nothingMissing);
+      for (const [entity, missing] of found) Object.assign(of(entity), missing);
+    },
     /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
     check: (): void => {
       for (const [entity, { counts }] of tallies) {

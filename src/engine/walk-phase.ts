@@ -79,9 +79,8 @@ export async function walkPhase(run: Run): Promise<void> {
       if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
       return await setAside(partition, end.failure);
     }
-    const { proof, doubt } = end.seal;
-    tally.sealed(partition, proof, doubt);
-    onEvent({ kind: 'walk-sealed', entity, params, proof: proof.kind });
+    tally.sealed(partition, end.seal);
+    onEvent({ kind: 'walk-sealed', entity, params, proof: end.seal.proof.kind });
   }
 
   async function walkOne(partition: Partition): Promise<WalkEnd> {

@@ -15,7 +15,8 @@ import type { Run } from './run.ts';
 export interface WalkContext {
   readonly run: Pick<Run, 'id' | 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'signal'>;
   readonly commits: GroupCommits;
-  readonly inFlight: InFlight;
+  /** Bytes of pages that are received and not yet stored, over all walks of a run. */
+  readonly inFlight: { bytes: number; readonly maxBytes: number };
   readonly entity: Entity;
   /** The walks are bounded at both ends: what they do not meet may lie outside. */
   readonly isBackfill: boolean;
@@ -39,12 +40,6 @@ export interface WalkContext {
 export interface Walk extends WalkContext {
   readonly partition: Partition;
   readonly pagination: Pagination;
-}
-
-/** Bytes of pages that are received and not yet stored, over all walks of a run. */
-interface InFlight {
-  bytes: number;
-  readonly maxBytes: number;
 }
 
 export type WalkEnd =

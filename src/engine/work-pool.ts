@@ -9,19 +9,13 @@ export interface Pool<T> {
   readonly onError: (error: unknown) => void;
 }
 
-interface Wake {
-  wake(): void;
-  /** Resolves at the next `wake()`. */
-  next(): Promise<void>;
-}
-
 /**
  * Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more,
  * or it is over, and nothing is open.
  */
 export async function workPool<T extends { readonly id: number }>(
   pool: Pool<T>,
-  wake: Wake = newWake(),
+  wake = newWake(),
 ): Promise<void> {
   const { concurrency, isOver, onError } = pool;
   const open = new Map<number, Promise<void>>();
@@ -58,15 +52,16 @@ export async function workPool<T extends { readonly id: number }>(
   await Promise.all(open.values());
 }
 
-export function newWake(): Wake {
+export function newWake() {
   let wakeNow: () => void = () => undefined;
   let next = new Promise<void>((resolve) => (wakeNow = resolve));
   return {
-    wake: () => {
+    wake: (): void => {
       wakeNow();
       next = new Promise<void>((resolve) => (wakeNow = resolve));
     },
-    next: () => next,
+    /** Resolves at the next `wake()`. */
+    next: (): Promise<void> => next,
   };
 }
 

@@ -1,31 +1,5 @@
 import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
 
-/** What kept a request from an answer that can be read. */
-export interface NetworkFault {
-  /**
-   * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
-   * the client was closed. `name`: no such host. `noHttp`: another protocol is spoken there. `cut`: the connection was
-   * closed, mostly an idle one that the server had closed before the request reached it.
-   */
-  readonly kind:
-    | 'slow'
-    | 'timeout'
-    | 'tooLarge'
-    | 'unreadable'
-    | 'address'
-    | 'closed'
-    | 'tls'
-    | 'name'
-    | 'noHttp'
-    | 'cut'
-    | 'unreachable'
-    | 'other';
-  /** Of the system call, of TLS or of undici; else the error's name. */
-  readonly code: string;
-  /** For a message: it repeats no bytes, headers or addresses of the service. */
-  readonly text: string;
-}
-
 const closedText = 'connection closed without a complete answer';
 const knownTexts: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
@@ -35,7 +9,7 @@ const knownTexts: Readonly<Record<string, string>> = {
 };
 
 /** By a code, the first that fits; an answer in HTTP that is cut off has other codes than one that is no HTTP. */
-const kindByCode: readonly (readonly [RegExp, NetworkFault['kind'], string])[] = [
+const kindByCode = [
   [
     /EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/,
     'tooLarge',
@@ -53,7 +27,21 @@ const kindByCode: readonly (readonly [RegExp, NetworkFault['kind'], string])[] =
     'other',
     'not reached, or the answer was cut off',
   ],
-];
+] as const;
+
+/** What kept a request from an answer that can be read. */
+interface NetworkFault {
+  /**
+   * `slow`: the whole answer took too long; `timeout`: a part of it. `address`: it may not be connected to. `closed`:
+   * the client was closed. `name`: no such host. `noHttp`: another protocol is spoken there. `cut`: the connection was
+   * closed, mostly an idle one that the server had closed before the request reached it.
+   */
+  readonly kind: (typeof kindByCode)[number][1] | 'slow' | 'address' | 'unreachable';
+  /** Of the system call, of TLS or of undici; else the error's name. */
+  readonly code: string;
+  /** For a message: it repeats no bytes, headers or addresses of the service. */
+  readonly text: string;
+}
 
 /** Null for what is no failure of a request. The error itself is not kept: it may hold headers. */
 export function networkFaultOf(error: unknown): NetworkFault | null {

@@ -1,4 +1,3 @@
-import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { isSuccess, type WireAnswer, type WireStream } from '../http/exchange.ts';
@@ -20,16 +19,7 @@ export interface Asked {
   readonly entity: EntityName | null;
 }
 
-export interface JsonAnswer {
-  readonly value: JsonValue;
-  readonly status: number;
-  readonly header: (name: string) => string | null;
-  readonly url: URL;
-  readonly wireBytes: number;
-  readonly textLength: number;
-  /** For a message: a part of the answer without the secrets of the call. */
-  readonly redact: (text: string) => string;
-}
+export type JsonAnswer = Awaited<ReturnType<typeof askForJson>>;
 
 interface SentCall {
   readonly wire: WireRequest;
@@ -38,7 +28,7 @@ interface SentCall {
 }
 
 /** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
-export async function askForJson(asked: Asked, session: Session, signal: AbortSignal): Promise<JsonAnswer> {
+export async function askForJson(asked: Asked, session: Session, signal: AbortSignal) {
   return await ask(asked, session, signal, {}, async (sent, opened) => {
     const { wire } = sent;
     const answer = await sendOnce(session.transport.send, asked, wire, signal);
@@ -53,28 +43,21 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       url: wire.url,
       wireBytes: answer.wireBytes,
       textLength: answer.text.length,
-      redact: (text) => redactMessage(text, sent.secrets),
+      /** For a message: a part of the answer without the secrets of the call. */
+      redact: (text: string): string => redactMessage(text, sent.secrets),
     };
   });
 }
 
-/** A redirect of a download: where the file is. */
-export interface Elsewhere {
-  readonly kind: 'elsewhere';
-  readonly url: URL;
-  /** The definition's own address, which answered so. */
-  readonly base: URL;
-}
-
 /**
  * Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay
- * behind.
+ * behind. `base`: the definition's own address, which answered so.
  */
 export async function askForFile(
   asked: Asked,
   session: Session,
   signal: AbortSignal,
-): Promise<WireStream | Elsewhere> {
+): Promise<WireStream | { readonly url: URL; readonly base: URL }> {
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
   return await ask(asked, session, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
@@ -83,7 +66,7 @@ export async function askForFile(
     if ('read' in answer) return heldBy(keep(), answer);
     const location = isRedirect(answer.status) ? answer.header('location') : null;
     if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, session);
-    return { kind: 'elsewhere', url: new URL(location, wire.url.href), base: wire.base };
+    return { url: new URL(location, wire.url.href), base: wire.base };
   });
 }
 

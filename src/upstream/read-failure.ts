@@ -16,8 +16,6 @@ import { retryAfterMs } from '../http/header-values.ts';
 import { readJsonOfFailure, valueAt } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
 
-type FailedAnswer = Pick<WireAnswer, 'status' | 'header' | 'text'>;
-
 interface FailureFacts {
   /** Null: the check, or a token. */
   readonly entity: EntityName | null;
@@ -26,7 +24,7 @@ interface FailureFacts {
   readonly now: number;
 }
 
-interface FailedAnswerFacts extends FailedAnswer, FailureFacts {
+interface FailedAnswer extends FailureFacts, Pick<WireAnswer, 'status' | 'header' | 'text'> {
   /** Undefined: the body is no JSON. */
   readonly value: JsonValue | undefined;
 }
@@ -47,10 +45,10 @@ export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue)
 /** What an answer that is an error means: the first rule that matches, else the default of its status. */
 export function readFailure(
   rules: Rules,
-  { status, header, text }: FailedAnswer,
+  failed: Pick<WireAnswer, 'status' | 'header' | 'text'>,
   facts: FailureFacts,
 ): UpstreamFailure {
-  const answer: FailedAnswerFacts = { ...facts, status, header, text, value: readJsonOfFailure(text) };
+  const answer = { ...failed, ...facts, value: readJsonOfFailure(failed.text) };
   const texts = textsOf(rules, answer.value);
   const words = answer.value === undefined ? answer.text.slice(0, 2_000) : texts.join('\n');
   const rule = rules.errors.find((one) => matches(one, answer, words));
@@ -77,7 +75,7 @@ function textsOf({ message, failed }: Rules, value: JsonValue | undefined): read
     .filter((text) => text.trim() !== '');
 }
 
-function matches(rule: ErrorRule, answer: FailedAnswerFacts, words: string): boolean {
+function matches(rule: ErrorRule, answer: FailedAnswer, words: string): boolean {
   const { status, where, contains, hasHeader, lacksHeader, entity } = rule;
   return (
     (status === null || status === answer.status) &&
@@ -93,7 +91,7 @@ function matches(rule: ErrorRule, answer: FailedAnswerFacts, words: string): boo
  * A page of HTML instead of an error of the service comes from a network in front of it, which refuses what it takes
  * for an attack.
  */
-function defaultClass({ status, header, value }: FailedAnswerFacts): FailureClass {
+function defaultClass({ status, header, value }: FailedAnswer): FailureClass {
   const isHtml = /^text\/html\b/i.test(header('content-type') ?? '');
   if (isHtml && (status === 400 || status === 503)) return 'edge';
   return defaultFailureClass(status, isJsonObject(value));
@@ -103,7 +101,7 @@ function defaultClass({ status, header, value }: FailedAnswerFacts): FailureClas
 function showText(
   failureClass: FailureClass,
   text: string | null,
-  { status, host, secrets }: FailedAnswerFacts,
+  { status, host, secrets }: FailedAnswer,
 ): string {
   if (failureClass === 'edge') return `refused by the network in front of ${host} (HTTP ${status})`;
   if (status >= 300 && status < 400) {
@@ -114,7 +112,7 @@ function showText(
 }
 
 /** Null: the answer asks for no wait. A definition without rules means the header that HTTP has for it. */
-function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswerFacts, 'header' | 'now'>): number | null {
+function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswer, 'header' | 'now'>): number | null {
   if (rules.length === 0) {
     return retryAfterMs(answer.header('retry-after'), answer.header('date'), answer.now);
   }
@@ -128,7 +126,7 @@ function waitOf(rules: readonly Wait[], answer: Pick<FailedAnswerFacts, 'header'
 /** From now, at most an hour; null where the header is not there or cannot be read. */
 export function headerWait(
   { header, format }: HeaderTime,
-  answer: Pick<FailedAnswerFacts, 'header' | 'now'>,
+  answer: Pick<FailedAnswer, 'header' | 'now'>,
 ): number | null {
   const text = answer.header(header)?.trim() ?? '';
   const date = answer.header('date');

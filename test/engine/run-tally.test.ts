@@ -81,13 +81,14 @@ describe("a run's account", () => {
 
   it('is degraded by a walk that missed an existing record, not by withheld or pending rows', () => {
     const tally = runTally([users]);
-    tally.missing(users, {
+    const missing = {
       withheld: 300,
       pending: 2,
       toConfirm: 0,
       withheldBecause: 'share',
       withholding: null,
-    });
+    } as const;
+    tally.missing(new Map([[users, missing]]));
     tally.deleted(users, 4);
     expect(tally.isDegraded()).toBe(false);
     expect(tally.entities()).toMatchObject([{ withheld: 300, pending: 2, deleted: 4, isWhole: true }]);
@@ -118,8 +119,8 @@ describe("a run's account", () => {
   it('tells walks that read from a watermark from those that read from the start', () => {
     const tally = runTally([users]);
     const proof = { kind: 'keyset', isOrdered: true } as const;
-    tally.sealed(partition, { kind: 'seam', isOrdered: true });
-    tally.sealed({ ...partition, mode: 'incremental' }, proof);
+    tally.sealed(partition, { proof: { kind: 'seam', isOrdered: true } });
+    tally.sealed({ ...partition, mode: 'incremental' }, { proof });
     expect(tally.entities()).toMatchObject([{ incremental: 1, proofs: { seam: 1, keyset: 1 } }]);
     expect(tally.nothingRead()).toBe(false);
   });

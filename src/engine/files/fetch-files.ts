@@ -95,7 +95,12 @@ async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal):
   const startedMs = clock.now();
   try {
     // Known without a call.
-    if (size !== null && size > maxBytes) throw tooLarge(wanted, maxBytes);
+    if (size !== null && size > maxBytes) {
+      throw new SyncError(
+        `download ${entity}: its record says ${size} bytes, and at most ${maxBytes} are fetched; raise downloads.maxBytes to get it`,
+        { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' },
+      );
+    }
     const file = await files.source.download(
       { entity, params, size, maxBytes },
       async ({ name, contentType, bytes }) => ({
@@ -117,13 +122,6 @@ async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal):
     onEvent({ kind: 'file-set-aside', entity, code, message });
     return failure;
   }
-}
-
-function tooLarge({ entity, size }: WantedFile, maxBytes: number): SyncError {
-  return new SyncError(
-    `download ${entity}: its record says ${size} bytes, and at most ${maxBytes} are fetched; raise downloads.maxBytes to get it`,
-    { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' },
-  );
 }
 
 /** The place where files or their account are kept: what fails there fails for every file. */

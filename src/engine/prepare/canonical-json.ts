@@ -111,7 +111,7 @@ function isArray(value: JsonValue): value is readonly JsonValue[] {
 
 function without(value: JsonValue, paths: readonly (readonly string[])[], depth: number): JsonValue {
   if (value === null || typeof value !== 'object' || paths.length === 0) return value;
-  if (depth >= maxDepth) throw new TooDeepError(`nested deeper than ${maxDepth} levels`);
+  checkDepth(depth);
   if (isArray(value)) {
     return value.map((element, index) => without(element, below(paths, String(index)), depth + 1));
   }
@@ -167,15 +167,10 @@ export interface VolatileField {
   readonly stableText: string;
 }
 
-interface HashedColumn {
-  readonly index: number;
-  readonly name: string;
-}
-
 /**
  * By name: neither a definition's order nor an absent field changes a record. Added columns are hashed with `_extra`.
  */
-export function hashedColumns(columns: readonly Column[]): readonly HashedColumn[] {
+export function hashedColumns(columns: readonly Column[]) {
   return columns
     .flatMap(({ name, isEvolved }, index) => (isEvolved === true ? [] : [{ index, name }]))
     .toSorted((left, right) => (left.name < right.name ? -1 : 1));
@@ -183,7 +178,7 @@ export function hashedColumns(columns: readonly Column[]): readonly HashedColumn
 
 /** Everything of a record that counts as content, as one text: no two different records make the same one. */
 export function hashedText(
-  columns: readonly HashedColumn[],
+  columns: ReturnType<typeof hashedColumns>,
   values: readonly ColumnValue[],
   volatile: readonly VolatileField[],
   extra: string | null,

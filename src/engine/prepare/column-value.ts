@@ -58,22 +58,14 @@ export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): s
   return moved.from + value.slice(moved.to.length);
 }
 
-interface Slot {
-  readonly index: number;
-  readonly type: FieldType;
-  readonly isKey: boolean;
-  /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
-  readonly isEvolved: boolean;
-  /** Null: nothing in it is volatile. An empty path in it: all of it is. */
-  readonly volatile: readonly (readonly string[])[] | null;
-}
+type Slot = ReturnType<typeof slotOf>;
 
 export function slotOf(
   table: EntityTable,
   volatilePaths: readonly (readonly string[])[],
   { name, type, isEvolved }: Column,
   index: number,
-): Slot {
+) {
   const volatile = volatilePaths
     .filter(([first]) => first === name || first === '*')
     .map((path) => path.slice(1));
@@ -81,7 +73,9 @@ export function slotOf(
     index,
     type,
     isKey: table.key.includes(name),
+    /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
     isEvolved: isEvolved === true,
+    /** Null: nothing in it is volatile. An empty path in it: all of it is. */
     volatile: volatile.length === 0 ? null : volatile,
   };
 }
@@ -90,7 +84,7 @@ export function injectedValues(
   slots: ReadonlyMap<string, Slot>,
   inject: Readonly<Record<string, JsonValue>>,
   width: number,
-): { readonly values: readonly ColumnValue[]; readonly isFilled: readonly boolean[] } {
+) {
   const values = Array.from({ length: width }, (): ColumnValue => null);
   const isFilled = Array.from({ length: width }, () => false);
   for (const [name, value] of Object.entries(inject)) {

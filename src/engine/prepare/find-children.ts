@@ -13,18 +13,15 @@ export interface FindingRun {
   readonly isBackfill: boolean;
 }
 
-type FindChildren = (
-  raw: JsonObject,
-  found: {
-    readonly inject: Readonly<Record<string, JsonValue>>;
-    readonly keyText: string;
-    /**
-     * The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change
-     * again unnoticed.
-     */
-    readonly settledMs: number;
-  },
-) => readonly FoundPartition[];
+interface FoundRecord {
+  readonly inject: Readonly<Record<string, JsonValue>>;
+  readonly keyText: string;
+  /**
+   * The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change again
+   * unnoticed.
+   */
+  readonly settledMs: number;
+}
 
 /**
  * Names the child partitions a record leads to: one per child entity, way of descent and variant. Unlisted records (in
@@ -35,7 +32,7 @@ export function compileFindChildren(
   chosen: ChosenEntities,
   parentEntity: Entity,
   run: FindingRun,
-): FindChildren {
+) {
   const descents = [...chosen].flatMap(([name, { variants, parents, bounds }]) => {
     const child = definition.entities.get(name);
     if (child === undefined || !parents.includes(parentEntity.name)) return [];
@@ -44,14 +41,14 @@ export function compileFindChildren(
       .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 
-  return (raw, { inject, keyText, settledMs: atMs }) => {
+  return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
-      const marker = markerOf(parent, raw, atMs);
+      const marker = markerOf(parent, raw, settledMs);
       return variants.map((variant) => ({
         entity: child.name,
         params: { ...variant, ...bounds, ...params },

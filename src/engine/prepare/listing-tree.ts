@@ -3,16 +3,6 @@ import type { Params } from '../../core/records.ts';
 import type { Recursive } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 
-type Placed =
-  /** The record belongs to another listing: a synced copy shows it here too. */
-  | { readonly kind: 'foreign' }
-  | {
-      readonly kind: 'own';
-      readonly inject: Readonly<Record<string, JsonValue>>;
-      readonly listing: FoundPartition | null;
-      readonly isBelowLimit: boolean;
-    };
-
 /**
  * Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows
  * belong to the tree as syncs know it.
@@ -22,17 +12,18 @@ export function placeInTree(
   partition: Partition,
   raw: JsonObject,
   { positionInListing, isBackfill }: { readonly positionInListing: number; readonly isBackfill: boolean },
-): Placed {
+) {
   const owner = ownerOf(rules, raw);
   const listingId = partition.params[rules.param];
   if (owner !== null && typeof listingId === 'string' && normalId(owner) !== normalId(listingId)) {
-    return { kind: 'foreign' };
+    // A synced copy shows it here too.
+    return { kind: 'foreign' } as const;
   }
   const depth = partition.treeDepth ?? 0;
   const inject = { ...partition.inject, [rules.depthField]: depth, [rules.positionField]: positionInListing };
   const id = listingOf(rules, raw);
-  if (id === null) return { kind: 'own', inject, listing: null, isBelowLimit: false };
-  if (depth + 1 > rules.maxDepth) return { kind: 'own', inject, listing: null, isBelowLimit: true };
+  const isBelowLimit = id !== null && depth + 1 > rules.maxDepth;
+  if (id === null || isBelowLimit) return { kind: 'own', inject, listing: null, isBelowLimit } as const;
   const listing: FoundPartition = {
     entity: partition.entity,
     params: { ...partition.params, [rules.param]: id },
@@ -44,7 +35,7 @@ export function placeInTree(
     marker: null,
     base: isBackfill ? baseOf(rules, partition) : null,
   };
-  return { kind: 'own', inject, listing, isBelowLimit: false };
+  return { kind: 'own', inject, listing, isBelowLimit } as const;
 }
 
 /** The tree's root carries its own id in every record, and is found by it. */

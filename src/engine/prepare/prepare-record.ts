@@ -54,11 +54,19 @@ export interface RecordShape {
  * The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a
  * policy whatever comes is stored.
  */
-export function recordShape(entity: Entity, policy: SchemaPolicy | undefined): RecordShape {
+export function recordShape(entity: Entity, policy: SchemaPolicy = acceptEverything): RecordShape {
   const { table, ignored, volatile, filledFrom, moved, explode, actions } = entity;
   const download = actions.get('download') ?? null;
-  const shape = { table, ignored, volatile, filledFrom, moved, explodedField: explode?.field ?? null };
-  return policy === undefined ? { ...shape, download } : { ...shape, download, policy };
+  return {
+    table,
+    ignored,
+    volatile,
+    filledFrom,
+    moved,
+    explodedField: explode?.field ?? null,
+    download,
+    policy,
+  };
 }
 
 /** The shape of the elements of the entity's exploded field; null where it explodes nothing. */

@@ -81,20 +81,16 @@ export function withEvolved(table: EntityTable, known: Pick<KnownDrift, 'evolved
   return added.length === 0 ? table : { ...table, columns: [...table.columns, ...added] };
 }
 
-/** How a run is to prepare records, after what the sink knows of their fields. */
-interface KnownSchema {
-  /** The same, its tables with the added columns. */
-  readonly definition: Definition;
-  readonly policies: SchemaPolicies;
-}
-
-/** What has become of the tables of the chosen entities. Of the others nothing is asked. */
+/**
+ * How a run is to prepare records, after what the sink knows of the fields of the chosen entities: the definition, its
+ * tables with the added columns, and the policies. Of the other entities nothing is asked.
+ */
 export async function knownSchema(
   definition: Definition,
   chosen: ChosenEntities,
   drift: Pick<Drift, 'known'>,
   connector: ConnectorName,
-): Promise<KnownSchema> {
+): Promise<{ readonly definition: Definition; readonly policies: SchemaPolicies }> {
   const tables = [...chosen.keys()].flatMap((name) => tablesOf(definition, name));
   const knownByTable = await drift.known(connector, tables);
   const policies = new Map<EntityName, SchemaPolicy>();

@@ -1,8 +1,8 @@
 import { instant, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
-import { noCounts, type EntityTable, type PageCounts } from '../../core/records.ts';
-import type { EntityReport, RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
+import type { EntityTable, PageCounts } from '../../core/records.ts';
+import type { RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../sinks/lease.ts';
 import type { RunPlan, Sink } from '../../sinks/sink.ts';
 import { toSyncError } from '../run-ending.ts';
@@ -53,7 +53,7 @@ export async function runRepair(
     startedAt,
     finishedAt: instant(clock.now()),
     continues: null,
-    entities: tables.map(({ entity }) => entityReport(done.get(entity), entity)),
+    entities: tables.map(({ entity }) => ({ ...nothingDone, entity, ...done.get(entity), isWhole: false })),
     ...options.costs(),
     failures: [],
     failuresOmitted: 0,
@@ -95,15 +95,5 @@ function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant):
     choices: kind,
     leaves: [],
     continueAfter: startedAt,
-  };
-}
-
-function entityReport(done: RepairedEntity | undefined, entity: EntityName): EntityReport {
-  return {
-    ...nothingDone,
-    entity,
-    counts: done?.counts ?? noCounts,
-    deleted: done?.deleted ?? 0,
-    isWhole: false,
   };
 }

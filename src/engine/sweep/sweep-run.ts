@@ -1,17 +1,13 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
+import type { DeletedRows, EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
 import type { WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../run-options.ts';
 import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { openConfirmation } from './confirm-missing.ts';
 
-interface DeleteVerdict {
-  readonly withheldBecause: WithheldBecause | null;
-  /** The rows that may be deleted all the same, where they need nothing more. */
-  readonly passing: readonly TombstoneChoice[];
-}
+type DeleteVerdict = ReturnType<typeof judgeEntity>;
 
 interface JudgedEntity extends DeleteVerdict {
   readonly missing: EntityMissing;
@@ -26,11 +22,11 @@ interface JudgedEntity extends DeleteVerdict {
 export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
   if (plan.kind !== 'sync') return;
-  if (ending.isOver) await tellMissing(run).catch(ending.note);
+  if (ending.isOver) await judgeMissing(run).catch(ending.note);
   else {
     await sweepRun(run).catch(async (error: unknown) => {
       ending.end(error);
-      await tellMissing(run).catch(ending.note);
+      await judgeMissing(run).catch(ending.note);
     });
   }
 }
@@ -55,39 +51,18 @@ export async function sweepRun(run: Run): Promise<void> {
   }
 
   const confirm = openConfirmation(run);
-  const told = new Set<EntityName>();
   let judged = await judgeMissing(run);
-  // In the report from now on: the run may end before the rest is done.
-  tellJudged(run, judged, told);
   for (let round = 1; ; round += 1) {
     const { rows, error } = await confirm(worthAsking(definition, judged));
     if (rows === 0 && round > 1) break;
     // Judging counts all that would go along: again only where there is something new.
     if (rows > 0) judged = await judgeMissing(run);
-    tellJudged(run, judged, told);
     if (round === 1) noteWithheld(run, judged);
-    if (await deletePassing(run, judged)) {
-      judged = await judgeMissing(run);
-      tellJudged(run, judged, told);
-    }
+    if (await deletePassing(run, judged)) judged = await judgeMissing(run);
     // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
     if (error !== null) throw error;
   }
   tally.endedBelow(await sink.deletes.endedBelow(lease, id));
-}
-
-/** Says in the run's report what is withheld and what waits, as it is stored. */
-async function tellMissing(run: Run): Promise<void> {
-  tellJudged(run, await judgeMissing(run), new Set());
-}
-
-/** `told`: entities that the report said something of. */
-function tellJudged({ tally, asked }: Run, judged: readonly JudgedEntity[], told: Set<EntityName>): void {
-  for (const entity of told) tally.missing(entity, nothingMissing);
-  for (const one of judged) {
-    told.add(one.missing.entity);
-    tally.missing(one.missing.entity, tallyOf(one, asked));
-  }
 }
 
 function noteWithheld({ asked, onEvent }: Run, judged: readonly JudgedEntity[]): void {
@@ -97,14 +72,6 @@ function noteWithheld({ asked, onEvent }: Run, judged: readonly JudgedEntity[]):
     if (because !== null) onEvent({ kind: 'deletes-withheld', entity, rows, live, because });
   }
 }
-
-const nothingMissing: MissingTally = {
-  withheld: 0,
-  pending: 0,
-  toConfirm: 0,
-  withheldBecause: null,
-  withholding: null,
-};
 
 /** A 404 of a child is no proof by itself; where the parent can be asked for, its own answer is. */
 function confirmable({ entities }: Definition): readonly EntityName[] {
@@ -124,16 +91,13 @@ function isWorthAsking({ toConfirm, isAdopted }: EntityMissing, because: Withhel
   return toConfirm > 0 && !isAdopted && because === null;
 }
 
-async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly JudgedEntity[]> {
-  const found = await sink.deletes.missing(lease, id);
-  const verdicts = judgeDeletes(found, asked.guards);
-  return found.flatMap((missing) => {
-    const verdict = verdicts.get(missing.entity);
-    const below = goingOf(missing, found) - countOpen(missing);
-    return verdict === undefined || missing.missing + missing.orphans === 0
-      ? []
-      : [{ missing, ...verdict, below }];
-  });
+/** In the run's report from now on: the run may end before the rest is done. */
+async function judgeMissing({ sink, lease, id, asked, tally }: Run): Promise<readonly JudgedEntity[]> {
+  const judged = judgeDeletes(await sink.deletes.missing(lease, id), asked.guards).filter(
+    ({ missing: { missing, orphans } }) => missing + orphans > 0,
+  );
+  tally.missing(new Map(judged.map((one) => [one.missing.entity, tallyOf(one, asked)])));
+  return judged;
 }
 
 function tallyOf({ missing, withheldBecause, below }: JudgedEntity, { guards }: Run['asked']): MissingTally {
@@ -149,43 +113,40 @@ function tallyOf({ missing, withheldBecause, below }: JudgedEntity, { guards }: 
 
 /** True when there was any. Of a run that must end at once a first batch goes all the same: it has been asked for. */
 async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise<boolean> {
+  const { sink, lease, id, signal } = run;
+  const { batchRows } = sink.deletes;
   let isChanged = false;
   for (const { missing, passing } of judged) {
+    const { entity } = missing;
     for (const which of passing) {
-      if (await deleteAll(run, missing.entity, which)) isChanged = true;
+      const next = async (): Promise<readonly DeletedRows[]> => {
+        const rows = await sink.deletes.tombstone(lease, id, entity, which, batchRows);
+        return rows === 0 ? [] : [{ entity, rows }];
+      };
+      if (await deleteBatches(run, next)) isChanged = true;
     }
   }
-  return (await deleteBelow(run)) || isChanged;
+  signal.throwIfAborted();
+  // What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a
+  // `get`.
+  const isBelowChanged = await deleteBatches(run, () => sink.deletes.tombstoneBelow(lease, id, batchRows));
+  return isChanged || isBelowChanged;
 }
 
-async function deleteAll(
-  { sink, lease, id, tally, onEvent, signal }: Run,
-  entity: EntityName,
-  which: TombstoneChoice,
+/** True when there was any. */
+async function deleteBatches(
+  { tally, onEvent, signal }: Run,
+  next: () => Promise<readonly DeletedRows[]>,
 ): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
-    const rows = await sink.deletes.tombstone(lease, id, entity, which, sink.deletes.batchRows);
-    if (rows === 0) return isChanged;
-    tally.deleted(entity, rows);
-    onEvent({ kind: 'rows-deleted', entity, rows });
-    signal.throwIfAborted();
-  }
-}
-
-/**
- * What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a
- * `get`. True when there was any.
- */
-async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
-  for (let isChanged = false; ; isChanged = true) {
-    signal.throwIfAborted();
-    const batch = await sink.deletes.tombstoneBelow(lease, id, sink.deletes.batchRows);
+    const batch = await next();
     if (batch.length === 0) return isChanged;
     for (const { entity, rows } of batch) {
       if (rows === 0) continue;
       tally.deleted(entity, rows);
       onEvent({ kind: 'rows-deleted', entity, rows });
     }
+    signal.throwIfAborted();
   }
 }
 
@@ -198,22 +159,27 @@ async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Pr
  * where other records stand in its place. What a person has allowed passes and does not count; nor does what `get`
  * returned when it was asked last.
  */
-export function judgeDeletes(
-  found: readonly EntityMissing[],
-  guards: Guards,
-): ReadonlyMap<EntityName, DeleteVerdict> {
+export function judgeDeletes(found: readonly EntityMissing[], guards: Guards): readonly JudgedEntity[] {
   const over = new Set(
     found.filter((one) => isOver(one, goingOf(one, found), guards)).map(({ entity }) => entity),
   );
   const adopted = new Set(found.filter(({ isAdopted }) => isAdopted).map(({ entity }) => entity));
-  return new Map(found.map((one) => [one.entity, judgeEntity(one, over, adopted)]));
+  return found.map((missing) => ({
+    missing,
+    below: goingOf(missing, found) - countOpen(missing),
+    ...judgeEntity(missing, over, adopted),
+  }));
 }
 
 function judgeEntity(
   missing: EntityMissing,
   over: ReadonlySet<EntityName>,
   adopted: ReadonlySet<EntityName>,
-): DeleteVerdict {
+): {
+  readonly withheldBecause: WithheldBecause | null;
+  /** The rows that may be deleted all the same, where they need nothing more. */
+  readonly passing: readonly TombstoneChoice[];
+} {
   // Whether another address serves the same records is not settled by what it leaves out.
   const isAdopted = missing.isAdopted || missing.along.some(({ entity }) => adopted.has(entity));
   if (isAdopted && missing.missing > missing.allowed) {

@@ -1,4 +1,4 @@
-import { SyncError, type ErrorCode, type Recovery } from '../../core/errors.ts';
+import { SyncError, type Recovery } from '../../core/errors.ts';
 import type { WireAnswer } from '../../http/exchange.ts';
 import { networkFaultOf } from '../../http/network-fault.ts';
 import {
@@ -114,17 +114,15 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
   const fault = networkFaultOf(error);
   if (fault === null) return null;
   const { kind, code, text } = fault;
-  const fail = (
-    code: ErrorCode,
-    recovery: Recovery,
-    why: string,
-    rule: RetryRule | null = null,
-  ): CallFailure =>
+  const { fail } = failuresOf(facts, {
+    status: null,
+    words: null,
+    waitMs: null,
     // No cause: a network error may carry bytes of the response, headers or addresses.
-    new CallFailure(
-      new SyncError(`${facts.label}: ${why}`, { code, recovery, context: { cause: fault.code } }),
-      rule,
-    );
+    context: { cause: code },
+    throttleContext: {},
+    say: (why) => `${facts.label}: ${why}`,
+  });
   const network = (why: string, more: Partial<RetryRule> = {}): CallFailure =>
     fail('NETWORK', 'retry', why, { ...backOff, ...more });
   switch (kind) {
