@@ -182,8 +182,9 @@ function readRefetched(
   }
   const rows = [{ entity: entity.name, records: [record] }];
   if (explodedTable === null || !isJsonObject(answer)) return rows;
-  const elements = compileExplode(entity, policies.get(explodedTable.entity))?.(answer, asked.inject);
-  return [...rows, { entity: explodedTable.entity, records: elements?.records ?? [] }];
+  const elements = compileExplode(entity, policies.get(explodedTable.entity))?.(answer, asked.inject) ?? [];
+  const records = elements.flatMap((element) => (element.kind === 'record' ? [element.record] : []));
+  return [...rows, { entity: explodedTable.entity, records }];
 }
 
 function unusable({ name }: Entity, expected: string, got: string): SyncError {

@@ -15,6 +15,12 @@ export function instant(ms: number): Instant {
   return new Date(ms).toISOString();
 }
 
+/** Of a `Date` header; null where there is none that can be read. */
+export function instantOf(date: string | null): Instant | null {
+  const ms = Date.parse(date ?? '');
+  return Number.isNaN(ms) ? null : instant(ms);
+}
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   sleep: async (ms, signal) => {

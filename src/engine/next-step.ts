@@ -54,6 +54,9 @@ function broken(
  */
 export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
+  // A service that refuses the call for what changed may well answer the one for everything.
+  const isRefused = error.code === 'REQUEST_REFUSED' && walk.partition.mode === 'incremental';
+  const dropped = { dropPosition: isRefused, dropWatermark: isRefused };
   switch (error.recovery) {
     case 'restart-walk':
       return restart(walk, point, error);
@@ -65,7 +68,7 @@ export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Excl
     case 'retry':
     case 'skip-partition':
     case 'skip-entity':
-      return { kind: 'set-aside', point, failure: failureOf(walk, error, whatToDrop(walk, error)) };
+      return { kind: 'set-aside', point, failure: failureOf(walk, error, dropped) };
   }
 }
 
@@ -99,13 +102,6 @@ function halved(
   return { position, halvings: times };
 }
 
-/** A service that refuses the call for what changed may well answer the one for everything. */
-function whatToDrop({ partition }: Walk, { code }: SyncError): Dropped {
-  return code === 'REQUEST_REFUSED' && partition.mode === 'incremental'
-    ? { dropPosition: true, dropWatermark: true }
-    : nothingDropped;
-}
-
 function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
   const begun = { ...beginning(walk), restarts: point.restarts + 1 };
   if (begun.restarts > maxRestarts) {
@@ -125,13 +121,10 @@ export function beginning({ pagination, slowPages, run: { capMs } }: Walk): Walk
   };
 }
 
-type Dropped = Pick<WalkFailure, 'dropPosition' | 'dropWatermark'>;
-const nothingDropped: Dropped = { dropPosition: false, dropWatermark: false };
-
 function failureOf(
   walk: Walk,
   { code, recovery, message }: SyncError,
-  dropped: Dropped = nothingDropped,
+  dropped = { dropPosition: false, dropWatermark: false },
 ): WalkFailure {
   return { code, recovery, message, at: instant(walk.run.clock.now()), ...dropped };
 }

@@ -42,6 +42,16 @@ export function parseJsonText(text: string): JsonValue {
   }
 }
 
+/** The same; undefined for a text that cannot be read. */
+export function tryJsonText(text: string): JsonValue | undefined {
+  try {
+    return parseJsonText(text);
+  } catch {
+    // The error says no more than that: its caller has something else to say.
+    return undefined;
+  }
+}
+
 function isSuspicious(text: string): boolean {
   return (longDigits.test(text) || longExponent.test(text)) && suspicious.test(text);
 }

@@ -1,7 +1,9 @@
 import type { Instant } from '../core/clock.ts';
+import type { OnRunEvent } from '../core/events.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import type { Definition } from '../definitions/definition.ts';
 import type { NextPage } from '../pagination/pagination.ts';
 
 /**
@@ -26,6 +28,18 @@ export interface Source extends AsyncDisposable {
   readonly stats: () => SourceStats;
 }
 
+/** How a source of one connector is opened. */
+export interface SourceOptions {
+  readonly definition: Definition;
+  /** Concurrent calls. */
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+  /** Limit on calls for records, retries included; the next one is refused with BUDGET_SPENT (stop). Null: no limit. */
+  readonly maxCalls?: number | null;
+  /** Hears of attempts that failed as well as of answers. */
+  readonly onEvent?: OnRunEvent;
+}
+
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */
 export interface FileSource {
   /**
@@ -40,9 +54,7 @@ export interface FileSource {
 /** Reads `file.bytes` to the end, or throws. The signal is the one that `download` was given. */
 export type ReceiveFile<T> = (file: IncomingFile, signal: AbortSignal) => Promise<T>;
 
-export interface DownloadRequest {
-  readonly entity: EntityName;
-  readonly params: Params;
+export interface DownloadRequest extends GetRequest {
   /** What the record says of the file's length, in bytes; null: nothing. Another length is refused. */
   readonly size: number | null;
   readonly maxBytes: number;
@@ -65,16 +77,14 @@ export interface IncomingFile {
   readonly bytes: AsyncIterable<Uint8Array>;
 }
 
-export interface ListRequest {
-  readonly entity: EntityName;
-  readonly params: Params;
-  /** A root partition has no parent: 403 and 404 there speak of the entity (`skip-entity`), else of the partition. */
-  readonly isRoot: boolean;
-}
-
 export interface GetRequest {
   readonly entity: EntityName;
   readonly params: Params;
+}
+
+export interface ListRequest extends GetRequest {
+  /** A root partition has no parent: 403 and 404 there speak of the entity (`skip-entity`), else of the partition. */
+  readonly isRoot: boolean;
 }
 
 export interface SourcePage {

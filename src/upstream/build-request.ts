@@ -12,9 +12,9 @@ import type { WireRequest } from './upstream-transport.ts';
 export interface PagedCall {
   readonly params: Params;
   /** Put into the query last, in place of what is there under the same names. */
-  readonly query: readonly (readonly [string, string])[];
+  readonly query?: readonly (readonly [string, string])[];
   /** Neither the query parameters of the call nor those of the definition are sent. */
-  readonly isAlone: boolean;
+  readonly isAlone?: boolean;
 }
 
 /**
@@ -34,7 +34,7 @@ export function buildRequest(
     'user-agent': 'connector-sync',
     ...Object.fromEntries(request.headers),
   };
-  const query: (readonly [string, string])[] = call.isAlone ? [] : [...request.query];
+  const query: (readonly [string, string])[] = call.isAlone === true ? [] : [...request.query];
   let body: JsonObject = request.body;
 
   for (const [name, value] of Object.entries(call.params)) {
@@ -46,7 +46,7 @@ export function buildRequest(
         path.set(name, plainText(name, value));
         break;
       case 'query':
-        if (!call.isAlone) put(query, place.name, inQuery(name, place, value));
+        if (call.isAlone !== true) put(query, place.name, inQuery(name, place, value));
         break;
       case 'header':
         headers[place.name] = headerText(name, value, place.list);
@@ -58,12 +58,10 @@ export function buildRequest(
         break;
     }
   }
-  for (const name of new Set(call.query.map(([one]) => one))) {
-    put(
-      query,
-      name,
-      call.query.filter(([one]) => one === name),
-    );
+  const paged = call.query ?? [];
+  for (const name of new Set(paged.map(([one]) => one))) {
+    const pairs = paged.filter(([one]) => one === name);
+    put(query, name, pairs);
   }
 
   const url = buildPath(base, request.path, path);

@@ -52,7 +52,7 @@ function hostOf(template: Template, variables: ReadonlyMap<string, string>): str
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for.
-const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+export const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /**
  * The path below `base`, each value encoded as one segment. A value that a server might read as another path is

@@ -4,6 +4,7 @@ import { credentialProblems } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { Authentication, CredentialValue } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { control } from './call-address.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /** Credentials for one call: nothing keeps them longer, and nothing prints them. */
@@ -20,9 +21,6 @@ export interface OpenCredentials {
    */
   readonly account: string;
 }
-
-// oxlint-disable-next-line no-control-regex -- control characters are what it looks for.
-const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
 /** Throws `UpstreamFailure` unauthorized for credentials that cannot be used. It names fields, and repeats no value. */
 export function readCredentials(

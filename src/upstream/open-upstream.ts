@@ -1,4 +1,4 @@
-import { instant, type Instant } from '../core/clock.ts';
+import { instantOf, type Instant } from '../core/clock.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
@@ -56,7 +56,7 @@ export function openUpstream(options: UpstreamOptions) {
     /** Proves the credentials, and says which account they belong to. */
     async check(signal: AbortSignal) {
       const { request, identity, name } = upstream.check;
-      const answer = await askForJson({ request, call: callWith({}), entity: null }, session, signal);
+      const answer = await askForJson({ request, call: { params: {} }, entity: null }, session, signal);
       return readIdentity(answer, identity, name);
     },
     /**
@@ -82,7 +82,7 @@ export function openUpstream(options: UpstreamOptions) {
       const { requests } = requestsOf(call);
       const { get } = requests;
       if (get === null) throw refusedValue('the action get', 'is not declared for this entity');
-      const asked = { request: get, call: callWith(call.params), entity: call.entity };
+      const asked = { request: get, call: { params: call.params }, entity: call.entity };
       const answer = await orNull(askForJson(asked, session, signal));
       if (answer === null) return null;
       const record = valueAt(answer.value, get.record);
@@ -95,16 +95,12 @@ export function openUpstream(options: UpstreamOptions) {
     async download(call: UpstreamCall, signal: AbortSignal): Promise<UpstreamFile | null> {
       const { download } = requestsOf(call).requests;
       if (download === null) throw refusedValue('the action download', 'is not declared for this entity');
-      const asked = { request: download, call: callWith(call.params), entity: call.entity };
+      const asked = { request: download, call: { params: call.params }, entity: call.entity };
       return await orNull(downloadFile(asked, download, session, signal));
     },
     /** Waits for a renewal of tokens that is under way: its result must be stored. Idempotent. */
     close: async (): Promise<void> => await session.settled(),
   };
-}
-
-function callWith(params: Params): TranslatedCall['call'] {
-  return { params, query: [], isAlone: false };
 }
 
 async function orNull<T>(answer: Promise<T>): Promise<T | null> {
@@ -140,7 +136,7 @@ function readIdentity(answer: JsonAnswer, paths: readonly AnswerPath[], name: An
     identity,
     name: shown === null ? null : redactMessage(shown, []),
     /** The answer's `Date` header. */
-    serverTime: serverTimeOf(answer),
+    serverTime: instantOf(answer.header('date')),
   };
 }
 
@@ -160,7 +156,7 @@ function readPage(
   return {
     records: found.slice(from, to).map((record) => asDeclared(record, requests, params)),
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
-    serverTime: serverTimeOf(answer),
+    serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
     textLength: answer.textLength,
   };
@@ -180,9 +176,4 @@ function asDeclared(record: JsonObject, { rename, inject }: EntityRequests, para
     if (value !== undefined && !declared.has(field)) declared.set(field, value);
   }
   return Object.fromEntries(declared);
-}
-
-function serverTimeOf({ header }: JsonAnswer): Instant | null {
-  const time = Date.parse(header('date') ?? '');
-  return Number.isNaN(time) ? null : instant(time);
 }

@@ -1,7 +1,7 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { WireAnswer } from '../http/exchange.ts';
-import { JsonTextError, parseJsonText } from '../http/lossless-json.ts';
+import { tryJsonText } from '../http/lossless-json.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 /** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */
@@ -23,23 +23,14 @@ export function readJsonAnswer({ status, text, header }: Omit<WireAnswer, 'wireB
     const text = `expected JSON of at most ${maxDepth} levels, got a deeper answer`;
     throw new UpstreamFailure('tooLarge', text, { reason: 'tooLarge', status });
   }
-  try {
-    return parseJsonText(text);
-  } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error;
-    throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
-  }
+  const value = tryJsonText(text);
+  if (value === undefined) throw brokenAnswer('expected JSON, got an answer that is cut or damaged', status);
+  return value;
 }
 
 /** The JSON of a failure; undefined where its body is none, or too deep to be read. */
 export function readJsonOfFailure(text: string): JsonValue | undefined {
-  if (isDeeperThan(text, maxDepth)) return undefined;
-  try {
-    return parseJsonText(text);
-  } catch {
-    // HTML or nothing: the status decides.
-    return undefined;
-  }
+  return isDeeperThan(text, maxDepth) ? undefined : tryJsonText(text);
 }
 
 /** Counted in the text: what is deep enough to overflow a stack must not be parsed first. */

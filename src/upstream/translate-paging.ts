@@ -38,12 +38,15 @@ export function translatePaging(
   { paging }: Pick<ListRequest, 'paging'>,
   params: Params,
 ): TranslatedCall {
-  const plain: PagedCall = { params, query: [], isAlone: false };
   switch (paging.kind) {
     case 'none':
-      return { call: plain, ...whole, readMetadata: () => ({}) };
+      return { call: { params }, ...whole, readMetadata: () => ({}) };
     case 'offset':
-      return { call: plain, ...whole, readMetadata: (answer) => totalOf(pagination, paging.total, answer) };
+      return {
+        call: { params },
+        ...whole,
+        readMetadata: (answer) => totalOf(pagination, paging.total, answer),
+      };
     case 'page':
       return byPage(pagination, paging, params);
     case 'cursor':
@@ -60,11 +63,7 @@ function byToken(pagination: Pagination, paging: TokenPaging, params: Params): T
   const isAddressed = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
   const hasAddress = isAddressed && typeof token === 'string' && token !== '';
   return {
-    call: {
-      params,
-      query: hasAddress ? readKept(token, paging.keep) : [],
-      isAlone: hasAddress && paging.isAlone,
-    },
+    call: hasAddress ? { params, query: readKept(token, paging.keep), isAlone: paging.isAlone } : { params },
     ...whole,
     readMetadata: (answer, records) => inMetadata(pagination, readNext(paging, answer, records)),
   };
@@ -150,7 +149,6 @@ function byPage(
     call: {
       params: { ...params, [sizeParam]: paging.isFixed ? null : size },
       query: [[paging.param, String(paging.first + page)]],
-      isAlone: false,
     },
     from: skip,
     to: isWhole ? Infinity : skip + length,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { JsonValue } from '../../core/json.ts';
+import { isJsonArray, type JsonValue } from '../../core/json.ts';
 import type { Column, ColumnValue } from '../../core/records.ts';
 
 /**
@@ -48,7 +48,7 @@ function sortNames(value: JsonValue, depth: number, sorting: { isPlain: boolean 
     return value;
   }
   checkDepth(depth);
-  if (isArray(value)) {
+  if (isJsonArray(value)) {
     let copy: JsonValue[] | null = null;
     for (let index = 0; index < value.length; index += 1) {
       const element = value[index] ?? null;
@@ -74,7 +74,7 @@ function write(value: JsonValue, depth: number): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (value === null || typeof value !== 'object') return Object.is(value, -0) ? '-0.0' : String(value);
   checkDepth(depth);
-  if (isArray(value)) return `[${value.map((element) => write(element, depth + 1)).join(',')}]`;
+  if (isJsonArray(value)) return `[${value.map((element) => write(element, depth + 1)).join(',')}]`;
   const names = Object.keys(value);
   sortInPlace(names);
   return `{${names.map((name) => `${JSON.stringify(name)}:${write(value[name] ?? null, depth + 1)}`).join(',')}}`;
@@ -105,14 +105,10 @@ function sortInPlace(names: string[]): boolean {
   return hasMoved;
 }
 
-function isArray(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value);
-}
-
 function without(value: JsonValue, paths: readonly (readonly string[])[], depth: number): JsonValue {
   if (value === null || typeof value !== 'object' || paths.length === 0) return value;
   checkDepth(depth);
-  if (isArray(value)) {
+  if (isJsonArray(value)) {
     return value.map((element, index) => without(element, below(paths, String(index)), depth + 1));
   }
   const kept = Object.create(null) as Record<string, JsonValue>;

@@ -116,13 +116,15 @@ export function compilePreparePage(
       if (placed !== null && placed.listing !== null) children.push(placed.listing);
       if (placed?.isBelowLimit === true) depthLimited += 1;
       children.push(...findChildren(raw, { inject, keyText: prepared.record.keyText, settledMs }));
-      const elements = explode?.(raw, inject);
-      if (elements === undefined) return;
-      for (const record of elements.records) exploded.push(record);
-      for (const note of elements.drift) drift.add(note);
-      refused.push(...elements.refused);
-      explodedFetched += elements.fetched;
-      explodedExtra += elements.extraFields;
+      for (const element of explode?.(raw, inject) ?? []) {
+        explodedFetched += 1;
+        for (const note of element.drift) drift.add(note);
+        if (element.kind === 'refused') refused.push(element.refused);
+        else {
+          exploded.push(element.record);
+          explodedExtra += element.extraFields;
+        }
+      }
     });
 
     const explodedInto = entity.explode?.into;

@@ -94,18 +94,19 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
   });
 
   return async (call, budget, onEvent, signal) =>
-    await callWithRetries(
-      {
-        facts: call.facts,
-        isLong: !('read' in call),
-        brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
-        token: async () => (await tokens?.current(signal)) ?? null,
-        send: (token) => exchange(call, token, budget, signal),
-        describe: (error) => redact(String(error)),
-      },
-      { limits, clock, budget, onEvent },
+    await callWithRetries({
+      facts: call.facts,
+      isLong: !('read' in call),
+      brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
+      token: async () => (await tokens?.current(signal)) ?? null,
+      send: (token) => exchange(call, token, budget, signal),
+      describe: (error) => redact(String(error)),
+      limits,
+      clock,
+      budget,
+      onEvent,
       signal,
-    );
+    });
 }
 
 /** A 2xx answer whose body was read by `receive`. */

@@ -21,13 +21,11 @@ export interface Call<T> {
   readonly send: (token: string | null) => Promise<T>;
   /** How an error that nothing expects may be shown. */
   readonly describe: (error: unknown) => string;
-}
-
-interface CallContext {
   readonly limits: ApiLimits;
   readonly clock: Clock;
   readonly budget: CallBudget;
   readonly onEvent: OnRunEvent;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -35,26 +33,18 @@ interface CallContext {
  * twice. Rejects with a classified `SyncError`, with `ThrottledError` when the service asks for a long pause, or
  * promptly with the signal's reason.
  */
-export async function callWithRetries<T>(
-  call: Call<T>,
-  context: CallContext,
-  signal: AbortSignal,
-): Promise<T> {
+export async function callWithRetries<T>(call: Call<T>): Promise<T> {
+  const { budget, signal } = call;
   signal.throwIfAborted();
   // One run's signal serves all its walks at once: more than ten listeners are no leak here.
   setMaxListeners(0, signal);
-  const attempt = (waitedMs: number) => attemptOnce(call, context, waitedMs, signal);
+  const attempt = (waitedMs: number) => attemptOnce(call, waitedMs);
   try {
-    return await repeat(
-      async () => {
-        // Get the token first: calls that wait for it after taking a turn would all start together.
-        await call.token?.();
-        return await context.budget.run(attempt, signal);
-      },
-      call,
-      context,
-      signal,
-    );
+    return await repeat(async () => {
+      // Get the token first: calls that wait for it after taking a turn would all start together.
+      await call.token?.();
+      return await budget.run(attempt, signal);
+    }, call);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof SyncError) throw error;
@@ -66,10 +56,8 @@ export async function callWithRetries<T>(
 type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
 
 async function attemptOnce<T>(
-  { facts, token, send }: Call<T>,
-  { clock, budget, onEvent }: CallContext,
+  { facts, token, send, clock, budget, onEvent, signal }: Call<T>,
   waitedMs: number,
-  signal: AbortSignal,
 ): Promise<T> {
   // Without a call failure inside: the token's own request has already been retried.
   const current = (await token?.()) ?? null;
@@ -100,9 +88,7 @@ function answerOf(error: unknown): CallEnded['answer'] {
 /** Repeats an attempt that throws `CallFailure` as its rule allows. */
 async function repeat<T>(
   attempt: () => Promise<T>,
-  { facts: { entity }, isLong, brokenAnswers }: Call<T>,
-  { limits, clock, budget, onEvent }: CallContext,
-  signal: AbortSignal,
+  { facts: { entity }, isLong, brokenAnswers, limits, clock, budget, onEvent, signal }: Call<T>,
 ): Promise<T> {
   const call = {};
   const startedAt = clock.now();

@@ -6,7 +6,7 @@ import { callFacts, stopError, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { IssuedToken } from './token-cache.ts';
-import { parseJsonText } from '../../http/lossless-json.ts';
+import { tryJsonText } from '../../http/lossless-json.ts';
 
 /** What the service does not say is null. */
 export const unsaid = z.string().nullable().default(null);
@@ -197,12 +197,8 @@ function readAnswer<Schema extends z.ZodType>(
   facts: CallFacts,
   expected: string | undefined,
 ): z.output<Schema> {
-  let json: unknown;
-  try {
-    json = parseJsonText(text);
-  } catch {
-    throw invalidBody(facts, expected ?? 'expected JSON, got something else');
-  }
+  const json = tryJsonText(text);
+  if (json === undefined) throw invalidBody(facts, expected ?? 'expected JSON, got something else');
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
   const path = parsed.error.issues[0]?.path.join('.') ?? '';

@@ -164,10 +164,8 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
 
 /** A 2xx answer whose body is not what the API promises: as a cut connection, it may be whole next time. */
 export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 'retry'): CallFailure {
-  const error = new SyncError(`${facts.label}: ${why}; the answer is not used`, {
-    code: 'BODY_INVALID',
-    recovery,
-  });
+  const message = `${facts.label}: ${why}; the answer is not used`;
+  const error = new SyncError(message, { code: 'BODY_INVALID', recovery });
   return new CallFailure(error, recovery === 'retry' ? backOff : null);
 }
 
@@ -176,20 +174,16 @@ export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 
  * time, and there may be thousands of them.
  */
 export function invalidFile(facts: CallFacts, why: string): CallFailure {
-  const error = new SyncError(`${facts.label}: ${why}; the file is not kept`, {
-    code: 'FILE_INVALID',
-    recovery: 'retry',
-  });
+  const message = `${facts.label}: ${why}; the file is not kept`;
+  const error = new SyncError(message, { code: 'FILE_INVALID', recovery: 'retry' });
   return new CallFailure(error, { ...backOff, reason: 'file', most: 2 });
 }
 
 /** A file above the limit that the caller has set: it will not be smaller the next time. */
 export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
   const message = `${facts.label}: expected at most ${maxBytes} bytes, got a larger file; raise maxBytes to get it`;
-  return new CallFailure(
-    new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' }),
-    null,
-  );
+  const error = new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' });
+  return new CallFailure(error, null);
 }
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {

@@ -6,7 +6,7 @@ import type { StreamCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from '../../http/header-values.ts';
-import { JsonTextError, parseJsonText } from '../../http/lossless-json.ts';
+import { tryJsonText } from '../../http/lossless-json.ts';
 import { executeRequest } from './execute-call.ts';
 import type { WireStream } from '../../http/exchange.ts';
 
@@ -125,7 +125,7 @@ async function* refuseEnvelope(
       yield* held.splice(0);
     } else yield chunk;
   }
-  if (isHeld && isAboutCall(parsed(Buffer.concat(held).toString('utf8')), isNamed)) {
+  if (isHeld && isAboutCall(tryJsonText(Buffer.concat(held).toString('utf8')), isNamed)) {
     throw invalidFile(
       facts,
       'expected the bytes of a file, got an answer that says it failed, with HTTP 200',
@@ -134,7 +134,8 @@ async function* refuseEnvelope(
   yield* held;
 }
 
-function isAboutCall(value: JsonValue, isNamed: boolean): boolean {
+/** A file called JSON that is none is still a file. */
+function isAboutCall(value: JsonValue | undefined, isNamed: boolean): boolean {
   if (!isJsonObject(value)) return false;
   const status = memberOf(value, 'status');
   if (typeof status === 'string' && isEnvelope(value)) return true;
@@ -148,14 +149,4 @@ function isAboutCall(value: JsonValue, isNamed: boolean): boolean {
 function isEnvelope(value: JsonObject): boolean {
   const metadata = memberOf(value, 'execution_metadata');
   return isJsonObject(metadata) && typeof memberOf(metadata, 'connector_instance_id') === 'string';
-}
-
-function parsed(text: string): JsonValue {
-  try {
-    return parseJsonText(text);
-  } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error;
-    // A file called JSON that is none is still a file.
-    return null;
-  }
 }

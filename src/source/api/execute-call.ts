@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { instant } from '../../core/clock.ts';
+import { instantOf } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
@@ -155,8 +155,8 @@ function holdsMarker(root: JsonValue): boolean {
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     if (typeof value === 'string') {
       if (value.includes(marker)) return true;
-    } else if (Array.isArray(value)) {
-      for (const element of value as readonly JsonValue[]) open.push(element);
+    } else if (isJsonArray(value)) {
+      for (const element of value) open.push(element);
     } else if (isJsonObject(value)) {
       for (const member of Object.values(value)) open.push(member);
     }
@@ -179,9 +179,7 @@ function readPage(answer: ExecuteAnswer, pagination: Pagination, facts: CallFact
   const { date, bytes } = answer;
   const records = readRecords(answer.result);
   if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
-  const dateMs = date === null ? Number.NaN : Date.parse(date);
-  const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  return { records, ...readPaging(answer, pagination, facts), serverTime, bytes };
+  return { records, ...readPaging(answer, pagination, facts), serverTime: instantOf(date), bytes };
 }
 
 /** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
@@ -198,12 +196,12 @@ export function readPaging(
 
 /** The records of a result in any of its shapes; null for another kind. */
 export function readRecords(result: JsonValue): readonly JsonValue[] | null {
-  if (isArray(result)) return result;
+  if (isJsonArray(result)) return result;
   if (!isJsonObject(result)) return null;
   const data = memberOf(result, 'data');
-  if (isArray(data)) return data;
+  if (isJsonArray(data)) return data;
   const hits = memberOf(result, 'hits');
-  if (!isArray(hits)) return null;
+  if (!isJsonArray(hits)) return null;
   const records: JsonValue[] = [];
   for (const hit of hits) {
     const record = isJsonObject(hit) ? memberOf(hit, 'data') : undefined;
@@ -211,8 +209,4 @@ export function readRecords(result: JsonValue): readonly JsonValue[] | null {
     records.push(record);
   }
   return records;
-}
-
-function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
-  return Array.isArray(value);
 }

@@ -26,7 +26,7 @@ const mostPages = 10_000;
  * done. The client stays the caller's; `baseUrl` is the client's.
  */
 export function openAdministration(client: ApiClient, baseUrl: string) {
-  const budget = client.openBudget(1, 10);
+  const budget = client.openBudget({ concurrency: 1, requestsPerSecond: 10 });
   const call = async <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
     await client.call(one, budget, () => undefined, signal);
   return {

@@ -83,11 +83,7 @@ export interface ApiClient extends AsyncDisposable {
   /** For the source: any call, through a budget of the caller's. */
   readonly call: ApiCaller;
   /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
-  openBudget(
-    concurrency: number,
-    requestsPerSecond: number,
-    more?: Pick<CallBudgetOptions, 'shared' | 'maxCalls'>,
-  ): CallBudget;
+  openBudget(options: Omit<CallBudgetOptions, 'clock' | 'maxThrottleWaitMs'>): CallBudget;
   /** By the answer that came last, whatever was asked. */
   serverTime(): Instant | null;
   readonly clock: Clock;
@@ -112,15 +108,12 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   };
   const headers = organizationHeader(api.organizationId);
   const common = { transport, headers, clock, limits, redact, onServerDate };
-  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, more = {}) => {
-    const { maxThrottleWaitMs } = limits;
-    return openCallBudget({ ...more, concurrency, requestsPerSecond, clock, maxThrottleWaitMs });
-  };
-
+  const { maxThrottleWaitMs } = limits;
+  const openBudget: ApiClient['openBudget'] = (how) => openCallBudget({ ...how, clock, maxThrottleWaitMs });
   // A separate budget for each kind: token requests must not queue behind the calls that wait for the token.
   const openTokens = (request: () => ApiCall<IssuedToken>, by: TokenCache | null): TokenCache => {
     const call = openApiCaller({ ...common, tokens: by });
-    const budget = openBudget(1, 5);
+    const budget = openBudget({ concurrency: 1, requestsPerSecond: 5 });
     return openTokenCache(() => call(request(), budget, onEvent, closing.signal), clock);
   };
   const applicationTokens = openTokens(() => tokenCall(api), null);
@@ -128,9 +121,8 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const tokens =
     workspace === null ? applicationTokens : openTokens(() => scopedTokenCall(workspace), applicationTokens);
   const call = openApiCaller({ ...common, tokens });
-  const { concurrency, requestsPerSecond, cacheForMs } = api.lookups;
-  const catalogBudget = openBudget(concurrency, requestsPerSecond);
-  const lookUps = openLookUps(cacheForMs, clock);
+  const catalogBudget = openBudget(api.lookups);
+  const lookUps = openLookUps(api.lookups.cacheForMs, clock);
   const lookUp = async <T>(
     key: string,
     what: ApiCall<T>,

@@ -1,9 +1,8 @@
 import { hasCode, SyncError, ThrottledError } from '../../core/errors.ts';
-import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { FileSource, Source } from '../source.ts';
+import type { FileSource, Source, SourceOptions } from '../source.ts';
 import type { ApiCall, StreamCall } from './api-caller.ts';
 import { openBrokenAnswers } from './broken-answers.ts';
 import { stopError } from './call-failure.ts';
@@ -19,26 +18,16 @@ export interface ApiSource extends Source, FileSource {
   readonly account: () => string | null;
 }
 
-export interface ApiSourceOptions {
-  readonly definition: Definition;
+export interface ApiSourceOptions extends SourceOptions {
   readonly connectorId: ConnectorId;
-  /** Concurrent calls. */
-  readonly concurrency: number;
-  readonly requestsPerSecond: number;
   /** Rate and concurrency that other processes keep too; null: this process keeps its own alone. Not disposed here. */
   readonly budget?: SharedBudget | null;
-  /** Limit on execute calls, retries included; the next call is refused with BUDGET_SPENT (stop). Null: no limit. */
-  readonly maxCalls?: number | null;
-  readonly onEvent?: OnRunEvent;
 }
 
 /** Asks nothing. */
 export function openApiSource(client: ApiClient, options: ApiSourceOptions): ApiSource {
-  const { definition, connectorId, maxCalls = null, onEvent = () => undefined } = options;
-  const budget = client.openBudget(options.concurrency, options.requestsPerSecond, {
-    shared: () => options.budget ?? null,
-    maxCalls,
-  });
+  const { definition, connectorId, onEvent = () => undefined } = options;
+  const budget = client.openBudget({ ...options, shared: () => options.budget ?? null });
   const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
   const brokenAnswersOf = openBrokenAnswers();

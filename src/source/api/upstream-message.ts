@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { parseJsonText } from '../../http/lossless-json.ts';
+import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { tryJsonText } from '../../http/lossless-json.ts';
 
 interface UpstreamMessage {
   /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */
@@ -15,12 +15,7 @@ interface UpstreamMessage {
  * `{detail}` or `{error}`; for anything else the beginning of the body.
  */
 export function readUpstreamMessage(body: string): UpstreamMessage {
-  let parsed: JsonValue;
-  try {
-    parsed = parseJsonText(body);
-  } catch {
-    return { text: body.slice(0, 2_000), isJson: false, errorCodes: [] };
-  }
+  const parsed = tryJsonText(body);
   if (!isJsonObject(parsed)) {
     return { text: body.slice(0, 2_000), isJson: Array.isArray(parsed), errorCodes: [] };
   }
@@ -38,8 +33,8 @@ export function readUpstreamMessage(body: string): UpstreamMessage {
 }
 
 function errorCodesOf({ errors }: JsonObject): readonly string[] {
-  if (!Array.isArray(errors)) return [];
-  return (errors as readonly JsonValue[])
+  if (!isJsonArray(errors)) return [];
+  return errors
     .slice(0, 20)
     .map((error) => (isJsonObject(error) ? error['error_code'] : null))
     .filter((code) => typeof code === 'string');
@@ -55,8 +50,8 @@ function collect(value: JsonValue | undefined, parts: string[], depth: number): 
   if (parts.length >= 10 || depth > 4) return;
   if (typeof value === 'string') {
     if (value !== '') parts.push(value.slice(0, 2_000));
-  } else if (Array.isArray(value)) {
-    for (const element of value as readonly JsonValue[]) collect(element, parts, depth + 1);
+  } else if (isJsonArray(value)) {
+    for (const element of value) collect(element, parts, depth + 1);
   } else if (isJsonObject(value)) {
     for (const name of ['message', 'details', 'detail', 'error', 'msg', 'error_code']) {
       if (Object.hasOwn(value, name)) collect(value[name], parts, depth + 1);

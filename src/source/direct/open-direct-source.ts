@@ -1,5 +1,4 @@
 import { systemClock, type Clock } from '../../core/clock.ts';
-import type { OnRunEvent } from '../../core/events.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -19,7 +18,7 @@ import { checkedBytes, contentTypeOf, downloadFacts } from '../api/download-call
 import { factsOf, readPaging } from '../api/execute-call.ts';
 import { accountOrigin, type ConnectorOrigin } from '../connector-origin.ts';
 import { openServerClock } from '../server-clock.ts';
-import type { DownloadRequest, FileSource, ReceiveFile, Source } from '../source.ts';
+import type { DownloadRequest, FileSource, ReceiveFile, Source, SourceOptions } from '../source.ts';
 import { classifyUpstream } from './classify-upstream.ts';
 
 export interface DirectConnector {
@@ -70,21 +69,14 @@ export interface DirectSource extends Source, FileSource {
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
 }
 
-export interface DirectSourceOptions {
-  readonly definition: Definition;
-  /** Concurrent calls, and calls in a second: the account's own limits hold as well. */
-  readonly concurrency: number;
-  readonly requestsPerSecond: number;
+export interface DirectSourceOptions extends SourceOptions {
   /**
    * Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the
-   * source.
+   * source. The account's own limits hold as well.
    */
   readonly openBudget?: (origin: ConnectorOrigin) => SharedBudget | null;
-  readonly maxCalls?: number | null;
   readonly limits?: Partial<ApiLimits>;
   readonly clock?: Clock;
-  /** Hears of attempts that failed as well as of answers. */
-  readonly onEvent?: OnRunEvent;
 }
 
 export function openDirectSource(account: UpstreamAccount, options: DirectSourceOptions): DirectSource {
@@ -94,21 +86,17 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const brokenAnswersOf = openBrokenAnswers();
   let shared: SharedBudget | null = null;
   let known: ConnectorOrigin | null = null;
+  const { maxThrottleWaitMs } = limits;
   const budget = openCallBudget({
     concurrency: Math.min(options.concurrency, definition.upstream?.limits.concurrency ?? Infinity),
     requestsPerSecond: options.requestsPerSecond,
     clock,
-    maxThrottleWaitMs: limits.maxThrottleWaitMs,
+    maxThrottleWaitMs,
     maxCalls: options.maxCalls ?? null,
     shared: () => shared,
   });
   /** The check is no call for records: it is not counted against `maxCalls`. */
-  const checkBudget = openCallBudget({
-    concurrency: 1,
-    requestsPerSecond: 5,
-    clock,
-    maxThrottleWaitMs: limits.maxThrottleWaitMs,
-  });
+  const checkBudget = openCallBudget({ concurrency: 1, requestsPerSecond: 5, clock, maxThrottleWaitMs });
 
   const call = async <T>(
     facts: CallFacts,
@@ -116,24 +104,25 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
     signal: AbortSignal,
     isLong = false,
   ): Promise<T> =>
-    await callWithRetries(
-      {
-        facts,
-        isLong,
-        brokenAnswers: isLong ? null : brokenAnswersOf(facts.label),
-        send: async () => {
-          try {
-            return await ask();
-          } catch (error) {
-            throw error instanceof UpstreamFailure ? classifyUpstream(error, facts) : error;
-          }
-        },
-        // Its text is not shown: an unknown error may hold anything.
-        describe: (error) => `an unexpected ${error instanceof Error ? error.name : typeof error}`,
+    await callWithRetries({
+      facts,
+      isLong,
+      brokenAnswers: isLong ? null : brokenAnswersOf(facts.label),
+      send: async () => {
+        try {
+          return await ask();
+        } catch (error) {
+          throw error instanceof UpstreamFailure ? classifyUpstream(error, facts) : error;
+        }
       },
-      { limits, clock, budget: facts.purpose === 'execute' ? budget : checkBudget, onEvent },
+      // Its text is not shown: an unknown error may hold anything.
+      describe: (error) => `an unexpected ${error instanceof Error ? error.name : typeof error}`,
+      limits,
+      clock,
+      budget: facts.purpose === 'execute' ? budget : checkBudget,
+      onEvent,
       signal,
-    );
+    });
 
   const origin = async (signal: AbortSignal): Promise<ConnectorOrigin> => {
     if (known !== null) return known;
@@ -172,7 +161,10 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       const facts = downloadFacts(definition, entity);
       const ask = async () => {
         const file = await account.download({ entity, params }, signal);
-        if (file === null) throw notFound(facts);
+        if (file === null) {
+          const text = `${facts.label}: the service has no such file`;
+          throw new UpstreamFailure('notFound', text, { reason: 'answer' });
+        }
         return await received(file, request, receive, facts, signal);
       };
       return await call(facts, ask, signal, true);
@@ -183,13 +175,6 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       await shared?.[Symbol.asyncDispose]();
     },
   };
-}
-
-function notFound(facts: CallFacts): UpstreamFailure {
-  return new UpstreamFailure('notFound', `${facts.label}: the service has no such file`, {
-    reason: 'answer',
-    status: null,
-  });
 }
 
 async function received<T>(

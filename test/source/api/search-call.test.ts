@@ -19,7 +19,8 @@ const search = async (result: unknown) => {
   if (entity === undefined) throw new Error('no entity');
   const params = { query: {}, limit: 5 };
   const call = searchCall({ connector: connectorId('c1'), definition, entity, params });
-  return open.client.call(call, open.client.openBudget(1, 1000), () => undefined, never);
+  const budget = open.client.openBudget({ concurrency: 1, requestsPerSecond: 1000 });
+  return open.client.call(call, budget, () => undefined, never);
 };
 
 it.each<[string, unknown, object]>([

@@ -9,6 +9,7 @@ import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
 import { readTotal, type Pagination } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/writing.ts';
+import type { PagedCall } from '../../../src/upstream/build-request.ts';
 import { translatePaging } from '../../../src/upstream/translate-paging.ts';
 import { UpstreamFailure } from '../../../src/upstream/upstream-failure.ts';
 import { tokenPage, tokenPaging, type TokenFault, type TokenKind, type TokenPage } from './made-up-tokens.ts';
@@ -187,7 +188,7 @@ interface MadeUpAnswer extends TokenPage {
 function answerOf(
   rows: readonly string[],
   { kind, cap, size, after, totalOf, fault }: MadeUpPaging,
-  { params, query }: { params: JsonObject; query: readonly (readonly [string, string])[] },
+  { params, query = [] }: PagedCall,
 ): MadeUpAnswer | null {
   const sinceMs = Date.parse(textOf(params['since'] ?? '1970-01-01'));
   const found = rows.filter((row) => changedMs(row) >= sinceMs);

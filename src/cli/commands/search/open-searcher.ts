@@ -80,7 +80,7 @@ export async function openRemoteSearcher(
   const app = await openPatientApp(context, settings, 'search');
   try {
     const id = await resolveConnector(app.client, definition, address, signal);
-    const budget = app.client.openBudget(1, connector.requestsPerSecond);
+    const budget = app.client.openBudget({ concurrency: 1, requestsPerSecond: connector.requestsPerSecond });
     return {
       search: async (params) => {
         const call = searchCall({ connector: id, definition, entity, params });
