@@ -29,14 +29,11 @@ export class ProblemsError extends SyncError {
 
 /** File by file as they were met, each from top to bottom. */
 function asRead(problems: readonly Problem[]): readonly Problem[] {
-  const problemsByFile = new Map<string, Problem[]>();
-  for (const problem of problems) {
-    const ofFile = problemsByFile.get(problem.file) ?? [];
-    problemsByFile.set(problem.file, ofFile);
-    ofFile.push(problem);
-  }
-  return [...problemsByFile.values()].flatMap((ofFile) =>
-    ofFile.toSorted((left, right) => (left.line ?? 0) - (right.line ?? 0)),
+  const files = [...new Set(problems.map(({ file }) => file))];
+  return files.flatMap((file) =>
+    problems
+      .filter((problem) => problem.file === file)
+      .toSorted((left, right) => (left.line ?? 0) - (right.line ?? 0)),
   );
 }
 

@@ -137,7 +137,7 @@ function windowOf(
   definition: Definition,
   chosen: ChosenEntities,
   name: EntityName,
-): { readonly since: string; readonly before: string } | null {
+): NonNullable<Entity['window']> | null {
   const window = definition.entities.get(name)?.window ?? null;
   const isSet = chosen
     .get(name)
@@ -160,9 +160,6 @@ function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: En
  * Both a little wider than the window: whether a service includes bounds is not specified. What two windows read is
  * stored once.
  */
-function boundsOf(
-  { since, before }: { readonly since: string; readonly before: string },
-  { sinceMs, untilMs }: Window,
-): Params {
+function boundsOf({ since, before }: NonNullable<Entity['window']>, { sinceMs, untilMs }: Window): Params {
   return { [since]: timeParam(sinceMs - 1000), [before]: timeParam(untilMs + 999) };
 }

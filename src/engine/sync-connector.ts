@@ -62,12 +62,7 @@ function noteNothingRead({ ending, continues, tally }: Run): void {
 }
 
 /** Failures of the service rather than of the configuration: the same run may succeed later. */
-const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
-  'retry',
-  'throttle',
-  'smaller-page',
-  'restart-walk',
-]);
+const mayPass = new Set<Recovery>(['retry', 'throttle', 'smaller-page', 'restart-walk']);
 
 async function evolveColumns({ ending, sink, lease, id, definition, entities }: Run): Promise<void> {
   for (const table of evolvingTables(definition, entities)) {

@@ -28,15 +28,17 @@ const maxPagesAhead = 8;
  * received pages are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const { entity } = context;
+  const { entity, commits } = context;
   const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, context) };
   const ahead: Ahead = { fetching: null, stored: [] };
+  commits.walkOpened();
   try {
     return await walkPages(walk, ahead);
   } finally {
-    await context.commits.waitFor(Promise.allSettled(ahead.stored));
+    await commits.waitFor(Promise.allSettled(ahead.stored));
     // Only a failed commit leaves one behind, and that has aborted the call.
     if (ahead.fetching !== null) dropPage(walk, await ahead.fetching);
+    commits.walkClosed();
   }
 }
 

@@ -8,7 +8,7 @@ import { groupCommits } from './group-commits.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
 import { walkPartition } from './walk-partition.ts';
-import type { WalkContext, WalkEnd } from './walk.ts';
+import type { WalkContext } from './walk.ts';
 import { newWake, workPool } from './work-pool.ts';
 
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
@@ -74,22 +74,13 @@ export async function walkPhase(run: Run): Promise<void> {
     const { entity, params } = partition;
     const denial = denied.get(entity);
     if (denial !== undefined) return await setAside(partition, denial);
-    const end = await walkOne(partition);
+    const end = await walkPartition(contextOf(entity), partition);
     if (end.kind === 'set-aside') {
       if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
       return await setAside(partition, end.failure);
     }
     tally.sealed(partition, end.seal);
     onEvent({ kind: 'walk-sealed', entity, params, proof: end.seal.proof.kind });
-  }
-
-  async function walkOne(partition: Partition): Promise<WalkEnd> {
-    commits.walkOpened();
-    try {
-      return await walkPartition(contextOf(partition.entity), partition);
-    } finally {
-      commits.walkClosed();
-    }
   }
 
   async function setAside(partition: Partition, failure: WalkFailure): Promise<void> {

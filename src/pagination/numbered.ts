@@ -64,14 +64,11 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
     const step = nextOf(position, page);
     if (step.kind !== 'next') return step;
     const isFollowed = before.pages === 1 && added > 0;
-    const followed = isFollowed
-      ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length })
-      : null;
     return {
       kind: 'continue',
       position: step.position,
       isFurther: added > 0,
-      ...(followed === null ? {} : { followed }),
+      ...(isFollowed ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length }) : {}),
     };
   }
 

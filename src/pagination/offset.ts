@@ -93,14 +93,11 @@ export function offsetPagination(
     }
     if (step.kind !== 'continue') return step;
     const isMore = position.before > 0 && (step.isMore ?? false);
-    const followed = isMore
-      ? noteFollowed(pageLengths, { size: position.size, records: position.before })
-      : null;
     return {
       kind: 'continue',
       position: { ...step.position, furthest },
       isFurther: furthest > before.furthest,
-      ...(followed === null ? {} : { followed }),
+      ...(isMore ? noteFollowed(pageLengths, { size: position.size, records: position.before }) : {}),
     };
   }
 

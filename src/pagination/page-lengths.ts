@@ -20,13 +20,9 @@ export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity };
 
-function knownLengths(lengths: PageLengths, size: number): KnownLengths {
-  return lengths.get(size) ?? nothingKnown;
-}
-
 /** Notes a page; gives what was known before it. */
 export function noteLength(lengths: PageLengths, size: number, page: Page): KnownLengths {
-  const known = knownLengths(lengths, size);
+  const known = lengths.get(size) ?? nothingKnown;
   lengths.set(size, {
     ...known,
     records: Math.max(known.records, page.marks.length),
@@ -36,15 +32,18 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
 }
 
 /**
- * A page of `records` was followed by more: gives what to make walks again for, null where known. Powers of two, so
- * that a falling cap repeats few walks.
+ * A page of `records` was followed by more: gives what to make walks again for, where that is not known. Powers of two,
+ * so that a falling cap repeats few walks.
  */
-export function noteFollowed(lengths: PageLengths, { size, records }: PageLength): PageLength | null {
-  const known = knownLengths(lengths, size);
-  if (records < 1 || records >= known.followed) return null;
+export function noteFollowed(
+  lengths: PageLengths,
+  { size, records }: PageLength,
+): { readonly followed?: PageLength } {
+  const known = lengths.get(size) ?? nothingKnown;
+  if (records < 1 || records >= known.followed) return {};
   const followed = 2 ** Math.floor(Math.log2(records));
   lengths.set(size, { ...known, followed });
-  return { size, records: followed };
+  return { followed: { size, records: followed } };
 }
 
 /**

@@ -125,19 +125,14 @@ async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal):
 }
 
 /** The place where files or their account are kept: what fails there fails for every file. */
-const ofSink: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'SINK_FULL',
-  'SINK_FAILED',
-  'SINK_INCOMPATIBLE',
-  'FENCED',
-]);
+const ofSink = new Set<ErrorCode>(['SINK_FULL', 'SINK_FAILED', 'SINK_INCOMPATIBLE', 'FENCED']);
 /**
  * Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked
  * for it in another way.
  */
-const ofFile: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
+const ofFile = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
 /** The service did not answer, as far as can be told, or redirected the call. */
-const silent: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
+const silent = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
 
 function endsRun({ code, recovery }: SyncError): boolean {
   return ofSink.has(code) || recovery === 'throttle' || (recovery === 'stop' && !ofFile.has(code));

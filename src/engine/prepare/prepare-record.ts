@@ -1,7 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
-  type EntityTable,
   type FieldDrift,
   type PreparedRecord,
   type Quarantined,
@@ -20,7 +19,7 @@ import {
   type VolatileField,
 } from './canonical-json.ts';
 import { copiedFields, injectedValues, oldAddress, slotOf, toColumnValue } from './column-value.ts';
-import type { Action, Entity, MovedAddress } from '../../definitions/definition.ts';
+import type { Action, Entity } from '../../definitions/definition.ts';
 import {
   driftNotes,
   acceptEverything,
@@ -33,15 +32,9 @@ import { compileFileOfRecord } from './file-of-record.ts';
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;
 
-export interface RecordShape {
-  readonly table: EntityTable;
-  readonly ignored: ReadonlySet<string>;
-  /** Dotted paths left out of the hash. */
-  readonly volatile: readonly (readonly string[])[];
-  /** Field -> the field that it may be a copy of: a copy is stored and left out of the hash. Absent: there are none. */
-  readonly filledFrom?: ReadonlyMap<string, string>;
-  /** Text field -> where its addresses have moved: one at the new place is hashed as the old one. Absent: none has. */
-  readonly moved?: ReadonlyMap<string, MovedAddress>;
+/** `filledFrom` and `moved` absent: there are none. */
+export interface RecordShape
+  extends Pick<Entity, 'table' | 'ignored' | 'volatile'>, Partial<Pick<Entity, 'filledFrom' | 'moved'>> {
   /** An array field whose elements become rows of their own: it leaves this row. */
   readonly explodedField: string | null;
   /** How the file that belongs to a record is asked for; null or absent: the records have none. */

@@ -8,7 +8,7 @@ import { isUnlisted } from '../prepare/find-children.ts';
 import { whereInTree } from '../prepare/listing-tree.ts';
 import { isOfKind, isPartial } from '../prepare/partial-record.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
-import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
+import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
 import { eachOf } from '../work-pool.ts';
 import { findGetParams, meaningOfGet } from './find-get-params.ts';
 
@@ -59,7 +59,7 @@ export function openConfirmation(run: Run) {
   function askingOf(entity: Entity): Asking {
     const asking = askingByEntity.get(entity) ?? {
       entity,
-      read: compileReadConfirmed(entity, run.policies.get(entity.name), filtersOf(run, entity)),
+      read: compileReadConfirmed(run, entity),
       unansweredInARow: 0,
       withdrawn: new Set(),
     };
@@ -95,10 +95,6 @@ export function openConfirmation(run: Run) {
     }
     return { rows, error: run.signal.aborted ? run.signal.reason : null };
   };
-}
-
-function filtersOf({ entities }: Run, { name }: Entity): ReadonlySet<string> {
-  return new Set(entities.get(name)?.variants.flatMap((variant) => Object.keys(variant)));
 }
 
 /** Gives the number of calls it took, and what was thrown that must end the run. */
@@ -157,15 +153,17 @@ async function storeAnswers(
 
 /**
  * Reads what a `get` answered for a row that no listing showed. A record that is another one, that came in part, that
- * its listing alone can place, or that a policy refuses, says only that something is there. `filters`: parameters by
- * which the settings choose records.
+ * its listing alone can place, or that a policy refuses, says only that something is there.
  */
 function compileReadConfirmed(
+  { policies, entities }: Run,
   entity: Entity,
-  policy: SchemaPolicy = acceptEverything,
-  filters: ReadonlySet<string> = new Set(),
 ): (candidate: Candidate, answer: JsonValue) => Judgement {
-  const prepare = compilePrepare(recordShape(entity, refusing(policy)));
+  const policy = refusing(policies.get(entity.name) ?? acceptEverything);
+  const prepare = compilePrepare(recordShape(entity, policy));
+  /** Parameters by which the settings choose records. */
+  const variants = entities.get(entity.name)?.variants ?? [];
+  const filters = new Set(variants.flatMap((variant) => Object.keys(variant)));
 
   function placed(candidate: Candidate, answer: JsonValue): PreparedRecord | null {
     if (!isOfKind(entity, answer)) return null;
