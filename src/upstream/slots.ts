@@ -53,7 +53,7 @@ export function openSlots(concurrency: number, clock: Clock) {
           });
         queue.add(hold, { signal: leaving.signal }).catch((error: unknown) => {
           stopWaiting();
-          reject(error as Error);
+          reject(error);
         });
         if (waiting.signal.aborted) return;
         clock.sleep(maxWaitMs, waiting.signal).then(
