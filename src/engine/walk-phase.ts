@@ -33,7 +33,7 @@ export async function walkPhase(run: Run): Promise<void> {
   function contextOf(name: EntityName): WalkContext {
     const known = contexts.get(name);
     if (known !== undefined) return known;
-    const { definition, entities, policies } = run;
+    const { definition, entities } = run;
     const entity = definition.entities.get(name);
     if (entity === undefined) {
       throw new SyncError(
@@ -54,13 +54,7 @@ export async function walkPhase(run: Run): Promise<void> {
       trustsTotal: entities.get(name)?.trustsTotal ?? entity.trustsTotal,
       completePage: compileCompletePage(entity, run),
       checkAccount,
-      preparePage: compilePreparePage(
-        definition,
-        entities,
-        entity,
-        { capMs: run.capMs, isBackfill },
-        policies,
-      ),
+      preparePage: compilePreparePage({ ...run, isBackfill }, entity),
       onStored: (newlyDue) => {
         silence.pageStored(name);
         if (newlyDue > 0) wake.wake();

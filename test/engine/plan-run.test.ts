@@ -134,7 +134,10 @@ function childrenOf(name: string, record: Record<string, string | boolean>, isBa
   const entity = entityNamed(definition, name);
   const entities = name === 'pages' ? allEntities(notes) : chosenEntities(mailing, ['lists', 'list_members']);
   const chosen = isBackfill ? withWindow(definition, entities, window) : entities;
-  const prepare = compilePreparePage(definition, chosen, entity, { capMs: nowMs, isBackfill });
+  const prepare = compilePreparePage(
+    { definition, entities: chosen, policies: new Map(), capMs: nowMs, isBackfill },
+    entity,
+  );
   const partition: Partition = {
     id: 1,
     entity: entity.name,

@@ -61,10 +61,16 @@ async function walkMembers(
     slowPages: { halvings: 0 },
     completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
     checkAccount: () => Promise.resolve(),
-    preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
-      capMs,
-      isBackfill: false,
-    }),
+    preparePage: compilePreparePage(
+      {
+        definition: mailing,
+        entities: chosenEntities(mailing, ['list_members']),
+        policies: new Map(),
+        capMs,
+        isBackfill: false,
+      },
+      members,
+    ),
     inFlight: { bytes: 0, maxBytes: 1e6 },
     isBackfill: false,
     isFiltered: false,

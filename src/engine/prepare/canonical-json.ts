@@ -138,17 +138,12 @@ export function wholeJson(root: JsonValue): string {
 }
 
 function stepsOf(value: object): Step[] {
-  if (Array.isArray(value)) {
-    const elements = value.flatMap((element: JsonValue, index): Step[] =>
-      index === 0 ? [{ value: element }] : [{ text: ',' }, { value: element }],
-    );
-    return [{ text: '[' }, ...elements, { text: ']' }];
-  }
+  const isList = Array.isArray(value);
   const members = Object.entries(value).flatMap(([name, member]: [string, JsonValue], index): Step[] => [
-    { text: `${index === 0 ? '' : ','}${JSON.stringify(name)}:` },
+    { text: `${index === 0 ? '' : ','}${isList ? '' : `${JSON.stringify(name)}:`}` },
     { value: member },
   ]);
-  return [{ text: '{' }, ...members, { text: '}' }];
+  return [{ text: isList ? '[' : '{' }, ...members, { text: isList ? ']' : '}' }];
 }
 
 function scalarText(value: Exclude<JsonValue, object> | null): string {

@@ -8,6 +8,8 @@ import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from './change-span.ts';
 
 export interface FindingRun {
+  readonly definition: Definition;
+  readonly entities: ChosenEntities;
   /** Its start by the service's clock, in milliseconds. */
   readonly capMs: number;
   readonly isBackfill: boolean;
@@ -27,13 +29,9 @@ interface FoundRecord {
  * Names the child partitions a record leads to: one per child entity, way of descent and variant. Unlisted records (in
  * the trash) lead to none.
  */
-export function compileFindChildren(
-  definition: Definition,
-  chosen: ChosenEntities,
-  parentEntity: Entity,
-  run: FindingRun,
-) {
-  const descents = [...chosen].flatMap(([name, { variants, parents, bounds }]) => {
+export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
+  const { definition, entities } = run;
+  const descents = [...entities].flatMap(([name, { variants, parents, bounds }]) => {
     const child = definition.entities.get(name);
     if (child === undefined || !parents.includes(parentEntity.name)) return [];
     return child.parents
@@ -73,12 +71,8 @@ export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): b
 }
 
 /** The field of a record that tells whether what lies below it has changed. Null: there is none. */
-export function markerField(
-  definition: Definition,
-  chosen: ChosenEntities,
-  parentEntity: EntityName,
-): string | null {
-  const parents = [...chosen.keys()].flatMap((name) => definition.entities.get(name)?.parents ?? []);
+export function markerField({ definition, entities }: FindingRun, parentEntity: EntityName): string | null {
+  const parents = [...entities.keys()].flatMap((name) => definition.entities.get(name)?.parents ?? []);
   const marked = parents.find(({ entity, marker }) => entity === parentEntity && marker !== null);
   return marked?.marker?.field ?? null;
 }

@@ -1,9 +1,8 @@
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
-import type { Definition, Entity } from '../../definitions/definition.ts';
+import type { Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
-import type { ChosenEntities } from '../chosen-entities.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
@@ -35,19 +34,13 @@ interface PageContext {
  * The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a
  * policy take what comes.
  */
-export function compilePreparePage(
-  definition: Definition,
-  chosen: ChosenEntities,
-  entity: Entity,
-  run: FindingRun,
-  policies: SchemaPolicies = new Map(),
-) {
-  const policyOf = (table: EntityName) => policies.get(table) ?? acceptEverything;
+export function compilePreparePage(run: FindingRun & { readonly policies: SchemaPolicies }, entity: Entity) {
+  const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
   const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
-  const findChildren = compileFindChildren(definition, chosen, entity, run);
+  const findChildren = compileFindChildren(run, entity);
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
-  const datedBy = entity.incremental?.field ?? markerField(definition, chosen, entity.name);
+  const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
   const isSorted = compileIsSorted(entity, run.capMs, datedBy);
   // What differs from answer to answer must not make another record of a refused one.

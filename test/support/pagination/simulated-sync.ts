@@ -155,7 +155,10 @@ export function simulatedSync(
       pageLengths: new Map(),
       completePage: (_, page) => Promise.resolve({ page, unanswered: 0 }),
       checkAccount: () => Promise.resolve(),
-      preparePage: compilePreparePage(simulated, new Map(), walked, { capMs, isBackfill: false }),
+      preparePage: compilePreparePage(
+        { definition: simulated, entities: new Map(), policies: new Map(), capMs, isBackfill: false },
+        walked,
+      ),
       inFlight: { bytes: 0, maxBytes: 1e9 },
       isBackfill: false,
       isFiltered: false,
