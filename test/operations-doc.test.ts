@@ -6,8 +6,8 @@ import * as z from 'zod';
 import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { tablesSql } from '../src/sinks/sqlite/schema.ts';
-import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';
-import { openSampleSeries } from '../src/telemetry/metrics-of-states.ts';
+import { openConnectorSeries } from '../src/telemetry/metrics-run-events.ts';
+import { openSampleSeries } from '../src/telemetry/metrics-sample.ts';
 import { openMetrics } from '../src/telemetry/metrics.ts';
 
 const document = readdirSync('docs/operations')

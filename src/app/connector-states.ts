@@ -1,6 +1,6 @@
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { SampledState } from '../telemetry/metrics-of-states.ts';
+import type { SampledState } from '../telemetry/metrics-sample.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';

@@ -17,8 +17,7 @@ import { workerBackfills, workerRunEnd, workerRuns, type EndedRun } from './work
 import { targetsOf, workerPublications } from './publish-target.ts';
 import { schedulerId } from '../jobs/open-queue-set.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
-import type { MetricSample } from '../telemetry/metrics-sample.ts';
+import type { MetricSample, SampledConnector } from '../telemetry/metrics-sample.ts';
 import { statesOf, overviewOf } from './connector-states.ts';
 
 interface ScheduledRunsOptions extends Pick<

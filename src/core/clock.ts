@@ -32,6 +32,18 @@ export const systemClock: Clock = {
   },
 };
 
+/** The answer, or `late` where it takes longer than `ms`. */
+export async function answeredWithin<Answer, Late>(
+  answer: Promise<Answer>,
+  late: Late,
+  ms: number,
+  clock: Clock,
+): Promise<Answer | Late> {
+  const answered = new AbortController();
+  const tooLate = slept(clock, ms, answered.signal).then(() => late);
+  return await Promise.race([answer, tooLate]).finally(() => answered.abort());
+}
+
 /** True after `ms`, false as soon as the signal is aborted. */
 export function slept(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   return clock.sleep(ms, signal).then(

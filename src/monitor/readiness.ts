@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import { answeredWithin, type Clock } from '../core/clock.ts';
 import type { JobLog } from '../jobs/worker-context.ts';
 
 /** What readiness is asked of; see `MonitorOptions.health`. */
@@ -49,20 +49,6 @@ export function openReadiness(
     pending ??= ask().finally(() => (pending = null));
     return pending;
   };
-}
-
-async function answeredWithin<Answer>(
-  answer: Promise<Answer>,
-  late: Answer,
-  withinMs: number,
-  clock: Clock,
-): Promise<Answer> {
-  const answered = new AbortController();
-  const tooLate = clock.sleep(withinMs, answered.signal).then(
-    () => late,
-    () => late,
-  );
-  return await Promise.race([answer, tooLate]).finally(() => answered.abort());
 }
 
 async function workerProblems(worker: HealthSources['worker']): Promise<readonly string[]> {

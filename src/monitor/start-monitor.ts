@@ -22,7 +22,7 @@ export interface MonitorOptions {
   } | null;
   readonly log: JobLog;
   readonly clock?: Clock;
-  readonly limits?: Partial<MonitorLimits>;
+  readonly limits?: Partial<typeof defaultMonitorLimits>;
 }
 
 export interface Monitor extends AsyncDisposable {
@@ -112,31 +112,19 @@ function hasNoIpv6(error: unknown): boolean {
 }
 
 /** What clients may take of the monitor. Times in milliseconds. */
-interface MonitorLimits {
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  /** How often the two timeouts are checked. */
-  readonly timeoutCheckMs: number;
-  /** Further connections are closed as soon as they are accepted. */
-  readonly maxConnections: number;
-  readonly maxRequestsPerSocket: number;
-  /** Request bodies are not read. */
-  readonly maxBodyBytes: number;
-  /** Time after which `/readyz` answers "unknown"; the promise is two seconds. */
-  readonly readyWithinMs: number;
-  /** Wrong tokens that are compared within `wrongTriesMs`, of all clients together. */
-  readonly wrongTries: number;
-  readonly wrongTriesMs: number;
-}
-
-const defaultMonitorLimits: MonitorLimits = {
+const defaultMonitorLimits = {
   headersTimeoutMs: 5000,
   requestTimeoutMs: 10_000,
+  /** How often the two timeouts are checked. */
   timeoutCheckMs: 2000,
+  /** Further connections are closed as soon as they are accepted. */
   maxConnections: 64,
   maxRequestsPerSocket: 1000,
+  /** Request bodies are not read. */
   maxBodyBytes: 1024,
+  /** Time after which `/readyz` answers "unknown"; the promise is two seconds. */
   readyWithinMs: 1500,
+  /** Wrong tokens that are compared within `wrongTriesMs`, of all clients together. */
   wrongTries: 10,
   wrongTriesMs: 10_000,
 };

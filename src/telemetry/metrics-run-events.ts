@@ -1,18 +1,45 @@
-import { type Registry, Counter, Gauge, Histogram } from 'prom-client';
+import type { Counter, Registry } from 'prom-client';
 import type { Clock } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { ConnectorSeries } from './metrics-of-connectors.ts';
-import { oneOf, labelText } from './series.ts';
+import { labelText, metricsIn, oneOf, openSeries } from './series.ts';
 
-export interface RunCounts {
-  onRunEvent(connector: ConnectorName, event: RunEvent): void;
-  runEnded(connector: ConnectorName, outcome: string): void;
-  isRunning(connector: ConnectorName): boolean;
-  /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger knows. */
-  failedAtMs(connector: ConnectorName): number | null;
+/**
+ * What the runs of single connectors did. A series starts with the first event that it counts. For all
+ * connectors together use the metrics of the worker, which start at 0 and are complete whatever is shown here.
+ */
+export function openConnectorSeries() {
+  return openSeries({
+    runs_total:
+      'Runs that ended here, by outcome. "degraded" left something out and names it; "partial" and "interrupted" are resumed by the next run.',
+    running_runs: '1 during a run in this process; absent otherwise.',
+    last_run_timestamp_seconds:
+      'When the last run of this process that had this outcome started, in seconds since 1970.',
+    records_total:
+      'Records stored or accounted for, by what they changed. "quarantined" ones could not be stored and are kept apart for a person to look at.',
+    deleted_rows_total: 'Rows marked as deleted, because the API no longer has them.',
+    pages_total: 'Pages whose records are stored.',
+    in_flight_bytes:
+      'Bytes of pages that were fetched and are not stored yet: what a crash would fetch again. Absent while nothing runs.',
+    requests_total:
+      'Requests for records, repeated ones included (those for tokens and the catalog belong to no connector and are not here), by what the answer asked for. Anything but "ok" is a failure of that request, not of the run.',
+    wait_seconds_total:
+      'Seconds that requests waited for the rate limit, for a back-off or because the service asked for it. Requests wait side by side, so this may grow faster than time.',
+    retries_total: 'Requests that were sent again, by what was wrong.',
+    throttled_total:
+      'Times the service asked for fewer requests. If it keeps growing, lower requestsPerSecond.',
+    files_total:
+      'Files that were asked for, by what came of it. "failed" ones stay wanted and make the run degraded.',
+    file_bytes_total: 'Bytes of the files that were stored.',
+    walks_set_aside_total:
+      'Walks given up for this run because of an error. They stay due and make the run degraded.',
+    jobs_total:
+      'Jobs taken from the queue, by how that ended. "retry" is tried again by itself; "failed" and "poison" need a person.',
+  });
 }
+
+export type ConnectorSeries = ReturnType<typeof openConnectorSeries>;
 
 const outcomes = ['ok', 'partial', 'degraded', 'failed', 'interrupted'];
 const outcomeLabel = oneOf(outcomes);
@@ -32,47 +59,106 @@ const changes = ['inserted', 'updated', 'unchanged', 'duplicate', 'filtered', 'q
 /** The wait before such a retry is spent in the budget, and counted when the next attempt has ended. */
 const waitedForInBudget: readonly ErrorCode[] = ['THROTTLED', 'FORBIDDEN'];
 
+const minuteS = 60;
+const hourS = 60 * minuteS;
+const runBucketsS = [
+  ...[1, 5, 15, 30],
+  ...[1, 2, 5, 15, 30].map((minutes) => minutes * minuteS),
+  ...[1, 2, 4].map((hours) => hours * hourS),
+];
+/** A call may take minutes: the service retries inside. */
+const requestBucketsS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** What the runs of all connectors of this process did together; a counter that each connector has too has its name. */
+function openRunMetrics(registry: Registry) {
+  const { counter, gauge, histogram } = metricsIn(registry);
+  return {
+    runs_total: counter(
+      'worker_runs_total',
+      ['outcome'],
+      'Runs of all connectors that ended here, by outcome.',
+    ),
+    running: gauge('worker_running_runs', [], 'Runs in progress in this process.'),
+    runDuration: histogram('run_duration_seconds', runBucketsS, 'How long runs took, waits included.'),
+    records_total: counter(
+      'worker_records_total',
+      ['change'],
+      'Records of all connectors, by what they changed.',
+    ),
+    requests_total: counter(
+      'worker_requests_total',
+      ['answer'],
+      'Requests for records of all connectors, by what the answer asked for.',
+    ),
+    requestDuration: histogram(
+      'request_duration_seconds',
+      requestBucketsS,
+      'How long answers took, without waits before the request.',
+    ),
+    wait_seconds_total: counter(
+      'worker_wait_seconds_total',
+      [],
+      'Seconds that requests of all connectors waited.',
+    ),
+    retries_total: counter(
+      'worker_retries_total',
+      ['code'],
+      'Requests of all connectors that were sent again.',
+    ),
+    throttled_total: counter('worker_throttled_total', [], 'Times any service asked for fewer requests.'),
+    walks_set_aside_total: counter(
+      'worker_walks_set_aside_total',
+      ['code'],
+      'Walks of all connectors that were given up for a run.',
+    ),
+  };
+}
+
+export type RunCounts = ReturnType<typeof countRunEvents>;
+
 /**
  * Counts what runs say about themselves, for all connectors together and, where `each` is given, for each. The
  * connector of an event is the one it is handed in with.
  */
-export function countRunEvents(registry: Registry, each: ConnectorSeries | null, clock: Clock): RunCounts {
+export function countRunEvents(registry: Registry, each: ConnectorSeries | null, clock: Clock) {
   const all = openRunMetrics(registry);
   // A rate cannot see a counter that begins at one.
-  for (const outcome of outcomes) all.runs.inc({ outcome }, 0);
-  for (const change of changes) all.records.inc({ change }, 0);
-  for (const answer of answers) all.requests.inc({ answer }, 0);
+  for (const outcome of outcomes) all.runs_total.inc({ outcome }, 0);
+  for (const change of changes) all.records_total.inc({ change }, 0);
+  for (const answer of answers) all.requests_total.inc({ answer }, 0);
+  const totals: Partial<Record<keyof ConnectorSeries, Counter>> = all;
   const startedMsByConnector = new Map<ConnectorName, number>();
   const failedMsByConnector = new Map<ConnectorName, number>();
   const running = new Set<ConnectorName>();
+
+  const count = (name: keyof ConnectorSeries, labels: CountLabels, value = 1): void => {
+    const { connector: _connector, entity: _entity, ...ofAll } = labels;
+    totals[name]?.inc(ofAll, value);
+    each?.[name].add(labelText(labels), value);
+  };
 
   const started = (connector: ConnectorName): void => {
     startedMsByConnector.set(connector, clock.now());
     running.add(connector);
     all.running.set(running.size);
-    each?.running.set(labelText({ connector }), 1);
-    each?.inFlight.set(labelText({ connector }), 0);
+    each?.running_runs.set(labelText({ connector }), 1);
+    each?.in_flight_bytes.set(labelText({ connector }), 0);
   };
 
   const ended = (connector: ConnectorName): void => {
     running.delete(connector);
     all.running.set(running.size);
-    each?.running.remove(labelText({ connector }));
-    each?.inFlight.remove(labelText({ connector }));
-  };
-
-  const wait = (connector: ConnectorName, ms: number): void => {
-    all.waited.inc(seconds(ms));
-    each?.waited.add(labelText({ connector }), seconds(ms));
+    each?.running_runs.remove(labelText({ connector }));
+    each?.in_flight_bytes.remove(labelText({ connector }));
   };
 
   const inFlight = (connector: ConnectorName, bytes: number): void => {
     // What a run drops after its end is no news.
-    if (running.has(connector)) each?.inFlight.add(labelText({ connector }), bytes);
+    if (running.has(connector)) each?.in_flight_bytes.add(labelText({ connector }), bytes);
   };
 
   return {
-    onRunEvent(connector, event) {
+    onRunEvent(connector: ConnectorName, event: RunEvent): void {
       switch (event.kind) {
         case 'run-started':
           return started(connector);
@@ -87,43 +173,29 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
           const { entity, counts } = event;
           inFlight(connector, -event.bytes);
           // An entity made of another one's elements comes without a page, and without bytes, of its own.
-          if (event.bytes > 0) each?.pages.add(labelText({ connector, entity }), 1);
-          for (const change of changes) {
-            if (counts[change] === 0) continue;
-            all.records.inc({ change }, counts[change]);
-            each?.records.add(labelText({ connector, entity, change }), counts[change]);
-          }
+          if (event.bytes > 0) count('pages_total', { connector, entity });
+          for (const change of changes) count('records_total', { connector, entity, change }, counts[change]);
           return;
         }
-        case 'call-ended': {
-          const answer = answerLabel(event.answer);
-          all.requests.inc({ answer });
-          each?.requests.add(labelText({ connector, answer }), 1);
+        case 'call-ended':
+          count('requests_total', { connector, answer: answerLabel(event.answer) });
           all.requestDuration.observe(seconds(event.ms));
-          return wait(connector, event.waitedMs);
-        }
+          return count('wait_seconds_total', { connector }, seconds(event.waitedMs));
         case 'call-retried':
-          all.retries.inc({ code: event.code });
-          each?.retries.add(labelText({ connector, code: event.code }), 1);
-          if (!waitedForInBudget.includes(event.code)) wait(connector, event.waitMs);
-          return;
+          count('retries_total', { connector, code: event.code });
+          if (waitedForInBudget.includes(event.code)) return;
+          return count('wait_seconds_total', { connector }, seconds(event.waitMs));
         case 'throttled':
-          all.throttled.inc();
-          return each?.throttled.add(labelText({ connector }), 1);
-        case 'walk-set-aside': {
-          const { entity, code } = event;
-          all.setAside.inc({ code });
-          return each?.setAside.add(labelText({ connector, entity, code }), 1);
-        }
+          return count('throttled_total', { connector });
+        case 'walk-set-aside':
+          return count('walks_set_aside_total', { connector, entity: event.entity, code: event.code });
         case 'rows-deleted':
-          return each?.deleted.add(labelText({ connector, entity: event.entity }), event.rows);
-        case 'file-stored': {
-          const { entity, bytes } = event;
-          each?.files.add(labelText({ connector, entity, result: 'stored' }), 1);
-          return each?.fileBytes.add(labelText({ connector, entity }), bytes);
-        }
+          return count('deleted_rows_total', { connector, entity: event.entity }, event.rows);
+        case 'file-stored':
+          count('files_total', { connector, entity: event.entity, result: 'stored' });
+          return count('file_bytes_total', { connector, entity: event.entity }, event.bytes);
         case 'file-set-aside':
-          return each?.files.add(labelText({ connector, entity: event.entity, result: 'failed' }), 1);
+          return count('files_total', { connector, entity: event.entity, result: 'failed' });
         case 'files-started':
         case 'sink-away':
         case 'sink-back':
@@ -139,81 +211,30 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'commit-finished':
       }
     },
-    runEnded(connector, name) {
+    runEnded(connector: ConnectorName, name: string): void {
       const outcome = outcomeLabel(name);
       // A run that could not begin started when it ended.
       const startedMs = startedMsByConnector.get(connector) ?? clock.now();
       startedMsByConnector.delete(connector);
       if (outcome === 'failed') failedMsByConnector.set(connector, clock.now());
       else failedMsByConnector.delete(connector);
-      all.runs.inc({ outcome });
-      each?.runs.add(labelText({ connector, outcome }), 1);
-      each?.lastRun.set(labelText({ connector, outcome }), startedMs / 1000);
+      count('runs_total', { connector, outcome });
+      each?.last_run_timestamp_seconds.set(labelText({ connector, outcome }), startedMs / 1000);
       ended(connector);
     },
-    isRunning: (connector) => running.has(connector),
-    failedAtMs: (connector) => failedMsByConnector.get(connector) ?? null,
+    isRunning: (connector: ConnectorName) => running.has(connector),
+    /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger knows. */
+    failedAtMs: (connector: ConnectorName) => failedMsByConnector.get(connector) ?? null,
   };
 }
+
+/** Those of the series of a connector; the counters of all connectors have the rest. */
+type CountLabels = Readonly<Record<string, string>> & {
+  readonly connector: string;
+  readonly entity?: string;
+};
 
 /** A clock that is set back must not make a counter refuse: the caller that reports a run would get the error. */
 function seconds(ms: number): number {
   return Math.max(0, ms) / 1000;
-}
-
-const minuteS = 60;
-const hourS = 60 * minuteS;
-const runBucketsS = [
-  1,
-  5,
-  15,
-  30,
-  minuteS,
-  2 * minuteS,
-  5 * minuteS,
-  15 * minuteS,
-  30 * minuteS,
-  hourS,
-  2 * hourS,
-  4 * hourS,
-];
-/** A call may take minutes: the service retries inside. */
-const requestBucketsS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-
-/** What the runs of all connectors of this process did together. */
-function openRunMetrics(registry: Registry) {
-  const registers = [registry];
-  const counter = <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
-    new Counter({ name: `connector_sync_worker_${name}`, help, labelNames, registers });
-  const histogram = (name: string, buckets: readonly number[], help: string) =>
-    new Histogram({ name: `connector_sync_${name}`, help, buckets: [...buckets], registers });
-
-  return {
-    runs: counter('runs_total', ['outcome'], 'Runs of all connectors that ended here, by outcome.'),
-    running: new Gauge({
-      name: 'connector_sync_worker_running_runs',
-      help: 'Runs in progress in this process.',
-      registers,
-    }),
-    runDuration: histogram('run_duration_seconds', runBucketsS, 'How long runs took, waits included.'),
-    records: counter('records_total', ['change'], 'Records of all connectors, by what they changed.'),
-    requests: counter(
-      'requests_total',
-      ['answer'],
-      'Requests for records of all connectors, by what the answer asked for.',
-    ),
-    requestDuration: histogram(
-      'request_duration_seconds',
-      requestBucketsS,
-      'How long answers took, without waits before the request.',
-    ),
-    waited: counter('wait_seconds_total', [], 'Seconds that requests of all connectors waited.'),
-    retries: counter('retries_total', ['code'], 'Requests of all connectors that were sent again.'),
-    throttled: counter('throttled_total', [], 'Times any service asked for fewer requests.'),
-    setAside: counter(
-      'walks_set_aside_total',
-      ['code'],
-      'Walks of all connectors that were given up for a run.',
-    ),
-  };
 }

@@ -1,13 +1,33 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Clock } from '../core/clock.ts';
-import {
-  openSampleSeries,
-  showConnector,
-  type SampledConnector,
-  type SampledState,
-} from './metrics-of-states.ts';
+import type { Registry } from 'prom-client';
+import { answeredWithin, type Clock, type Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { RunCounts } from './metrics-run-events.ts';
-import type { Series } from './series.ts';
+import { labelText, metricsIn, openSeries } from './series.ts';
+
+const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
+/** What keeps a connector from being `ok`; several may hold at a time. */
+export type SampledState = (typeof troubles)[number];
+
+export interface SampledConnector {
+  readonly name: ConnectorName;
+  readonly states: ReadonlySet<SampledState>;
+  /** When the newest run of any process ended that has a report; null: none has. */
+  readonly endedAt: Instant | null;
+  readonly freshness: readonly {
+    readonly entity: EntityName;
+    /** Everything that was there then has been read; null: never read wholly. */
+    readonly asOf: Instant | null;
+    readonly freshWithinMs: number | null;
+  }[];
+  /** Of the newest run that came to an end; entities without such rows are left out. */
+  readonly missing: readonly {
+    readonly entity: EntityName;
+    readonly withheld: number;
+    readonly pending: number;
+  }[];
+  /** As that run found them; entities without such listings are left out. */
+  readonly unproven: readonly { readonly entity: EntityName; readonly listings: number }[];
+}
 
 /** How things stand at one moment. */
 export interface MetricSample {
@@ -35,7 +55,6 @@ interface SampleOptions {
  */
 const sampleWithinMs = 8000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;
-const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
 /** A connector that has not run yet needs no attention, unless it is stale. */
 const needAttention: readonly SampledState[] = ['failing', 'stale', 'withheld', 'paused'];
 
@@ -44,24 +63,21 @@ export function sampleGauges(
   registry: Registry,
   runs: Pick<RunCounts, 'isRunning' | 'failedAtMs'>,
   options: SampleOptions,
-): {
-  /** Never rejects; takes eight seconds at most. */
-  refresh(): Promise<void>;
-  /** Those of single connectors. */
-  readonly series: readonly Series[];
-} {
+) {
   const gauges = openSampleGauges(registry);
   const series = openSampleSeries();
-  const errors = new Counter({
-    name: 'connector_sync_scrape_errors_total',
-    help: 'Scrapes that could not read the state of queues and connectors; their gauges were left out.',
-    registers: [registry],
-  });
-  let pending: Promise<MetricSample> | null = null;
+  const errors = metricsIn(registry).counter(
+    'scrape_errors_total',
+    [],
+    'Scrapes that could not read the state of queues and connectors; their gauges were left out.',
+  );
+  let pending: Promise<MetricSample | null> | null = null;
 
-  // Scrapes at the same time share one sample.
-  const take = (): Promise<MetricSample> => {
-    pending ??= withinDeadline(options.sample, options.clock).finally(() => (pending = null));
+  /** Null where it takes too long. Scrapes at the same time share one sample. */
+  const take = (): Promise<MetricSample | null> => {
+    pending ??= answeredWithin(options.sample(), null, sampleWithinMs, options.clock).finally(
+      () => (pending = null),
+    );
     return pending;
   };
   const clear = (): void => {
@@ -102,17 +118,17 @@ export function sampleGauges(
   };
 
   return {
-    async refresh() {
-      try {
-        const sample = await take();
-        clear();
-        show(sample);
-      } catch {
-        // The cause is logged where it failed; here it is counted, and no old values are shown.
-        clear();
-        errors.inc();
-      }
+    /** Never rejects; takes eight seconds at most. */
+    async refresh(): Promise<void> {
+      // The cause is logged where it failed; here it is counted, and no old values are shown.
+      const sample = await Promise.resolve()
+        .then(take)
+        .catch(() => null);
+      clear();
+      if (sample === null) errors.inc();
+      else show(sample);
     },
+    /** Those of single connectors. */
     series: Object.values(series),
   };
 }
@@ -126,23 +142,54 @@ function withFailure(
   return isNews ? new Set([...states, 'failing']) : states;
 }
 
-async function withinDeadline(sample: () => Promise<MetricSample>, clock: Clock): Promise<MetricSample> {
-  const answered = new AbortController();
-  const late = clock.sleep(sampleWithinMs, answered.signal).then(() => {
-    throw new Error(`no sample within ${sampleWithinMs} ms`);
-  });
-  try {
-    return await Promise.race([sample(), late]);
-  } finally {
-    answered.abort();
-    // Avoid an unhandled rejection when it is aborted.
-    late.catch(() => undefined);
+/** `states`: those of the sample, and what this process alone knows. */
+function showConnector(
+  series: ReturnType<typeof openSampleSeries>,
+  { name: connector, freshness, missing, unproven }: SampledConnector,
+  states: ReadonlySet<SampledState>,
+  nowMs: number,
+): void {
+  for (const state of states) series.connector_state.set(labelText({ connector, state }), 1);
+  series.connector_paused.set(labelText({ connector }), states.has('paused') ? 1 : 0);
+  for (const { entity, asOf, freshWithinMs } of freshness) {
+    const labels = labelText({ connector, entity });
+    const ageMs = asOf === null ? null : Math.max(0, nowMs - Date.parse(asOf));
+    if (ageMs !== null) series.freshness_seconds.set(labels, ageMs / 1000);
+    if (freshWithinMs === null) continue;
+    series.fresh_within_seconds.set(labels, freshWithinMs / 1000);
+    series.is_fresh.set(labels, ageMs !== null && ageMs <= freshWithinMs ? 1 : 0);
+  }
+  for (const { entity, withheld, pending } of missing) {
+    const labels = labelText({ connector, entity });
+    if (withheld > 0) series.withheld_deletes.set(labels, withheld);
+    if (pending > 0) series.pending_deletes.set(labels, pending);
+  }
+  for (const { entity, listings } of unproven) {
+    series.unproven_listings.set(labelText({ connector, entity }), listings);
   }
 }
 
+/** How single connectors stand at a scrape. */
+export function openSampleSeries() {
+  return openSeries({
+    connector_state: '1 for each state of "connectors" that the connector is in; absent while it is ok.',
+    connector_paused: '1 while the connector is paused, else 0.',
+    freshness_seconds:
+      'Age of what is stored: how long ago the last run started that read the entity completely. Absent if none did.',
+    fresh_within_seconds: 'How old what is stored may be, as the config says in freshWithin.',
+    is_fresh:
+      '1 while what is stored is younger than freshWithin, else 0; also 0 if the entity was never read completely.',
+    withheld_deletes:
+      'Rows that were missing in the last run and are withheld by a guard until a person allows the deletes. Absent where there are none.',
+    pending_deletes:
+      'Rows that were missing in the last run and are not confirmed as deleted yet. Absent where there are none.',
+    unproven_listings:
+      'Listings that may have records which they did not show when they were read last: the API counts more. Absent where there are none.',
+  });
+}
+
 function openSampleGauges(registry: Registry) {
-  const gauge = <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
-    new Gauge({ name: `connector_sync_${name}`, help, labelNames, registers: [registry] });
+  const { gauge } = metricsIn(registry);
   return {
     connectors: gauge(
       'connectors',

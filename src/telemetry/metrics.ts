@@ -1,25 +1,12 @@
-import { collectDefaultMetrics, Gauge, Registry, Counter, Histogram } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { systemClock, type Clock } from '../core/clock.ts';
-import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { oneOf, labelText } from './series.ts';
-import { openConnectorSeries, type ConnectorSeries } from './metrics-of-connectors.ts';
-import { countRunEvents } from './metrics-run-events.ts';
-import { countPublications, type EndedPublication } from './metrics-of-publications.ts';
+import { countRunEvents, openConnectorSeries, type ConnectorSeries } from './metrics-run-events.ts';
 import { sampleGauges, type MetricSample } from './metrics-sample.ts';
+import { labelText, metricsIn, oneOf } from './series.ts';
 
 /** What has happened since the process began, and how things stand, for Prometheus. */
-export interface Metrics {
-  /** Every event of a run, in order. */
-  onRunEvent(connector: ConnectorName, event: RunEvent): void;
-  onWorkerEvent(event: ObservedWorkerEvent): void;
-  /** Once for each run that was asked for; `failed` where none could begin. */
-  runEnded(connector: ConnectorName, outcome: string): void;
-  /** Once for each publication that was asked for, however it ended. */
-  onPublication(target: string, ended: EndedPublication): void;
-  /** One scrape. Never rejects because of the sample: without one, its gauges are left out and the error is counted. */
-  text(): Promise<{ readonly contentType: string; readonly text: string }>;
-}
+export type Metrics = ReturnType<typeof openMetrics>;
 
 export interface MetricsOptions {
   /** The program's own. */
@@ -34,29 +21,38 @@ export interface MetricsOptions {
 }
 
 /** Metrics in a registry of their own; nothing is shared between two of them but the process. */
-export function openMetrics(options: MetricsOptions): Metrics {
-  const { clock = systemClock, connectorSeries = 'all' } = options;
+export function openMetrics({
+  version,
+  sample,
+  connectorSeries = 'all',
+  clock = systemClock,
+}: MetricsOptions) {
   const registry = new Registry();
   const each = openConnectorSeries();
   const counted = connectorSeries === 'all' ? each : null;
   const runs = countRunEvents(registry, counted, clock);
-  const worker = countWorkerEvents(registry, counted);
-  const publications = countPublications(registry, clock);
-  const gauges = sampleGauges(registry, runs, { sample: options.sample, connectorSeries, clock });
-  new Gauge({
-    name: 'connector_sync_build_info',
-    help: 'Always 1; the labels say which version of the program runs on which version of Node.js.',
-    labelNames: ['version', 'node'],
-    registers: [registry],
-  }).set({ version: options.version, node: process.versions.node }, 1);
+  const onWorkerEvent = countWorkerEvents(registry, counted);
+  const onPublication = countPublications(registry, clock);
+  const gauges = sampleGauges(registry, runs, { sample, connectorSeries, clock });
+  metricsIn(registry)
+    .gauge(
+      'build_info',
+      ['version', 'node'],
+      'Always 1; the labels say which version of the program runs on which version of Node.js.',
+    )
+    .set({ version, node: process.versions.node }, 1);
   collectDefaultMetrics({ register: registry });
 
   return {
-    onRunEvent: (connector, event) => runs.onRunEvent(connector, event),
-    onWorkerEvent: (event) => worker.onWorkerEvent(event),
-    runEnded: (connector, outcome) => runs.runEnded(connector, outcome),
-    onPublication: (target, ended) => publications.onPublication(target, ended),
-    async text() {
+    /** Every event of a run, in order. */
+    onRunEvent: runs.onRunEvent,
+    onWorkerEvent,
+    /** Once for each run that was asked for; `failed` where none could begin. */
+    runEnded: runs.runEnded,
+    /** Once for each publication that was asked for, however it ended. */
+    onPublication,
+    /** One scrape. Never rejects because of the sample: without one, its gauges are left out and the error is counted. */
+    async text(): Promise<{ readonly contentType: string; readonly text: string }> {
       await gauges.refresh();
       const all = await registry.metrics();
       const ofConnectors = [...Object.values(each), ...gauges.series].map((series) => series.text());
@@ -111,45 +107,92 @@ const lagBucketsS = [0.1, 0.5, 1, 5, 15, 30, 60, 300, 900, 3600, 14_400];
 function countWorkerEvents(
   registry: Registry,
   each: ConnectorSeries | null,
-): { onWorkerEvent(event: ObservedWorkerEvent): void } {
-  const registers = [registry];
-  const jobs = new Counter({
-    name: 'connector_sync_worker_jobs_total',
-    help: 'Jobs of all connectors taken from the queue, by how that ended.',
-    labelNames: ['end'],
-    registers,
-  });
+): (event: ObservedWorkerEvent) => void {
+  const { counter, histogram } = metricsIn(registry);
+  const jobs = counter(
+    'worker_jobs_total',
+    ['end'],
+    'Jobs of all connectors taken from the queue, by how that ended.',
+  );
   for (const end of jobEnds) jobs.inc({ end }, 0);
-  const lag = new Histogram({
-    name: 'connector_sync_job_lag_seconds',
-    help: 'How long after its due time a job started. It grows when runs take longer than their schedules allow, or too few run at a time.',
-    buckets: lagBucketsS,
-    registers,
-  });
-  const redisErrors = new Counter({
-    name: 'connector_sync_redis_errors_total',
-    help: 'Errors that the connections to Redis reported, by code.',
-    labelNames: ['code'],
-    registers,
-  });
-
-  return {
-    onWorkerEvent(event) {
-      switch (event.kind) {
-        case 'job-started':
-          // Two machines' clocks may disagree about which came first.
-          return lag.observe(Math.max(0, event.lagMs) / 1000);
-        case 'job-ended': {
-          const end = jobEnd(event.end);
-          jobs.inc({ end });
-          return each?.jobs.add(labelText({ connector: event.connector, end }), 1);
-        }
-        case 'publication-ended':
-          return;
-        case 'redis-error':
-          return redisErrors.inc({ code: redisCode(event.code) });
-        case 'tick':
+  const lag = histogram(
+    'job_lag_seconds',
+    lagBucketsS,
+    'How long after its due time a job started. It grows when runs take longer than their schedules allow, or too few run at a time.',
+  );
+  const redisErrors = counter(
+    'redis_errors_total',
+    ['code'],
+    'Errors that the connections to Redis reported, by code.',
+  );
+  return (event) => {
+    switch (event.kind) {
+      case 'job-started':
+        // Two machines' clocks may disagree about which came first.
+        return lag.observe(Math.max(0, event.lagMs) / 1000);
+      case 'job-ended': {
+        const end = jobEnd(event.end);
+        jobs.inc({ end });
+        return each?.jobs_total.add(labelText({ connector: event.connector, end }), 1);
       }
-    },
+      case 'publication-ended':
+        return;
+      case 'redis-error':
+        return redisErrors.inc({ code: redisCode(event.code) });
+      case 'tick':
+    }
+  };
+}
+
+/**
+ * How a publication that a worker was asked for ended. `createdAtMs`: of the newest publication that the target holds.
+ */
+type EndedPublication =
+  | (NewestPublication & { readonly kind: 'published'; readonly rows: number; readonly ms: number })
+  | (NewestPublication & { readonly kind: 'unchanged' })
+  /** The sink holds nothing to publish yet. */
+  | { readonly kind: 'nothing-stored' }
+  | { readonly kind: 'failed' };
+
+interface NewestPublication {
+  readonly publication: number;
+  readonly createdAtMs: number;
+}
+
+/** A config has few targets, so each has series of its own. They begin with the first publication of this process. */
+function countPublications(
+  registry: Registry,
+  clock: Clock,
+): (target: string, ended: EndedPublication) => void {
+  const { counter, gauge } = metricsIn(registry);
+  const ofTarget = (name: string, help: string) => gauge(`publication_${name}`, ['target'], help);
+  const results = counter(
+    'publications_total',
+    ['target', 'result'],
+    'Publications that were asked for, by how they ended: published, unchanged (nothing was new), nothing-stored, failed.',
+  );
+  const rows = counter(
+    'published_rows_total',
+    ['target'],
+    'Changed rows that were published, deletes included.',
+  );
+  const number = ofTarget('newest_number', 'Number of the newest publication of the target.');
+  const createdAt = ofTarget('newest_timestamp_seconds', 'When the newest publication was made.');
+  const upToDateAt = ofTarget(
+    'up_to_date_timestamp_seconds',
+    'When the target last had everything that is stored: something was published, or nothing was new.',
+  );
+  const duration = ofTarget('duration_seconds', 'How long the last publication took.');
+  return (target, ended) => {
+    // A rate cannot see a counter that begins at one.
+    for (const result of ['published', 'unchanged', 'failed']) results.inc({ target, result }, 0);
+    results.inc({ target, result: ended.kind });
+    if (ended.kind === 'failed' || ended.kind === 'nothing-stored') return;
+    number.set({ target }, ended.publication);
+    createdAt.set({ target }, ended.createdAtMs / 1000);
+    upToDateAt.set({ target }, clock.now() / 1000);
+    if (ended.kind === 'unchanged') return;
+    rows.inc({ target }, ended.rows);
+    duration.set({ target }, Math.max(0, ended.ms) / 1000);
   };
 }

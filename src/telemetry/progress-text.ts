@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/errors.ts';
-import { rates } from './arrivals.ts';
 import { count, counted, duration, printable, printableWithin } from './format.ts';
 import {
+  rates,
   remainingMs,
   type EntityProgress,
   type FileProgress,

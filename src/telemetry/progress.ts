@@ -1,7 +1,5 @@
-import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import { rates, rateWindowMs, withArrival, type Arrivals } from './arrivals.ts';
 
 /** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
 export interface Progress {
@@ -15,7 +13,6 @@ export interface Progress {
   readonly walksKnown: number;
   readonly walksEnded: number;
   readonly entities: ReadonlyMap<EntityName, EntityProgress>;
-  readonly pages: number;
   readonly retries: number;
   /** The newest failed attempt that another one follows; null once the API has answered again. */
   readonly retry: Retry | null;
@@ -34,25 +31,10 @@ export interface Progress {
   readonly arrivals: readonly Arrivals[];
 }
 
-export interface Retry {
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly attempt: number;
-  readonly attempts: number;
-  readonly nextAtMs: number;
-}
+type CallRetried = Extract<RunEvent, { readonly kind: 'call-retried' }>;
 
-export interface EntityProgress {
-  readonly rows: number;
-  /** Inserted and updated. */
-  readonly written: number;
-  readonly pages: number;
-  readonly open: number;
-  readonly sealed: number;
-  readonly setAside: number;
-  /** At least one listing of it is asked only for what changed: the rows in the sink say nothing of what will come. */
-  readonly isIncremental: boolean;
-  readonly expected: Expected;
+export interface Retry extends Pick<CallRetried, 'code' | 'message' | 'attempt' | 'attempts'> {
+  readonly nextAtMs: number;
 }
 
 /** What to expect of an entity, roughly. Null where it is not known. */
@@ -62,13 +44,23 @@ export interface Expected {
   readonly pages: number | null;
 }
 
-export interface FileProgress {
-  /** Wanted when the fetching began. */
-  readonly wanted: number;
-  readonly stored: number;
-  readonly bytes: number;
-  readonly failed: number;
-}
+const notKnown: Expected = { rows: null, pages: null };
+
+const noProgress = {
+  rows: 0,
+  pages: 0,
+  open: 0,
+  sealed: 0,
+  setAside: 0,
+  /** At least one listing of it is asked only for what changed: the rows in the sink say nothing of what will come. */
+  isIncremental: false,
+  expected: notKnown,
+};
+export type EntityProgress = Readonly<typeof noProgress>;
+
+/** `wanted` when the fetching began. */
+const noFiles = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
+export type FileProgress = Readonly<typeof noFiles>;
 
 export function startProgress(
   connector: ConnectorName,
@@ -83,7 +75,6 @@ export function startProgress(
     walksKnown: 0,
     walksEnded: 0,
     entities: new Map(Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }])),
-    pages: 0,
     retries: 0,
     retry: null,
     throttledUntilMs: 0,
@@ -99,14 +90,10 @@ export function startProgress(
 /** The progress after one more event. Pure: the given one stays as it is. */
 export function advanceProgress(progress: Progress, event: RunEvent, nowMs: number): Progress {
   switch (event.kind) {
-    case 'run-started':
-      return {
-        ...progress,
-        run: event.run,
-        continues: event.continues,
-        walksKnown: event.due,
-        retry: null,
-      };
+    case 'run-started': {
+      const { run, continues, due } = event;
+      return { ...progress, run, continues, walksKnown: due, retry: null };
+    }
     case 'walk-started':
       return withEntity(progress, event.entity, (entity) => ({
         open: entity.open + 1,
@@ -118,24 +105,17 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       return { ...progress, arrivals: withArrival(progress.arrivals, event.records, nowMs) };
     case 'page-committed':
       return withEntity(
-        { ...progress, pages: progress.pages + 1, walksKnown: progress.walksKnown + event.newlyDue },
+        { ...progress, walksKnown: progress.walksKnown + event.newlyDue },
         event.entity,
         (entity) => ({
           rows: entity.rows + event.counts.fetched,
-          written: entity.written + event.counts.inserted + event.counts.updated,
           pages: entity.pages + 1,
         }),
       );
     case 'walk-sealed':
-      return withEntity(walkEnded(progress), event.entity, (entity) => ({
-        open: Math.max(0, entity.open - 1),
-        sealed: entity.sealed + 1,
-      }));
+      return walkEnded(progress, event.entity, 'sealed');
     case 'walk-set-aside':
-      return withEntity(walkEnded(progress), event.entity, (entity) => ({
-        open: Math.max(0, entity.open - 1),
-        setAside: entity.setAside + 1,
-      }));
+      return walkEnded(progress, event.entity, 'setAside');
     case 'call-retried': {
       // As the run's report counts them: of calls for records.
       const retries = progress.retries + (event.entity === null ? 0 : 1);
@@ -195,21 +175,11 @@ export function remainingMs(progress: Progress, nowMs: number): number | null {
   return pages === 0 || perSecond === 0 ? null : (pages / perSecond) * 1000;
 }
 
-const noProgress: EntityProgress = {
-  rows: 0,
-  written: 0,
-  pages: 0,
-  open: 0,
-  sealed: 0,
-  setAside: 0,
-  isIncremental: false,
-  expected: { rows: null, pages: null },
-};
-
-const noFiles: FileProgress = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
-
-function walkEnded(progress: Progress): Progress {
-  return { ...progress, walksEnded: progress.walksEnded + 1 };
+function walkEnded(progress: Progress, name: EntityName, end: 'sealed' | 'setAside'): Progress {
+  return withEntity({ ...progress, walksEnded: progress.walksEnded + 1 }, name, (entity) => ({
+    open: Math.max(0, entity.open - 1),
+    [end]: entity[end] + 1,
+  }));
 }
 
 function withFiles(progress: Progress, change: (files: FileProgress) => Partial<FileProgress>): Progress {
@@ -226,4 +196,40 @@ function withEntity(
   const entities = new Map(progress.entities);
   entities.set(name, { ...entity, ...change(entity) });
   return { ...progress, entities };
+}
+
+/** What came in one second. */
+interface Arrivals {
+  /** Since the epoch. */
+  readonly second: number;
+  readonly pages: number;
+  readonly records: number;
+}
+
+const rateWindowMs = 10_000;
+
+/** The arrivals of the last ten seconds, with one more page. */
+function withArrival(arrivals: readonly Arrivals[], records: number, nowMs: number): readonly Arrivals[] {
+  const second = Math.floor(nowMs / 1000);
+  const last = arrivals.at(-1);
+  if (last?.second !== second) return [...recent(arrivals, nowMs), { second, pages: 1, records }];
+  return [...arrivals.slice(0, -1), { second, pages: last.pages + 1, records: last.records + records }];
+}
+
+/** Per second over the last ten seconds (or since the start, when that is less). */
+export function rates(
+  { arrivals, startedAtMs }: { readonly arrivals: readonly Arrivals[]; readonly startedAtMs: number },
+  nowMs: number,
+): Pick<Arrivals, 'pages' | 'records'> {
+  const seconds = Math.min(rateWindowMs, Math.max(nowMs - startedAtMs, 1000)) / 1000;
+  const latest = recent(arrivals, nowMs);
+  return {
+    pages: latest.reduce((sum, { pages }) => sum + pages, 0) / seconds,
+    records: latest.reduce((sum, { records }) => sum + records, 0) / seconds,
+  };
+}
+
+function recent(arrivals: readonly Arrivals[], nowMs: number): readonly Arrivals[] {
+  const oldest = (nowMs - rateWindowMs) / 1000;
+  return arrivals.filter(({ second }) => second >= oldest);
 }

@@ -1,3 +1,20 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+const prefix = 'connector_sync_';
+
+/** Makes metrics in a registry. Each has the program's prefix. */
+export function metricsIn(registry: Registry) {
+  const described = (name: string, help: string) => ({ name: prefix + name, help, registers: [registry] });
+  return {
+    counter: <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
+      new Counter({ ...described(name, help), labelNames }),
+    gauge: <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
+      new Gauge({ ...described(name, help), labelNames }),
+    histogram: (name: string, buckets: readonly number[], help: string) =>
+      new Histogram({ ...described(name, help), buckets: [...buckets] }),
+  };
+}
+
 /**
  * The series of one metric that has a label for each connector: some hundred thousand of them in a large config, so
  * each is a text and a number. Names and labels are as in Prometheus's text format.
@@ -12,7 +29,18 @@ export interface Series {
   text(): string;
 }
 
-export function openSeries(name: string, type: 'counter' | 'gauge', help: string): Series {
+/** Series by the names of their metrics. As in Prometheus, a metric whose name ends in `_total` is a counter. */
+export function openSeries<Name extends string>(
+  helpByName: Readonly<Record<Name, string>>,
+): Readonly<Record<Name, Series>> {
+  const series = Object.entries<string>(helpByName).map(([name, help]) => [name, openOne(name, help)]);
+  // `as`: the entries have the same names.
+  return Object.fromEntries(series) as Record<Name, Series>;
+}
+
+function openOne(shortName: string, help: string): Series {
+  const name = prefix + shortName;
+  const type = name.endsWith('_total') ? 'counter' : 'gauge';
   const valueByLabels = new Map<string, number>();
   return {
     add(labels, value) {
@@ -39,13 +67,10 @@ export function labelText(labels: Readonly<Record<string, string>>): string {
 }
 
 /**
- * Turns a value into one that may be a label: every value that was ever seen stays in memory and in the operator's
- * store.
+ * Turns a value into one that may be a label: a value of the closed set, or `other`. Every value that was ever seen
+ * stays in memory and in the operator's store.
  */
-type Label = (value: string) => string;
-
-/** Values of a closed set; anything else is `other`. */
-export function oneOf(known: readonly string[]): Label {
+export function oneOf(known: readonly string[]): (value: string) => string {
   const values = new Set(known);
   return (value) => (values.has(value) ? value : 'other');
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { SampledConnector, SampledState } from '../../src/telemetry/metrics-of-states.ts';
+import type { SampledConnector, SampledState } from '../../src/telemetry/metrics-sample.ts';
 import { openMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';

@@ -8,11 +8,11 @@ import {
   type RunId,
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
-import { rates } from '../../src/telemetry/arrivals.ts';
 import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
 import { progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
 import {
   advanceProgress,
+  rates,
   remainingMs,
   startProgress,
   type Expected,
@@ -37,7 +37,8 @@ describe('progress', () => {
       retried(1, 250),
       { kind: 'walk-set-aside', entity: members, params: {}, code: 'NOT_FOUND', message: 'gone' },
     ]);
-    expect(progress).toMatchObject({ walksKnown: 5, walksEnded: 2, pages: 2, retries: 1 });
+    expect(progress).toMatchObject({ walksKnown: 5, walksEnded: 2, retries: 1 });
+    expect(progress.entities.get(lists)).toMatchObject({ rows: 3, pages: 1 });
     expect(progress.entities.get(members)).toMatchObject({
       rows: 1000,
       pages: 1,
