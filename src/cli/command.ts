@@ -1,7 +1,30 @@
 import type { Command } from 'commander';
-import type { CommandContext } from './command-context.ts';
+import type { Clock } from '../core/clock.ts';
+import { usage } from '../core/usage-error.ts';
+import { durationExamples, formatDuration, parseDuration } from '../settings/parse-unit.ts';
+import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { ExitCode } from './output/exit-codes.ts';
+import type { Terminal } from './output/terminal.ts';
 
+/** What every command gets: the world it runs in. */
+export interface CommandContext {
+  readonly terminal: Terminal;
+  readonly scrubber: Scrubber;
+  readonly clock: Clock;
+  /** The environment, filled up from `.env` where that names something more. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** How a person calls this program, for commands in printed texts: `npx --no-install connector-sync`. */
+  readonly program: string;
+  /** Standard input, which nothing touches before a command asks for it. */
+  readonly input: () => Input;
+  /** From `--config`; null where it was not given. */
+  readonly config: string | null;
+  /** From `--verbose`: results also show what only an expert can use. */
+  readonly isVerbose: boolean;
+  /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
+  readonly signal: AbortSignal;
+}
 /** How a command stands to what else is shown while it runs. */
 export interface EnterOptions {
   /** The command's stderr is a log: every other message becomes a log line too. */
@@ -115,3 +138,64 @@ type ArgumentOf<Argument extends string> = [Argument] extends [never]
     : Argument extends `[${string}`
       ? string | undefined
       : string;
+
+/** The value of a flag, `min` to `max`. Throws USAGE that names the flag, as all of these do. */
+export function wholeNumber(flag: string, text: string, max = Number.MAX_SAFE_INTEGER, min = 0): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+  const upTo = max === Number.MAX_SAFE_INTEGER ? '' : ` to ${max}`;
+  throw usage(`${flag}: expected a whole number from ${min}${upTo}, got "${text}".`);
+}
+
+/** Milliseconds. */
+export function durationOf(flag: string, text: string, minMs = 0, maxMs = Infinity): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw usage(`${flag}: expected a duration such as ${durationExamples}, got "${text}".`);
+  if (ms >= minMs && ms <= maxMs) return ms;
+  throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
+}
+
+export function oneOf<const Choice extends string>(
+  flag: string,
+  text: string,
+  choices: readonly Choice[],
+): Choice {
+  const found = choices.find((choice) => choice === text);
+  if (found !== undefined) return found;
+  const [last = '', ...others] = choices.toReversed();
+  throw usage(`${flag}: expected ${others.toReversed().join(', ')} or ${last}, got "${text}".`);
+}
+
+/** The parts of `process.stdin` that are used. */
+export interface Input extends AsyncIterable<string | Uint8Array> {
+  readonly isTTY?: boolean;
+}
+
+/**
+ * All of standard input as text, for a flag whose value is `-`. Throws USAGE for more than `maxBytes` and for what is
+ * no UTF-8, or the signal's reason.
+ */
+export async function readInput(input: Input, maxBytes: number, signal: AbortSignal): Promise<string> {
+  signal.throwIfAborted();
+  const aborted = new Promise<never>((_resolve, reject) => {
+    // `as`: this program aborts with errors alone.
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+  return await Promise.race([collect(input, maxBytes), aborted]);
+}
+
+async function collect(input: Input, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of input) {
+    const bytes = Buffer.from(chunk);
+    length += bytes.length;
+    if (length > maxBytes) throw usage(`Standard input: expected at most ${maxBytes} bytes, got more.`);
+    chunks.push(bytes);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+  } catch {
+    throw usage('Standard input: expected a text in UTF-8, got other bytes.');
+  }
+}

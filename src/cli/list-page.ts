@@ -1,6 +1,6 @@
 import {
   readOverview,
-  type UnreadableSink,
+  readOverviewsOfReadable,
   countStates,
   statesOf,
   troubleStates,
@@ -11,19 +11,9 @@ import {
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
-import type { FlagsOf } from './command.ts';
+import { type FlagsOf, wholeNumber } from './command.ts';
+import { exitCodeOfError, gravestExitCode } from './output/exit-codes.ts';
 import { errorDocument } from './output/report-error.ts';
-import { wholeNumber } from './parse-flags.ts';
-
-/** The connectors that a list shows, and how those that it is about stand. */
-interface ListPage {
-  readonly connectors: readonly ConnectorSettings[];
-  readonly offset: number;
-  /** That match the flags, on this page or not. */
-  readonly total: number;
-  /** Of all that were named, whether they match the flags or not. */
-  readonly counts: StateCounts;
-}
 
 const most = 1_000_000;
 
@@ -37,46 +27,56 @@ export const listOptions = {
 
 export type ListFlags = FlagsOf<typeof listOptions>;
 
-/** Throws USAGE for a flag that is no number. */
-export function pageOf(
-  connectors: readonly ConnectorSettings[],
-  overviews: ReadonlyMap<string, SinkOverview>,
-  flags: ListFlags,
-  nowMs: number,
-): ListPage {
+/**
+ * The connectors that a list shows, what is known of them, and how those that it is about stand. A sink that cannot be
+ * read does not hide the others. Throws USAGE for a flag that is no number, and where no sink can be read.
+ */
+export async function openListPage(chosen: readonly ConnectorSettings[], flags: ListFlags, nowMs: number) {
+  const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
   const limit = wholeNumber('--limit', flags.limit, most);
   const offset = wholeNumber('--offset', flags.offset, most);
-  const all = connectors.map((connector) => ({
+  const all = readable.map((connector) => ({
     connector,
     states: statesOf(connector, overviewOf(overviews, connector), nowMs),
   }));
-  const isAny = !flags.failing && !flags.stale;
+  const isNarrowed = flags.failing || flags.stale;
   const matching = all.filter(
-    ({ states }) => isAny || (flags.failing && states.has('failing')) || (flags.stale && states.has('stale')),
+    ({ states }) =>
+      !isNarrowed || (flags.failing && states.has('failing')) || (flags.stale && states.has('stale')),
   );
+  const shown = matching.slice(offset, limit === 0 ? undefined : offset + limit);
+  const total = matching.length;
+  const counts = countStates(all.map(({ states }) => states));
   return {
-    connectors: matching
-      .slice(offset, limit === 0 ? undefined : offset + limit)
-      .map(({ connector }) => connector),
-    offset,
-    total: matching.length,
-    counts: countStates(all.map(({ states }) => states)),
+    connectors: shown.map(({ connector }) => connector),
+    overviews,
+    /** In JSON: `total` match the flags, on this page or not; `counts` are of all that were named. */
+    sums: { total, counts },
+    /** The sinks that could not be read, in JSON. */
+    unreadableSinks: unreadable.map(({ sink, connectors, error }) => ({
+      sink: sink.name,
+      connectors: connectors.map(({ name }) => name),
+      error: errorDocument(error),
+    })),
+    /** Below the list: what is not on the page, and the sinks that could not be read. */
+    remarks: [
+      ...(shown.length < total || isNarrowed ? pageRemarks(shown.length, offset, total, counts) : []),
+      ...unreadable.map(
+        ({ sink, connectors, error }) =>
+          `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
+      ),
+    ],
+    exitCode: gravestExitCode(unreadable.map(({ error }) => exitCodeOfError(error))),
   };
 }
 
-/** What is not on the page; empty where everything is. */
-export function pageRemarks(
-  { connectors, offset, total, counts }: ListPage,
-  flags: ListFlags,
-): readonly string[] {
-  const isNarrowed = flags.failing || flags.stale;
-  if (connectors.length === total && !isNarrowed) return [];
+function pageRemarks(shown: number, offset: number, total: number, counts: StateCounts): readonly string[] {
   const troubles = troubleStates.flatMap((state) =>
     counts[state] === 0 ? [] : [`${count(counts[state])} ${state}`],
   );
-  const last = offset + connectors.length;
+  const last = offset + shown;
   return [
-    `${shownText(connectors.length, offset, total)} Of all: ${[`${count(counts.ok)} ok`, ...troubles].join(', ')}.`,
+    `${shownText(shown, offset, total)} Of all: ${[`${count(counts.ok)} ok`, ...troubles].join(', ')}.`,
     ...(last < total ? [`"--offset ${last}" shows the next ones, "--limit 0" all.`] : []),
   ];
 }
@@ -85,23 +85,6 @@ function shownText(shown: number, offset: number, total: number): string {
   if (shown === total) return `${count(total)} shown.`;
   if (shown === 0) return `None shown: there are ${count(total)}, and --offset leaves out ${count(offset)}.`;
   return `${count(offset + 1)} to ${count(offset + shown)} of ${count(total)} shown.`;
-}
-
-/** The sinks that a list of connectors could not read, in its JSON. */
-export function unreadableSinkDocuments(unreadable: readonly UnreadableSink[]): readonly object[] {
-  return unreadable.map(({ sink, connectors, error }) => ({
-    sink: sink.name,
-    connectors: connectors.map(({ name }) => name),
-    error: errorDocument(error),
-  }));
-}
-
-/** The same, below the list. */
-export function unreadableSinkLines(unreadable: readonly UnreadableSink[]): readonly string[] {
-  return unreadable.map(
-    ({ sink, connectors, error }) =>
-      `Not shown: ${counted(connectors.length, 'connector')} of the sink "${sink.name}". ${error.message}`,
-  );
 }
 
 /** Of the sinks that can be read: what is wrong with another one is reported where the command opens it. */

@@ -5,7 +5,7 @@ import { Secret } from '../core/secret.ts';
 import { readSettings, withParts } from '../settings/load-settings.ts';
 import type { LocalSettings, PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import type { CommandContext } from './command-context.ts';
+import type { CommandContext } from './command.ts';
 
 const defaultConfigFile = join('config', 'connector-sync.yaml');
 

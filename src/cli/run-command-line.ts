@@ -4,15 +4,13 @@ import { Command, CommanderError } from 'commander';
 import { programVersion } from '../app/program-version.ts';
 import { systemClock } from '../core/clock.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
-import type { CommandContext } from './command-context.ts';
-import type { Enter } from './command.ts';
+import type { CommandContext, Enter, Input } from './command.ts';
 import { commands } from './commands.ts';
 import { stderrLog, withDotEnv, programName } from './environment.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './output/exit-codes.ts';
 import { reportError } from './output/report-error.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
 import { wrapHelp } from './output/wrap-help.ts';
-import type { Input } from './parse-flags.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
 
 /** What a process has; tests and `main.ts` bring it. */

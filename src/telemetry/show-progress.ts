@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import { slept, type Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { duration } from './format.ts';
@@ -63,7 +63,9 @@ export function showProgress(
 /** What is shown of work in progress; null or no lines while there is nothing to show. */
 interface LiveTexts {
   line(): string | null;
-  lines(style: ProgressStyle): readonly string[];
+  /** On a terminal: instead of that line and those below it. */
+  lines?(style: ProgressStyle): readonly string[];
+  linesBelow?(): readonly string[];
 }
 
 /**
@@ -73,8 +75,13 @@ interface LiveTexts {
 export function showLive(screen: ProgressScreen, clock: Clock, texts: LiveTexts): AsyncDisposable {
   const { style } = screen;
   const stop = new AbortController();
+  const linesWithin = ({ columns }: ProgressStyle): readonly string[] => {
+    const line = texts.line();
+    const all = line === null ? [] : [line, ...(texts.linesBelow?.() ?? [])];
+    return all.map((one) => one.slice(0, columns - 1));
+  };
   const show = (): void => {
-    if (style !== null) return screen.redraw(texts.lines(style()));
+    if (style !== null) return screen.redraw(texts.lines?.(style()) ?? linesWithin(style()));
     const line = texts.line();
     if (line !== null) screen.addLine(line);
   };
@@ -91,14 +98,7 @@ export function showLive(screen: ProgressScreen, clock: Clock, texts: LiveTexts)
 
 /** Acts at every interval until the signal is aborted. */
 async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: () => void): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await clock.sleep(everyMs, signal);
-    } catch {
-      return; // Only the signal ends a sleep early, and then there is nothing left to show.
-    }
-    act();
-  }
+  while (await slept(clock, everyMs, signal)) act();
 }
 
 /**

@@ -6,11 +6,10 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import { printable, count } from '../../telemetry/format.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { rightColumns, textTable, leftColumns } from '../output/text-table.ts';
+import { rightColumns, indentedTable, leftColumns } from '../output/text-table.ts';
 
 export const adopt = command({
   argument: ['<connector>', 'a name from the config'],
@@ -84,7 +83,7 @@ function tellUnread({ terminal }: CommandContext, name: string, { report }: Samp
 
 function differenceText(name: string, differences: readonly IdentityDifference[]): readonly string[] {
   const rows = differences.map(({ what, stored, given }) => [what, stored, given]);
-  return [`${name}:`, ...textTable(differenceColumns, rows).map((line) => `  ${line}`)];
+  return [`${name}:`, ...indentedTable(differenceColumns, rows)];
 }
 
 function sampleText(sample: Sample | null): readonly string[] {
@@ -97,7 +96,7 @@ function sampleText(sample: Sample | null): readonly string[] {
     count(added),
     missing === null ? '' : count(missing),
   ]);
-  return textTable(sampleColumns, rows).map((line) => `  ${line}`);
+  return indentedTable(sampleColumns, rows);
 }
 
 const differenceColumns = leftColumns('what', 'stored', 'now');

@@ -6,7 +6,7 @@ import { command } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { textTable, leftColumns } from '../output/text-table.ts';
 import {
-  openApplications,
+  openStoredState,
   defaultDataFolder,
   servedOrganization,
   madeUpSecret,
@@ -34,10 +34,10 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
         },
       },
       run: async ({ terminal, clock, cwd }, { data, organization }) => {
-        using applications = await openApplications(resolve(cwd, data), clock, { isMade: true });
+        using state = await openStoredState(resolve(cwd, data), clock, { isMade: true });
         const clientSecret = madeUpSecret().reveal();
         const clientId = `client-${randomBytes(6).toString('hex')}`;
-        applications?.put({ organizationName: organization, clientId, clientSecret });
+        state?.applications.put({ organizationName: organization, clientId, clientSecret });
         terminal.printJson({ organization, clientId, clientSecret });
         terminal.print(
           `New client of organization ${organization}; its secret is shown this once:`,
@@ -50,8 +50,11 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
       description: 'List client ids, organizations and creation times. Secrets cannot be shown.',
       options: { ...dataOption, '--organization <name>': 'of this one alone' },
       run: async ({ terminal, clock, cwd }, { data, organization }) => {
-        using applications = await openApplications(resolve(cwd, data), clock, { isMade: false });
-        const found = applications?.list(organization ?? null) ?? [];
+        using state = await openStoredState(resolve(cwd, data), clock, { isMade: false });
+        const all = state?.applications.list() ?? [];
+        const found = all.filter(
+          (one) => organization === undefined || one.organizationName === organization,
+        );
         terminal.printJson({
           applications: found.map(({ clientId, organizationName, organizationId, createdAt }) => ({
             clientId,
@@ -65,11 +68,8 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
           organizationName,
           toTheSecond(Date.parse(createdAt)),
         ]);
-        for (const line of rows.length === 0
-          ? [`There are no clients in ${data} yet.`]
-          : textTable(columns, rows)) {
-          terminal.print(line);
-        }
+        if (rows.length === 0) terminal.print(`There are no clients in ${data} yet.`);
+        else terminal.print(...textTable(columns, rows));
       },
     }),
     delete: command({
@@ -77,8 +77,8 @@ Changes apply at once, even while "connector-sync serve" runs on the folder. Org
       argument: ['<client-id>', 'see "connector-sync applications list"'],
       options: dataOption,
       run: async ({ terminal, clock, cwd, program }, { data }, clientId) => {
-        using applications = await openApplications(resolve(cwd, data), clock, { isMade: false });
-        if (applications?.delete(clientId) !== true) {
+        using state = await openStoredState(resolve(cwd, data), clock, { isMade: false });
+        if (state?.applications.delete(clientId) !== true) {
           throw usage(
             `There is no client ${clientId} in ${data}. See "${program} applications list --data ${shellWord(data)}".`,
           );

@@ -5,12 +5,10 @@ import { entityTarget } from '../../settings/entity-target.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { printable, count, counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { showRun } from '../output/show-run.ts';
-import { wholeNumber } from '../parse-flags.ts';
 
 const defaultLimit = 20;
 /** They are held in memory and printed. */

@@ -23,8 +23,7 @@ import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { toTheSecond, count, counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
@@ -98,7 +97,7 @@ async function runHere(
     note: (line) => terminal.note(line),
     onRunEnd: (end) => {
       showWindowEnd(context, end);
-      if (end.kind === 'ended') publications.ended(connector.name, end.report);
+      publications.onRunEnd(end);
     },
   });
   const ended: RunReport[] = [];
@@ -122,7 +121,7 @@ async function runHere(
     });
     terminal.printJson({ kind: 'backfill', connector: connector.name, backfill: plan.id, isDone });
     const codes = ended.map(exitCodeOfReport);
-    if (!signal.aborted) await publications.publish();
+    await publications.publish();
     return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
   } finally {
     showEnd(context, plan, done, ended);

@@ -1,7 +1,6 @@
 import { describeSettings } from '../../settings/describe-settings.ts';
 import { settingsJsonSchema } from '../../settings/settings-file.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 
 export const config = command({

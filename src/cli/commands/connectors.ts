@@ -4,14 +4,12 @@ import { usage } from '../../core/usage-error.ts';
 import type { ApiSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext, oneOf } from '../command.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { leftColumns, fittingTable } from '../output/text-table.ts';
-import { oneOf } from '../parse-flags.ts';
 import { definitionNamed, runCreate } from './connectors/create-connector.ts';
 
 export const connectors = command({

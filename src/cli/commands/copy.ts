@@ -13,8 +13,7 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { reportFailureOf } from '../output/report-error.ts';
@@ -74,10 +73,7 @@ async function copyShown(
   let newest: CopyProgress | null = null;
   const line = (): string | null =>
     newest === null ? null : copyingText(request.connector, newest, clock.now() - startedMs);
-  await using _live = showLive(terminal, clock, {
-    line,
-    lines: ({ columns }) => (newest === null ? [] : [line()?.slice(0, columns - 1) ?? '']),
-  });
+  await using _live = showLive(terminal, clock, { line });
   const onProgress = (progress: CopyProgress): void => void (newest = progress);
   return await copyConnector({ ...request, clock, signal, onProgress });
 }

@@ -2,11 +2,10 @@ import { usage } from '../../core/usage-error.ts';
 import { dataDictionary } from '../../definitions/data-dictionary.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { displayWidth, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
+import { fits, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
 
 export const definitions = command({
   options: {
@@ -66,8 +65,7 @@ export function definitionTable(
   width: number | null,
 ): readonly string[] {
   const whole = textTable(columns, rows);
-  if (width === null || whole.every((line) => displayWidth(line) <= width)) return whole;
-  return fittingTable(columns.slice(0, -1), rows, width);
+  return fits(whole, width) ? whole : fittingTable(columns.slice(0, -1), rows, width);
 }
 
 const columns = leftColumns('name', 'definition', 'id', 'support');

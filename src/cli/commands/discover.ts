@@ -3,8 +3,7 @@ import type { Action, Definition, Entity, Parent } from '../../definitions/defin
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';

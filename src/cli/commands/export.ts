@@ -9,12 +9,10 @@ import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts
 import { keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { command, type CommandContext, type FlagsOf, oneOf, wholeNumber } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { jsonText } from '../output/json-text.ts';
 import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
-import { wholeNumber, oneOf } from '../parse-flags.ts';
 
 const options = {
   '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },

@@ -5,12 +5,10 @@ import type { CredentialShape, Definition } from '../../definitions/definition.t
 import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
-import type { CommandContext } from '../command-context.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { configFile } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
-import { oneOf } from '../parse-flags.ts';
 
 const options = {
   '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',

@@ -2,10 +2,8 @@ import type { AskedPublication } from '../../app/publish-target.ts';
 import type { PublishEnd } from '../../publish/publish-once.ts';
 import { formatDuration } from '../../settings/parse-unit.ts';
 import type { PublishSettings } from '../../settings/settings.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext, durationOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { durationOf } from '../parse-flags.ts';
 import {
   ofEachTarget,
   runPublishCheck,
@@ -15,11 +13,6 @@ import {
 import { staleEntities, staleText } from './publish/publication-text.ts';
 import { publishSchema } from './publish/schema.ts';
 import { showPublication } from './publish/show-publication.ts';
-
-interface PublishFlags {
-  readonly newGeneration: boolean;
-  readonly requireFresh: string | undefined;
-}
 
 const help = `
 A publication is atomic, and holds what changed since the one before, deletes included. It reads what
@@ -48,7 +41,11 @@ export const publish = command({
   },
   help,
   enter: () => ({ stopping }),
-  run: async (context, flags, names) => await runPublish(context, names, flags, false),
+  run: async (context, { newGeneration, requireFresh }, names) => {
+    const withinMs = requireFresh === undefined ? null : durationOf('--require-fresh', requireFresh);
+    const asked = { isSnapshotAsked: false, isNewGenerationAsked: newGeneration };
+    return await runPublish(context, names, asked, withinMs);
+  },
   commands: {
     status: command({
       description: 'Show what each target holds, and whether something newer is stored.',
@@ -66,7 +63,7 @@ export const publish = command({
       description: 'Publish with all rows besides the changes, for readers that start from nothing.',
       argument: targets,
       enter: () => ({ stopping }),
-      run: async (context, _flags, names) => await runPublish(context, names, ordinary, true),
+      run: async (context, _flags, names) => await runPublish(context, names, snapshot, null),
     }),
     prune: command({
       description:
@@ -80,19 +77,16 @@ export const publish = command({
   },
 });
 
-const ordinary = { newGeneration: false, requireFresh: undefined };
+const snapshot = { isSnapshotAsked: true, isNewGenerationAsked: false };
 
 async function runPublish(
   context: CommandContext,
   names: readonly string[],
-  flags: PublishFlags,
-  isSnapshotAsked: boolean,
+  asked: AskedPublication,
+  withinMs: number | null,
 ): Promise<ExitCode> {
-  const withinMs =
-    flags.requireFresh === undefined ? null : durationOf('--require-fresh', flags.requireFresh);
-  const asked: AskedPublication = { isSnapshotAsked, isNewGenerationAsked: flags.newGeneration };
   return await ofEachTarget(context, names, async (target, settings) => {
-    if (isSnapshotAsked && !('layout' in target)) {
+    if (asked.isSnapshotAsked && !('layout' in target)) {
       context.terminal.note(`${target.name}: tables need no snapshot, because they show all rows`);
     }
     const end = await showPublication(context, settings, target, asked);

@@ -1,7 +1,6 @@
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';

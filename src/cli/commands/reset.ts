@@ -4,10 +4,9 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { leftColumns, rightColumns, textTable } from '../output/text-table.ts';
+import { leftColumns, rightColumns, indentedTable } from '../output/text-table.ts';
 
 interface Target extends ResetTarget {
   readonly name: string;
@@ -73,8 +72,7 @@ async function showWhatWouldGo(
     count(partitions),
     withData ? count(live + deleted) : '',
   ]);
-  for (const line of textTable(columns, rows)) terminal.print(`  ${line}`);
-  terminal.print(`Nothing was changed. To do it: ${command}`);
+  terminal.print(...indentedTable(columns, rows), `Nothing was changed. To do it: ${command}`);
 }
 
 function nothingText({ name, connector }: Target): string {

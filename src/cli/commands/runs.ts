@@ -9,12 +9,10 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { leftColumns, rightColumns, displayWidth, textTable, rowSentences } from '../output/text-table.ts';
-import { wholeNumber } from '../parse-flags.ts';
+import { leftColumns, rightColumns, fits, textTable, rowSentences } from '../output/text-table.ts';
 
 const defaultLimit = 20;
 
@@ -72,19 +70,15 @@ export type ShownRun = RunSummary & { readonly sink: string };
  */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
-  const columns = allColumns.filter(({ title }) => hasSinks || title !== 'sink');
-  const rows = runs.map((run) => runRow(run).filter((_, at) => hasSinks || allColumns[at]?.title !== 'sink'));
-  const whole = textTable(columns, rows);
-  const fits = (lines: readonly string[]): boolean =>
-    width === null || lines.every((line) => displayWidth(line) <= width);
-  if (fits(whole)) return whole;
-  const shorter = columns.filter(({ title }) => title !== 'started');
-  const shorterRows = rows.map((row) => row.filter((_, at) => columns[at]?.title !== 'started'));
-  const narrow = textTable(shorter, shorterRows);
-  return width === null || fits(narrow) ? narrow : rowSentences(shorter, shorterRows, width);
+  const rowsWith = (hasStart: boolean): readonly (readonly string[])[] =>
+    runs.map((run) => runRow(run, hasSinks, hasStart));
+  const whole = textTable(columns, rowsWith(true));
+  if (width === null || fits(whole, width)) return whole;
+  const narrow = textTable(columns, rowsWith(false));
+  return fits(narrow, width) ? narrow : rowSentences(columns, rowsWith(false), width);
 }
 
-function runRow(run: ShownRun): readonly string[] {
+function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
   const counts = (run.report?.entities ?? []).reduce(
     (sum, entity) => addCounts(sum, entity.counts),
     noCounts,
@@ -92,16 +86,16 @@ function runRow(run: ShownRun): readonly string[] {
   return [
     run.run,
     run.connector,
-    run.sink,
+    hasSinks ? run.sink : '',
     run.kind === 'sync' ? '' : run.kind,
     run.state,
-    run.startedAt,
+    hasStart ? run.startedAt : '',
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
     ...(run.report === null ? ['', ''] : [count(counts.fetched), count(counts.inserted + counts.updated)]),
   ];
 }
 
-const allColumns = [
+const columns = [
   ...leftColumns('run', 'connector', 'sink', 'kind', 'state', 'started'),
   ...rightColumns('took', 'read', 'written'),
 ];

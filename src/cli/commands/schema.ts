@@ -7,7 +7,7 @@ import type { DriftRow } from '../../sinks/drift.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
-import { leftColumns, fittingTable } from '../output/text-table.ts';
+import { leftColumns, indentedTable } from '../output/text-table.ts';
 
 export const schema = command({
   commands: {
@@ -66,7 +66,7 @@ function driftText(
   ]);
   return [
     `${name}: ${fields} not declared by ${definition.name} (sink ${sink.name}); paste the last column below "fields:" to declare them`,
-    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
+    ...indentedTable(columns, rows, width),
   ];
 }
 

@@ -5,12 +5,10 @@ import type { Entity } from '../../definitions/definition.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { printable, counted, duration } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { loadConfig } from '../load-config.ts';
 import { jsonText } from '../output/json-text.ts';
 import { wrapped } from '../output/text-table.ts';
-import { oneOf } from '../parse-flags.ts';
 import { answerTable } from './search/answer-table.ts';
 import {
   openLocalSearcher,

@@ -8,12 +8,11 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/loa
 import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { aborted } from '../watch-interrupts.ts';
 import { announcement } from './serve/announcement.ts';
-import { chooseApplication, openApplications } from './serve/choose-application.ts';
+import { type ChosenApplication, chooseApplication, openStoredState } from './serve/choose-application.ts';
 import { serveOptions, readServeFlags, type ServeChoices, servedWorkspace } from './serve/serve-flags.ts';
 
 export const serve = command({
@@ -56,8 +55,7 @@ Examples:
       clientId: application.clientId,
       ...(secretText === null ? {} : { clientSecret: secretText }),
     });
-    const { program } = context;
-    terminal.print(...announcement({ service, choices, data: flags.data, application, program }));
+    terminal.print(...announcement(service, choices, flags.data, application, context.program));
     if (application.kind === 'given') context.scrubber.register(application.clientSecret);
     // A server ends by being stopped: exit code 0.
     await aborted(signal);
@@ -77,7 +75,7 @@ async function start(
   { env, terminal, clock, cwd }: CommandContext,
   choices: ServeChoices,
   folder: string,
-  application: Awaited<ReturnType<typeof chooseApplication>>,
+  application: ChosenApplication,
 ): Promise<Service> {
   // Loaded only where something is served: a server's code would slow the start of every other command.
   const { serveSamples } = await import('./serve/serve-samples.ts');
@@ -98,7 +96,7 @@ async function start(
     onRequest: (entry) => log?.info(entry, 'request'),
   }).catch(async (error: unknown) => {
     if (application.kind === 'made-up') await forget(application.clientId, folder, clock);
-    throw tlsRefused(portTaken(error, choices), choices);
+    throw startFailure(error, choices);
   });
 }
 
@@ -118,21 +116,11 @@ function readTls(
   return { cert: read('--tls-cert', cert), key: read('--tls-key', key) };
 }
 
-/** OpenSSL's reasons name no content of the files. */
-function tlsRefused(error: unknown, { tls }: ServeChoices): unknown {
-  const isOfTls =
-    error instanceof Error && 'code' in error && /^ERR_(OSSL|TLS|SSL|CRYPTO)/.test(String(error.code));
-  if (tls === null || !isOfTls) return error;
-  return usage(
-    `Expected in ${tls.cert} a certificate and in ${tls.key} its private key without a passphrase, both PEM: ${error.message}`,
-  );
-}
-
 /** Its secret was not shown, so the next start makes up another one. */
 async function forget(clientId: string, folder: string, clock: Clock): Promise<void> {
   try {
-    using applications = await openApplications(folder, clock, { isMade: false });
-    applications?.delete(clientId);
+    using state = await openStoredState(folder, clock, { isMade: false });
+    state?.applications.delete(clientId);
   } catch {
     // What kept the service from starting keeps this from working too, and is what will be reported.
   }
@@ -149,9 +137,17 @@ function failureText(error: unknown): string {
   ].join('\n');
 }
 
-function portTaken(error: unknown, { service: { host, port } }: ServeChoices): unknown {
-  if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) return error;
+function startFailure(error: unknown, { service: { host, port }, tls }: ServeChoices): unknown {
+  if (!(error instanceof Error && 'code' in error)) return error;
+  const code = String(error.code);
+  if (code === 'EADDRINUSE') {
+    return usage(
+      `Port ${port} of ${host} is in use by another program. Choose another with --port, or 0 for any free one.`,
+    );
+  }
+  if (tls === null || !/^ERR_(OSSL|TLS|SSL|CRYPTO)/.test(code)) return error;
+  // OpenSSL's reasons name no content of the files.
   return usage(
-    `Port ${port} of ${host} is in use by another program. Choose another with --port, or 0 for any free one.`,
+    `Expected in ${tls.cert} a certificate and in ${tls.key} its private key without a passphrase, both PEM: ${error.message}`,
   );
 }

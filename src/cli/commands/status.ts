@@ -1,16 +1,9 @@
-import { readOverviewsOfReadable } from '../../app/connector-states.ts';
 import { readStatuses } from '../../app/read-statuses.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { command } from '../command.ts';
-import {
-  listOptions,
-  pageOf,
-  pageRemarks,
-  unreadableSinkDocuments,
-  unreadableSinkLines,
-} from '../list-page.ts';
+import { listOptions, openListPage } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { statusText } from '../output/status-text.ts';
 
 export const status = command({
@@ -22,10 +15,9 @@ Examples:
   $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
   $ connector-sync status --stale --limit 0           everything older than its freshWithin`,
   run: async (context, flags, names) => {
-    const connectors = chosenConnectors(loadConfig(context), names);
-    const { overviews, readable, unreadable } = await readOverviewsOfReadable(connectors);
-    const page = pageOf(readable, overviews, flags, context.clock.now());
-    const shown = await readStatuses(page.connectors, overviews);
+    const chosen = chosenConnectors(loadConfig(context), names);
+    const page = await openListPage(chosen, flags, context.clock.now());
+    const shown = await readStatuses(page.connectors, page.overviews);
     const { program, terminal } = context;
     terminal.printJson({
       connectors: shown.map(
@@ -39,16 +31,13 @@ Examples:
           quarantine: quarantine.map(({ record: _record, ...row }) => row),
         }),
       ),
-      total: page.total,
-      counts: page.counts,
-      unreadableSinks: unreadableSinkDocuments(unreadable),
+      ...page.sums,
+      unreadableSinks: page.unreadableSinks,
     });
     const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
     terminal.print(...lines);
-    terminal.note(...pageRemarks(page, flags), ...unreadableSinkLines(unreadable));
-    return gravestExitCode([
-      shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok,
-      ...unreadable.map(({ error }) => exitCodeOfError(error)),
-    ]);
+    terminal.note(...page.remarks);
+    const isDamaged = shown.some(({ damagedFiles }) => damagedFiles.length > 0);
+    return gravestExitCode([isDamaged ? exitCodes.failed : exitCodes.ok, page.exitCode]);
   },
 });

@@ -11,13 +11,12 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
 import { showRunEnd } from '../output/show-run.ts';
-import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
+import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
 import { askedRuns } from './sync/run-flags.ts';
 import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
@@ -95,16 +94,14 @@ export const sync = command({
       note: (line) => context.terminal.note(line),
       onRunEnd: (end) => {
         showRunEnd(context, end);
-        if (end.kind === 'ended') publications.ended(end.connector.name, end.report);
+        publications.onRunEnd(end);
       },
       ...work,
     });
     const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
     const codes = await syncAll({ app, asked, shared, context }, ordered);
-    if (!context.signal.aborted) {
-      await publications.publish();
-      return gravestExitCode(codes);
-    }
+    await publications.publish();
+    if (!context.signal.aborted) return gravestExitCode(codes);
     context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
     return gravestExitCode([...codes, exitCodes.interrupted]);
   },
@@ -201,8 +198,7 @@ async function showPlans(
       calls === null ? '?' : count(calls),
       plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
     ]);
-    for (const line of textTable(planColumns, rows)) terminal.print(`  ${line}`);
-    terminal.print(`  ${callsText(plan.estimates)}`);
+    terminal.print(...indentedTable(planColumns, rows), `  ${callsText(plan.estimates)}`);
   }
   return exitCodes.ok;
 }

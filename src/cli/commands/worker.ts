@@ -5,13 +5,11 @@ import { parseListenAddress, type ListenAddress } from '../../monitor/listen-add
 import { connectorsMatching } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
-import type { CommandContext } from '../command-context.ts';
-import { type FlagsOf, command } from '../command.ts';
+import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
-import { wholeNumber } from '../parse-flags.ts';
 import { aborted } from '../watch-interrupts.ts';
 
 const mostRuns = 64;

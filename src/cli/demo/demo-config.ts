@@ -7,12 +7,11 @@ import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { CommandContext } from '../command-context.ts';
 import type { ServedAccount } from '../commands/serve/serve-samples.ts';
 import { logLevel } from '../environment.ts';
 import { registerSecrets } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
-import { wholeNumber } from '../parse-flags.ts';
+import { type CommandContext, wholeNumber } from '../command.ts';
 
 /**
  * Where the demo's records came from, whatever port it was this time: else a second run would meet another identity.

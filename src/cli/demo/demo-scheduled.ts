@@ -6,7 +6,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
+import type { CommandContext } from '../command.ts';
 import { stderrLog, shellWord } from '../environment.ts';
 import { findRedis } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';

@@ -11,8 +11,7 @@ import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/format.ts';
-import type { CommandContext } from '../command-context.ts';
-import { command } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
 import { shellWord } from '../environment.ts';
 import { localRedisUrl } from '../find-redis.ts';
@@ -167,7 +166,7 @@ async function publishDemo(context: CommandContext, settings: LocalSettings): Pr
   });
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));
-  return publicationText(target, end, ms, { ...context, isBrief: true })[0] ?? '';
+  return publicationText(target, end, ms, context, true)[0] ?? '';
 }
 
 /** One line for a shell: what was published of an entity, by the DuckDB of the person. `directory` is the demo's. */

@@ -29,3 +29,12 @@ function plainObject(value: object): JsonValue {
   for (const [name, member] of members) copy[name] = plain(member);
   return copy;
 }
+
+/** The members of these names, in this order. */
+export function picked<Of extends object, Name extends keyof Of>(
+  from: Of,
+  ...names: readonly Name[]
+): Readonly<Pick<Of, Name>> {
+  // `as`: the entries have these names.
+  return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<Of, Name>;
+}

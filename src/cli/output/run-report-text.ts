@@ -4,7 +4,7 @@ import type { UnprovenListings, EntityReport, FailureReport, RunReport } from '.
 import { printable, counted, count, duration } from '../../telemetry/format.ts';
 import { deleteLines } from './deletes-text.ts';
 import { jsonText } from './json-text.ts';
-import { wrapped, leftColumns, rightColumns, fittingTable } from './text-table.ts';
+import { wrapped, leftColumns, rightColumns, indentedTable } from './text-table.ts';
 
 const shownFailures = 10;
 const indent = '  ';
@@ -42,24 +42,22 @@ export function runReportText(
     ...report.entities.map((entity) => entityRow(entity, report, isVerbose)),
     ['total', ...numbers(total, deleted, pages), '', '', ''],
   ];
+  const lines = [
+    costs(report),
+    ...fileLines(report),
+    ...(report.resumeAt === null ? [] : [`! ${pauseOf(report)} ${report.resumeAt}; run it again then`]),
+    ...leftLines(report),
+    ...unprovenLines(report.unproven),
+  ];
   return [
     heading(report),
-    ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
-      (line) => `${indent}${line}`,
-    ),
-    ...wrapped(`${indent}${costs(report)}`, width),
-    ...fileLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
-    ...(report.resumeAt === null
-      ? []
-      : wrapped(`${indent}! ${pauseOf(report)} ${report.resumeAt}; run it again then`, width)),
-    ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
-    ...unprovenLines(report.unproven).flatMap((line) => wrapped(`${indent}${line}`, width)),
+    ...indentedTable(columns, rows, width),
+    ...lines.flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
   ];
 }
 
-/** Rows that the run wrote: inserted and updated. */
 /** A run's end in one line: `ok in 1.2 s: 45,000 read, 12 written` (records and rows); what went wrong by its code. */
 export function endText(report: RunReport): string {
   const error = report.error === null ? '' : ` (${report.error.code})`;
@@ -92,8 +90,8 @@ function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
 
 function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean): readonly string[] {
   const { counts, pages, proofs } = entity;
-  const kinds = Object.entries(proofs).filter(([, listings]) => listings > 0);
-  const listings = kinds.reduce((sum, [, ended]) => sum + ended, 0);
+  const kinds = Object.entries(proofs).filter(([, ended]) => ended > 0);
+  const listings = listingsOf(entity);
   const isQuiet = wasQuiet(entity, report);
   // Rows made of an entity's elements have no pages and no listings of their own.
   const hasListings = isListed(entity);
@@ -165,19 +163,21 @@ function notes({ counts, ...entity }: EntityReport, { unproven }: RunReport): st
 }
 
 /** Where all were read so, the column `complete` shows it. */
-function changesOnly({
-  incremental,
-  proofs,
-}: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
-  const listings = Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
+function changesOnly(entity: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
+  const { incremental } = entity;
+  const listings = listingsOf(entity);
   return incremental > 0 && incremental < listings
     ? [`${count(listings - incremental)} of ${counted(listings, 'listing')} in full`]
     : [];
 }
 
-/** Whether it has pages and listings of its own. */
-function isListed({ proofs, pages, setAside }: EntityReport): boolean {
-  return Object.values(proofs).reduce((sum, ended) => sum + ended, 0) + pages + setAside > 0;
+/** Whether it has pages and listings. */
+function isListed(entity: EntityReport): boolean {
+  return listingsOf(entity) + entity.pages + entity.setAside > 0;
+}
+
+function listingsOf({ proofs }: Pick<EntityReport, 'proofs'>): number {
+  return Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
 }
 
 /** The entity whose records they were taken out of stands before them. */
@@ -217,7 +217,9 @@ function failureLines(report: RunReport): readonly string[] {
   ];
 }
 
-function failureText({ entity, params, code, message }: FailureReport): string {
+type ShownFailure = Pick<FailureReport, 'entity' | 'params' | 'code' | 'message'>;
+
+export function failureText({ entity, params, code, message }: ShownFailure): string {
   return `${entity} ${printable(jsonText(params))}: ${code}: ${printable(message)}`;
 }
 

@@ -5,7 +5,7 @@ import { formatDuration } from '../../settings/parse-unit.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, duration, comingUp, longAgo } from '../../telemetry/format.ts';
-import { textTable, leftColumns } from './text-table.ts';
+import { fits, textTable, leftColumns } from './text-table.ts';
 
 export interface ShownSchedule {
   readonly connector: ConnectorSettings;
@@ -43,7 +43,7 @@ export function scheduleTable(
     lastRunText(one.lastRun, nowMs),
   ]);
   const whole = textTable(columns, rows);
-  if (width === null || whole.every((line) => line.length <= width)) return whole;
+  if (fits(whole, width)) return whole;
   const [heading = '', ...lines] = textTable(columns.slice(0, 2), rows);
   const below = rows.map(([, , next = '', lastRun = '']) => [
     ...(next === '' ? [] : [`    next: ${next}`]),

@@ -8,7 +8,7 @@ import { duration } from '../../telemetry/format.ts';
 import { logRunEvent } from '../../telemetry/log-run-event.ts';
 import { retryText } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
-import type { CommandContext } from '../command-context.ts';
+import type { CommandContext } from '../command.ts';
 import { stderrLog } from '../environment.ts';
 import { runReportText } from './run-report-text.ts';
 

@@ -3,9 +3,8 @@ import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { printable, count, counted, toTheMinute } from '../../telemetry/format.ts';
 import { toConfirmLines, withheldLines } from './deletes-text.ts';
-import { jsonText } from './json-text.ts';
-import { unprovenLines } from './run-report-text.ts';
-import { wrapped, leftColumns, rightColumns, fittingTable } from './text-table.ts';
+import { failureText, unprovenLines } from './run-report-text.ts';
+import { wrapped, leftColumns, rightColumns, indentedTable } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
 export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
@@ -31,27 +30,19 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
   const rows = status.entities.map((entity) => [
     entity.entity,
     count(entity.rows),
-    entity.deleted === 0 ? '' : count(entity.deleted),
-    entity.missing === 0 ? '' : count(entity.missing),
-    entity.partitions === 0 ? '' : count(entity.partitions),
+    some(entity.deleted),
+    some(entity.missing),
+    some(entity.partitions),
     entity.partitions === 0 ? '' : count(entity.due),
-    entity.quarantined === 0 ? '' : count(entity.quarantined),
-    // Rows exploded out of another entity's records have no walks of their own.
-    entity.lastCompleteReadAt === null
-      ? entity.partitions === 0
-        ? ''
-        : 'never'
-      : toTheMinute(entity.lastCompleteReadAt),
+    some(entity.quarantined),
+    readAtText(entity),
   ]);
   return [
     ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
     ...copiedText(shown, program),
     ...pauseText(shown),
-    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
-    ...failures.map(
-      ({ entity, params, failure }) =>
-        `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
-    ),
+    ...indentedTable(columns, rows, width),
+    ...failures.map(({ failure, ...of }) => `  ! ${failureText({ ...of, ...failure })} (${failure.at})`),
     ...unprovenLines(
       status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
     ).flatMap((line) => wrapped(`  ${line}`, width)),
@@ -60,6 +51,16 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
     ...missingText(shown, status, program),
     ...quarantineText(shown, status),
   ];
+}
+
+function some(number: number): string {
+  return number === 0 ? '' : count(number);
+}
+
+/** Rows exploded out of another entity's records have no walks. */
+function readAtText({ lastCompleteReadAt, partitions }: ConnectorStatus['entities'][number]): string {
+  if (lastCompleteReadAt !== null) return toTheMinute(lastCompleteReadAt);
+  return partitions === 0 ? '' : 'never';
 }
 
 function damageLines({ connector, damagedFiles }: StoredConnector, program: string): readonly string[] {
@@ -88,8 +89,7 @@ function filesText({ connector, fileFailures }: StoredConnector, status: Connect
   return [
     ...lines,
     ...fileFailures.map(
-      ({ entity, params, failure }) =>
-        `  ! file of ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
+      ({ failure, ...of }) => `  ! file of ${failureText({ ...of, ...failure })} (${failure.at})`,
     ),
   ];
 }
@@ -101,10 +101,10 @@ function missingText(
   program: string,
 ): readonly string[] {
   const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
-  const withheld = (status.lastRun?.report?.entities ?? []).filter(
+  const report = status.lastRun?.report ?? null;
+  const withheld = (report?.entities ?? []).filter(
     ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
   );
-  const report = status.lastRun?.report ?? null;
   const { schedule } = connector;
   const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
   const shown = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);

@@ -137,6 +137,15 @@ export function fittingTable(
     : withTextsBelow(shownColumns, shownRows, width);
 }
 
+/** The same for below a heading: two blanks before each line. */
+export function indentedTable(
+  columns: readonly TableColumn[],
+  rows: readonly (readonly string[])[],
+  width: number | null = null,
+): readonly string[] {
+  return fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`);
+}
+
 /** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit continues below. */
 export function rowSentences(
   columns: readonly TableColumn[],
@@ -185,8 +194,9 @@ function widthOfLines(lines: readonly string[]): number {
   return Math.max(0, ...lines.map(displayWidth));
 }
 
-function fits(lines: readonly string[], width: number): boolean {
-  return widthOfLines(lines) <= width;
+/** Whether no line is wider (null: as wide as it gets). */
+export function fits(lines: readonly string[], width: number | null): boolean {
+  return width === null || widthOfLines(lines) <= width;
 }
 
 function isNothing(cell: string | undefined): boolean {

@@ -9,7 +9,7 @@ import {
   type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import {
   found,
   openCheckProgress,

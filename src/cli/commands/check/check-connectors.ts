@@ -10,7 +10,7 @@ import { openAdministration } from '../../../source/api/open-administration.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { isAccount } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import {
   warning,
   failed,

@@ -1,5 +1,5 @@
 import { count } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { errorDocument } from '../../output/report-error.ts';
 

@@ -10,10 +10,9 @@ import { readSecretFile } from '../../../settings/read-secret-file.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 import { printable } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
 import { loadConfig } from '../../load-config.ts';
 import { openPatientApp } from '../../output/show-run.ts';
-import { readInput } from '../../parse-flags.ts';
+import { type CommandContext, readInput } from '../../command.ts';
 
 interface CreateFlags {
   readonly workspace: string;

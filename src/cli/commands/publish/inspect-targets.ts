@@ -5,11 +5,12 @@ import { checkTargets } from '../../../settings/load-settings.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { loadConfig } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
+import { picked } from '../../output/json-text.ts';
 import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
-import { leftColumns, rightColumns, textTable } from '../../output/text-table.ts';
+import { leftColumns, rightColumns, indentedTable } from '../../output/text-table.ts';
 import { heldBackTexts } from './publication-text.ts';
 
 /** What each target holds, and whether something newer is stored; each entity of the targets that were named. */
@@ -36,13 +37,7 @@ export async function runPublishStatus(
       heldBack,
       error: refusal === null ? null : errorDocument(refusal),
       entities: (manifest?.entities ?? []).map((one) => ({
-        connector: one.connector,
-        entity: one.entity,
-        generation: one.generation,
-        schema: one.schema,
-        base: one.base,
-        through: one.through,
-        asOf: one.asOf,
+        ...picked(one, 'connector', 'entity', 'generation', 'schema', 'base', 'through', 'asOf'),
         isInConfig: isStillPublished(target, one),
       })),
     });
@@ -91,7 +86,7 @@ export async function runPublishStatus(
           ? 'never'
           : toTheMinute(asOf),
     ]);
-    for (const line of textTable(statusColumns, rows)) terminal.print(`  ${line}`);
+    terminal.print(...indentedTable(statusColumns, rows));
     return code;
   });
 }
@@ -109,8 +104,9 @@ export async function runPublishCheck(
   names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, program } = context;
-  return await ofEachTarget(context, names, async ({ name, ...target }) => {
-    const check = await checkTarget({ name, ...target }, context);
+  return await ofEachTarget(context, names, async (target) => {
+    const { name } = target;
+    const check = await checkTarget(target, context);
     const { publications, files, rows, bytes, problems } = check;
     terminal.printJson({ kind: 'target-check', target: name, ...check });
     const parts = [

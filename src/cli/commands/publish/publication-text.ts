@@ -1,4 +1,3 @@
-import type { Instant } from '../../../core/clock.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
 import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
 import type { HeldBack } from '../../../publish/plan-publication.ts';
@@ -13,9 +12,9 @@ import {
   toTheMinute,
   sizeText,
 } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
-import { fittingTable } from '../../output/text-table.ts';
-import { leftColumns, rightColumns } from '../../output/text-table.ts';
+import type { CommandContext } from '../../command.ts';
+import { picked } from '../../output/json-text.ts';
+import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 
 /** How a publication ended, for programs. */
 export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number): object {
@@ -44,18 +43,10 @@ export function publicationDocument({ name }: PublishSettings, end: PublishEnd, 
 }
 
 function entityDocument(entity: PublishedEntity): object {
-  const { connector, generation, upserts, deletes, through, asOf, files, snapshot } = entity;
-  const snapshotRows = snapshot === null ? null : snapshot.rows;
   return {
-    connector,
-    entity: entity.entity,
-    generation,
-    upserts,
-    deletes,
-    through,
-    asOf,
-    files: files.length,
-    snapshotRows,
+    ...picked(entity, 'connector', 'entity', 'generation', 'upserts', 'deletes', 'through', 'asOf'),
+    files: entity.files.length,
+    snapshotRows: entity.snapshot?.rows ?? null,
   };
 }
 
@@ -64,12 +55,8 @@ export function publicationText(
   { name }: PublishSettings,
   end: PublishEnd,
   ms: number,
-  {
-    terminal,
-    clock,
-    program,
-    isBrief,
-  }: Pick<CommandContext, 'terminal' | 'clock' | 'program'> & { readonly isBrief: boolean },
+  { terminal, clock, program }: Pick<CommandContext, 'terminal' | 'clock' | 'program'>,
+  isBrief: boolean,
 ): readonly string[] {
   switch (end.kind) {
     case 'nothing-stored':
@@ -83,12 +70,9 @@ export function publicationText(
     }
     case 'published': {
       const { manifest } = end.published;
-      const width = terminal.columns();
       return [
         `${name}: publication ${manifest.publication}: ${sumText(manifest)}, in ${duration(ms)}`,
-        ...(isBrief ? [] : changesTable(manifest, width === null ? null : width - 2)).map(
-          (line) => `  ${line}`,
-        ),
+        ...(isBrief ? [] : changesTable(manifest, terminal.columns())),
         ...generationTexts(end.newGenerations).map((line) => `  ${line}`),
         ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
       ];
@@ -103,9 +87,9 @@ function generationTexts(generations: readonly NewGeneration[]): readonly string
     if (reason === null) continue;
     namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
   }
-  return [...namesByReason].map(([reason, names]) => {
-    return `${whoText(names)}: all rows published again, because ${reason}`;
-  });
+  return [...namesByReason].map(
+    ([reason, names]) => `${whoText(names)}: all rows published again, because ${reason}`,
+  );
 }
 
 /** None or one line. */
@@ -151,15 +135,11 @@ function changesTable({ entities }: Manifest, width: number | null): readonly st
     snapshot === null ? '' : count(snapshot.rows),
     asOf === null ? 'never' : toTheMinute(asOf),
   ]);
-  return fittingTable(columns, rows, width);
+  return indentedTable(columns, rows, width);
 }
 
 /** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */
-export interface StaleEntity {
-  readonly connector: string;
-  readonly entity: string;
-  readonly asOf: Instant | null;
-}
+type StaleEntity = Pick<PublishedEntity, 'connector' | 'entity' | 'asOf'>;
 
 /** Of those that the config still has: others get no newer. */
 export function staleEntities(
@@ -171,7 +151,7 @@ export function staleEntities(
   return entities
     .filter((one) => isStillPublished(target, one))
     .filter(({ asOf }) => asOf === null || Date.parse(asOf) + withinMs < nowMs)
-    .map(({ connector, entity, asOf }) => ({ connector, entity, asOf }));
+    .map((one) => picked(one, 'connector', 'entity', 'asOf'));
 }
 
 export function staleText({ connector, entity, asOf }: StaleEntity, nowMs: number): string {

@@ -1,42 +1,33 @@
+import type { RunEnd } from '../../../app/app.ts';
 import { hasCode } from '../../../core/errors.ts';
 import { targetsAfterSync } from '../../../settings/chosen-targets.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { errorDocument } from '../../output/report-error.ts';
 
 /** Outcomes of runs that may have stored something. */
 const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];
 
-/** What a command that syncs has read, and which targets follow from that. */
-export interface PublicationsAfterSync {
-  /** Called at the end of each run. */
-  ended(connector: string, report: RunReport): void;
-  /**
-   * Once for each target that follows a connector of which something was read. Never rejects: what was synced stays
-   * synced, and keeps its exit code.
-   */
-  publish(): Promise<void>;
-}
-
-export function openPublicationsAfterSync(
-  context: CommandContext,
-  settings: LocalSettings,
-): PublicationsAfterSync {
+/** Publications of what a command that syncs has read. */
+export function openPublicationsAfterSync(context: CommandContext, settings: LocalSettings) {
   const { terminal, signal, program } = context;
   const read = new Set<string>();
   return {
-    ended: (connector, report) => {
-      if (hasRead.includes(report.outcome)) read.add(connector);
+    /** Called at the end of each run. */
+    onRunEnd: (end: RunEnd): void => {
+      if (end.kind === 'ended' && hasRead.includes(end.report.outcome)) read.add(end.connector.name);
     },
-    async publish() {
-      const targets = targetsAfterSync(settings, read);
-      if (targets.length === 0) return;
-      // Loaded only here: most syncs publish nothing.
-      const { showPublication } = await import('./show-publication.ts');
-      for (const target of targets) {
+    /**
+     * Once for each target that follows a connector of which something was read; none after an interrupt. Never
+     * rejects: what was synced stays synced, and keeps its exit code.
+     */
+    async publish(): Promise<void> {
+      for (const target of targetsAfterSync(settings, read)) {
         if (signal.aborted) return;
         try {
+          // Loaded only here: most syncs publish nothing.
+          const { showPublication } = await import('./show-publication.ts');
           await showPublication(context, settings, target, 'after-sync');
         } catch (error) {
           const document = errorDocument(error);

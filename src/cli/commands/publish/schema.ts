@@ -9,8 +9,7 @@ import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { targetNamed } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
-import type { CommandContext } from '../../command-context.ts';
-import { command } from '../../command.ts';
+import { command, type CommandContext } from '../../command.ts';
 import { loadConfig } from '../../load-config.ts';
 import { writeGenerated, type WrittenFile } from './write-generated.ts';
 
@@ -41,16 +40,12 @@ Examples:
     const published = target === null ? null : await publishedOf(target, context);
     const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
     const files = generate(catalogue, dialect);
+    const head = { dialect, target: target?.name ?? null, publication: catalogue.publication };
     if (output === undefined) {
       const texts = files
         .filter(({ from }) => from !== null)
         .map((file) => ({ path: file.path, text: generatedText(file) }));
-      context.terminal.printJson({
-        dialect,
-        target: target?.name ?? null,
-        publication: catalogue.publication,
-        files: texts,
-      });
+      context.terminal.printJson({ ...head, files: texts });
       if (!context.terminal.isJson) {
         await context.terminal.printRecords(texts.map(({ text }) => text).join('\n'));
       }
@@ -59,14 +54,7 @@ Examples:
     const folder = path.resolve(context.cwd, output);
     const written = writeGenerated(folder, files);
     tell(context, folder, written);
-    const { publication } = catalogue;
-    context.terminal.printJson({
-      dialect,
-      target: target?.name ?? null,
-      publication,
-      folder,
-      files: written,
-    });
+    context.terminal.printJson({ ...head, folder, files: written });
   },
 });
 

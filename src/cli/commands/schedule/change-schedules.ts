@@ -8,7 +8,7 @@ import type { Queues } from '../../../jobs/open-queues.ts';
 import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../../settings/settings.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { loadConfig } from '../../load-config.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */

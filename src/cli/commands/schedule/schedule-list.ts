@@ -1,4 +1,4 @@
-import { overviewOf, readOverviewsOfReadable, type SinkOverview } from '../../../app/connector-states.ts';
+import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
 import { hasCode } from '../../../core/errors.ts';
 import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
@@ -7,16 +7,10 @@ import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command-context.ts';
-import {
-  unreadableSinkDocuments,
-  unreadableSinkLines,
-  pageOf,
-  pageRemarks,
-  type ListFlags,
-} from '../../list-page.ts';
+import type { CommandContext } from '../../command.ts';
+import { openListPage, type ListFlags } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
-import { exitCodeOfError, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
+import type { ExitCode } from '../../output/exit-codes.ts';
 import {
   backlogLines,
   givenUpLines,
@@ -48,8 +42,8 @@ export async function runScheduleList(
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);
   const chosen = chosenConnectors(settings, names);
-  const { overviews, readable, unreadable } = await readOverviewsOfReadable(chosen);
-  const page = pageOf(readable, overviews, flags, clock.now());
+  const page = await openListPage(chosen, flags, clock.now());
+  const { overviews } = page;
   const targets = workerTargets(settings, new Set(chosen.map(({ name }) => name)));
   const queued = await askRedis(settings, { shown: page.connectors, chosen, targets }, overviews);
   const { backlogBySink, problem } = queued;
@@ -68,8 +62,7 @@ export async function runScheduleList(
   }));
   terminal.printJson({
     connectors: shown.map(documentOf),
-    total: page.total,
-    counts: page.counts,
+    ...page.sums,
     targets: shownTargets.map(({ target: { name, sink, everyMs }, next, failure }) => ({
       target: name,
       sink,
@@ -77,7 +70,7 @@ export async function runScheduleList(
       next: next === null ? null : toTheSecond(next),
       failure,
     })),
-    unreadableSinks: unreadableSinkDocuments(unreadable),
+    unreadableSinks: page.unreadableSinks,
     backlog: [...backlogBySink].map(([sink, { endsInMs, ...backlog }]) => ({
       sink,
       ...backlog,
@@ -95,8 +88,8 @@ export async function runScheduleList(
     ...backlogLines(backlogBySink),
   );
   for (const line of scheduleRemarks(shown, shownTargets, { problem, program, nowMs })) terminal.note(line);
-  terminal.note(...pageRemarks(page, flags), ...unreadableSinkLines(unreadable));
-  return gravestExitCode(unreadable.map(({ error }) => exitCodeOfError(error)));
+  terminal.note(...page.remarks);
+  return page.exitCode;
 }
 
 interface Listed {

@@ -8,7 +8,7 @@ import type { EntityTarget } from '../../../settings/entity-target.ts';
 import type { SettingsWith } from '../../../settings/settings.ts';
 import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 
 const deadlineMs = 60_000;

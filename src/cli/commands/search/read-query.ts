@@ -4,8 +4,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/jso
 import { usage } from '../../../core/usage-error.ts';
 import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../http/lossless-json.ts';
-import type { CommandContext } from '../../command-context.ts';
-import { wholeNumber, readInput } from '../../parse-flags.ts';
+import { type CommandContext, readInput, wholeNumber } from '../../command.ts';
 
 export interface QueryFlags {
   readonly filter: string | undefined;

@@ -5,19 +5,14 @@ import { shellWord } from '../../environment.ts';
 import { type ChosenApplication, defaultDataFolder } from './choose-application.ts';
 import { type ServeChoices, configLines, servedWorkspace } from './serve-flags.ts';
 
-interface Announced {
-  readonly service: Pick<Service, 'url' | 'connectors'>;
-  readonly choices: Pick<ServeChoices, 'revision' | 'service'>;
-  /** As it was written. */
-  readonly data: string;
-  readonly application: ChosenApplication;
-  /** How a person calls this program. */
-  readonly program: string;
-}
-
-/** What a person who has just started the service wants to know. */
-export function announcement(announced: Announced): readonly string[] {
-  const { service, choices, data, application } = announced;
+/** What a person who has just started the service wants to know. `data`: as it was written. */
+export function announcement(
+  service: Pick<Service, 'url' | 'connectors'>,
+  choices: Pick<ServeChoices, 'revision' | 'service'>,
+  data: string,
+  application: ChosenApplication,
+  program: string,
+): readonly string[] {
   const { revision } = choices;
   return [
     `Serving the Connector Execution API at ${service.url}`,
@@ -28,7 +23,7 @@ export function announcement(announced: Announced): readonly string[] {
     `  new ones:    ${newOnesText(choices)}`,
     `  data:        ${data}`,
     `  search:      ${indexText(choices)}`,
-    ...credentialsText(announced),
+    ...credentialsText(application, data, program),
     '',
     'A config for it:',
     '  api:',
@@ -54,17 +49,17 @@ function connectorsText(ids: readonly string[]): string {
   return [...ids.slice(0, shown), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
 }
 
-function newOnesText({ service: { upstream } }: Announced['choices']): string {
+function newOnesText({ service: { upstream } }: Pick<ServeChoices, 'service'>): string {
   return upstream === null
     ? 'sample data, whatever their credentials (--samples)'
     : 'the real service; sample data if a secret starts with "sample"';
 }
 
-function indexText({ service: { isIndexed, refreshEveryMs } }: Announced['choices']): string {
+function indexText({ service: { isIndexed, refreshEveryMs } }: Pick<ServeChoices, 'service'>): string {
   return isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)';
 }
 
-function credentialsText({ application, data, program }: Announced): readonly string[] {
+function credentialsText(application: ChosenApplication, data: string, program: string): readonly string[] {
   switch (application.kind) {
     case 'given':
       return ['  credentials: from CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET'];

@@ -11,9 +11,8 @@ import {
   defaultScopedTokenSeconds,
   defaultTokenSeconds,
 } from '../../../service/server-limits.ts';
-import type { Application } from '../../../service/state/applications.ts';
 import type { ServiceState } from '../../../service/state/open-service-state.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 
 export const servedOrganization = 'default';
 export const defaultDataFolder = './data/service';
@@ -33,9 +32,9 @@ const betweenLooksMs = 100;
 /** Throws USAGE where the environment gives half of it, or another process has the folder and keeps it. */
 export async function chooseApplication(context: CommandContext, folder: string): Promise<ChosenApplication> {
   const given = givenApplication(context.env);
-  using applications = await openSoon(context, folder);
+  using state = await openSoon(context, folder);
   if (given !== null) return given;
-  const there = applications?.list(servedOrganization)[0];
+  const there = state?.applications.list().find((one) => one.organizationName === servedOrganization);
   return there === undefined
     ? { kind: 'made-up', clientId: 'local', clientSecret: madeUpSecret() }
     : { kind: 'there', clientId: there.clientId };
@@ -58,14 +57,11 @@ function givenApplication(env: CommandContext['env']): ChosenApplication | null 
 }
 
 /** A service that is stopped and started again at once must not find its folder still locked. */
-async function openSoon(
-  { clock, signal }: CommandContext,
-  folder: string,
-): Promise<StoredApplications | null> {
+async function openSoon({ clock, signal }: CommandContext, folder: string): Promise<ServiceState | null> {
   const endMs = clock.now() + patienceMs;
   for (;;) {
     try {
-      return await openApplications(folder, clock, { isMade: false, isShared: false });
+      return await openStoredState(folder, clock, { isMade: false, isShared: false });
     } catch (error) {
       const isWorthIt = error instanceof SyncError && error.code === 'USAGE' && error.recovery === 'retry';
       if (!isWorthIt || clock.now() > endMs) throw error;
@@ -79,27 +75,19 @@ export function madeUpSecret(): Secret {
   return new Secret(randomBytes(24).toString('base64url'));
 }
 
-/** The applications in a service's data. */
-export interface StoredApplications extends Disposable {
-  /** Of one organization, or of all. */
-  list(organizationName: string | null): readonly Application[];
-  put: ServiceState['applications']['put'];
-  delete: ServiceState['applications']['delete'];
-}
-
 /**
  * Opens the data of a service, which may be running on it. Null where there is none and none is to be made. `isShared`
  * false: throws `SyncError` USAGE, recovery `retry`, while a service runs on it.
  */
-export async function openApplications(
+export async function openStoredState(
   folder: string,
   clock: Clock,
   { isMade, isShared = true }: { readonly isMade: boolean; readonly isShared?: boolean },
-): Promise<StoredApplications | null> {
+): Promise<ServiceState | null> {
   if (!isMade && !existsSync(join(folder, 'service.db'))) return null;
   // Loaded only where it is used: it would slow the start of every other command.
   const { openServiceState } = await import('../../../service/state/open-service-state.ts');
-  const state = openServiceState({
+  return openServiceState({
     folder,
     isShared,
     key: null,
@@ -109,15 +97,4 @@ export async function openApplications(
     maxTokens: defaultMaxTokens,
     tokensPerSecond: 0,
   });
-  return {
-    list: (organizationName) =>
-      state.applications
-        .list()
-        .filter(
-          (application) => organizationName === null || application.organizationName === organizationName,
-        ),
-    put: (application) => state.applications.put(application),
-    delete: (clientId) => state.applications.delete(clientId),
-    [Symbol.dispose]: () => state[Symbol.dispose](),
-  };
 }

@@ -4,10 +4,9 @@ import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { allowedHost } from '../../../settings/check-urls.ts';
-import type { FlagsOf } from '../../command.ts';
-import { durationOf, oneOf, wholeNumber } from '../../parse-flags.ts';
+import { durationOf, type FlagsOf, oneOf, wholeNumber } from '../../command.ts';
 import { defaultDataFolder } from './choose-application.ts';
-import type { ServedAccount, SampleServiceOptions } from './serve-samples.ts';
+import type { ServedAccount } from './serve-samples.ts';
 
 export const serveOptions = {
   '--host <address>': { text: 'address to bind', default: '127.0.0.1' },
@@ -33,39 +32,16 @@ export const serveOptions = {
 
 type ServeFlags = FlagsOf<typeof serveOptions>;
 
-export interface ServeChoices {
-  readonly service: Required<
-    Pick<
-      SampleServiceOptions,
-      | 'host'
-      | 'port'
-      | 'allowedHosts'
-      | 'trustedProxies'
-      | 'upstream'
-      | 'accounts'
-      | 'otherwise'
-      | 'isIndexed'
-      | 'refreshEveryMs'
-      | 'tokenTtlSeconds'
-      | 'limits'
-    >
-  > & { readonly refreshEveryMs: number };
-  /** Folders with definitions, besides the built-in ones. */
-  readonly definitions: readonly string[];
-  readonly revision: number;
-  /** Paths of PEM files; null: HTTP. */
-  readonly tls: { readonly cert: string; readonly key: string } | null;
-}
+export type ServeChoices = ReturnType<typeof readServeFlags>;
 
 const maxLifetimeMs = 7 * 86_400_000;
 /** What a timer can wait for. */
 const maxRefreshMs = 24 * 86_400_000;
 
 /** Throws USAGE that names the flag. */
-export function readServeFlags(flags: ServeFlags): ServeChoices {
-  const size = sizeOf(flags);
-  const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
+export function readServeFlags(flags: ServeFlags) {
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const account = { size: sizeOf(flags), seed: wholeNumber('--seed', flags.seed), revision };
   const shortestMs = shortestTokenSeconds * 1000;
   if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
   return {
@@ -75,20 +51,22 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
       allowedHosts: flags.allowHost.map(hostName),
       trustedProxies: flags.trustProxy.map(proxyAddress),
       upstream: upstreamOf(flags),
-      accounts: servedAccounts({ size, seed, revision }),
-      otherwise: { size, seed, revision },
+      accounts: servedAccounts(account),
+      otherwise: account,
       isIndexed: flags.index,
       refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
       tokenTtlSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
       limits: { requestsPerSecond: wholeNumber('--rate-limit', flags.rateLimit, 1_000_000, 1) },
     },
+    /** Folders with definitions, besides the built-in ones. */
     definitions: flags.definitions,
     revision,
+    /** Paths of PEM files; null: HTTP. */
     tls: tlsOf(flags),
   };
 }
 
-function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoices['tls'] {
+function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags) {
   if ((cert === '') !== (key === '')) {
     throw usage('Expected both --tls-cert and --tls-key, or neither; got one.');
   }
@@ -101,10 +79,8 @@ function hostName(text: string): string {
   throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
 }
 
-function upstreamOf({ samples, allowUpstreamHost }: ServeFlags): ServeChoices['service']['upstream'] {
-  if (!samples) {
-    return { allowHosts: allowUpstreamHost.map(upstreamHost) };
-  }
+function upstreamOf({ samples, allowUpstreamHost }: ServeFlags) {
+  if (!samples) return { allowHosts: allowUpstreamHost.map(upstreamHost) };
   if (allowUpstreamHost.length === 0) return null;
   throw usage('--allow-upstream-host: expected no --samples beside it, which asks no third party.');
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../../core/clock.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
 import type { RunOptions } from '../../../engine/run-options.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
-import { durationOf, wholeNumber } from '../../parse-flags.ts';
+import { durationOf, wholeNumber } from '../../command.ts';
 
 /** What a person may say of the runs of one command, as it came from the command line. */
 export interface RunFlags {

@@ -5,7 +5,7 @@ import { ThrottledError } from '../../../core/errors.ts';
 import type { OnRunEvent } from '../../../core/events.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
-import type { CommandContext } from '../../command-context.ts';
+import type { CommandContext } from '../../command.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { reportFailureOf } from '../../output/report-error.ts';
 import { endText } from '../../output/run-report-text.ts';
