@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
 import { durationExamples, formatDuration, parseDuration } from '../settings/parse-unit.ts';
+import type { PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { ExitCode } from './output/exit-codes.ts';
 import type { Terminal } from './output/terminal.ts';
@@ -20,6 +21,8 @@ export interface CommandContext {
   readonly input: () => Input;
   /** From `--config`; null where it was not given. */
   readonly config: string | null;
+  /** As `loadConfig` reads it, which is loaded here: not every command needs it. */
+  settings<Name extends PartName = never>(...parts: readonly Name[]): Promise<SettingsWith<NoInfer<Name>>>;
   /** From `--verbose`: results also show what only an expert can use. */
   readonly isVerbose: boolean;
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */

@@ -1,9 +1,10 @@
 import type { App } from '../app/app.ts';
-import { SyncError } from '../core/errors.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
+import { hasCode } from '../core/errors.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { ApiSettings, ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
-import { fittingTable } from './output/text-table.ts';
-import { leftColumns } from './output/text-table.ts';
+import { openAdministration } from '../source/api/open-administration.ts';
+import { fittingTable, leftColumns } from './output/text-table.ts';
 
 interface FoundConnector {
   readonly workspace: string;
@@ -29,29 +30,27 @@ export async function findInWorkspaces(
   { workspaces, definitionId, mayBeGone }: WorkspacesSearch,
   signal: AbortSignal,
 ): Promise<readonly FoundConnector[]> {
-  const definitionById = new Map(
-    [...app.settings.definitions.values()].map(({ id, name }) => [id.toLowerCase(), name]),
-  );
   const configured = [...app.settings.connectors.values()];
   const inWorkspace = async (workspace: string): Promise<readonly ConnectorSummary[]> => {
     try {
       const filter = definitionId === null ? { workspace } : { workspace, definitionId };
       return await app.client.findConnectors(filter, signal);
     } catch (error) {
-      if (mayBeGone && error instanceof SyncError && error.code === 'CONNECTOR_UNKNOWN') return [];
+      if (mayBeGone && hasCode(error, 'CONNECTOR_UNKNOWN')) return [];
       throw error;
     }
   };
   const found: FoundConnector[] = [];
   for (const workspace of workspaces) {
     const there = await inWorkspace(workspace);
-    const several = typesOfSeveral(there);
+    const types = there.map((one) => one.definitionId);
+    const several = new Set(types.filter((type, at) => types.indexOf(type) !== at));
     for (const { id, name, definitionId: type } of there) {
       found.push({
         workspace,
         id,
         name,
-        definition: (type === null ? undefined : definitionById.get(type.toLowerCase())) ?? null,
+        definition: definitionWithId(app.settings, type)?.name ?? null,
         configured: configured
           .filter(({ address, definition }) =>
             address.kind === 'id'
@@ -68,19 +67,31 @@ export async function findInWorkspaces(
   return found;
 }
 
-function typesOfSeveral(connectors: readonly ConnectorSummary[]): ReadonlySet<string | null> {
-  const met = new Set<string | null>();
-  return new Set(
-    connectors.flatMap(({ definitionId }) => {
-      if (met.has(definitionId)) return [definitionId];
-      met.add(definitionId);
-      return [];
-    }),
-  );
-}
-
 function isOfType(definitionId: string | null, type: string | null): boolean {
   return definitionId !== null && definitionId.toLowerCase() === type?.toLowerCase();
+}
+
+/** The definition of a connector type of the API; none where we have none. */
+export function definitionWithId({ definitions }: LocalSettings, id: string | null): Definition | undefined {
+  return [...definitions.values()].find((one) => isOfType(one.id, id));
+}
+
+/** Workspaces in which connectors of the config are looked up. */
+export function configuredWorkspaces({ connectors }: LocalSettings): readonly string[] {
+  const addresses = [...connectors.values()].map(({ address }) => address);
+  return [...new Set(addresses.flatMap((one) => (one.kind === 'workspace' ? [one.workspace] : [])))];
+}
+
+/** All workspaces that the credentials may see. A token of one workspace sees no list of them. */
+export async function everyWorkspace(
+  { client }: App,
+  { baseUrl, scopedToWorkspace }: ApiSettings,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  if (scopedToWorkspace !== null) return [scopedToWorkspace];
+  const filter = { nameContains: null, status: null };
+  const workspaces = await openAdministration(client, baseUrl).workspaces(filter, signal);
+  return workspaces.map(({ name }) => name);
 }
 
 /** Connectors behind the API; `config` names the entries that read them. */

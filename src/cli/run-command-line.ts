@@ -82,6 +82,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       program: programName(world.script ?? '', world.env),
       input: world.stdin ?? (() => Readable.from([])),
       config: config ?? null,
+      settings: async (...parts) => (await import('./load-config.ts')).loadConfig(context, ...parts),
       isVerbose: verbose === true,
       signal: interrupts.signal,
     };

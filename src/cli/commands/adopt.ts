@@ -7,7 +7,6 @@ import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import { printable, count } from '../../telemetry/format.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { rightColumns, indentedTable, leftColumns } from '../output/text-table.ts';
 
@@ -28,7 +27,7 @@ Examples:
   $ connector-sync sync newsletter --full`,
   run: async (context, { yes: isSure }, name) => {
     const { terminal, clock, signal, program } = context;
-    const settings = loadConfig(context, 'access');
+    const settings = await context.settings('access');
     const connector = connectorNamed(settings, name);
     await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
     const { identity, differences, isDoubted, rows } = await changedIdentity(app, connector, signal);

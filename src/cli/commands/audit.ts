@@ -6,7 +6,6 @@ import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { printable, count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { showRun } from '../output/show-run.ts';
 
@@ -32,7 +31,7 @@ Exit codes: 0 equal, 3 different or not proven to be read completely; those of a
 Example:
   $ connector-sync audit newsletter/list_members`,
   run: async (context, flags, name) => {
-    const settings = loadConfig(context, 'access', 'redis');
+    const settings = await context.settings('access', 'redis');
     const { connector, entity, table } = entityTarget(settings, name);
     const limit = wholeNumber('--limit', flags.limit, mostKeys);
     if (!connector.entities.has(entity.name)) {

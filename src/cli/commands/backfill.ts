@@ -25,7 +25,6 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { toTheSecond, count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
 import { logLevel } from '../environment.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { endText } from '../output/run-report-text.ts';
 import { showRun } from '../output/show-run.ts';
@@ -53,7 +52,7 @@ Examples:
   $ connector-sync backfill newsletter --select list_members --since 2024-01-01 --until 2025-01-01 --window 1mo
   $ connector-sync backfill newsletter --since 2024-01-01 --window 7d --queue`,
   run: async (context, flags, name) => {
-    const settings = loadConfig(context);
+    const settings = await context.settings();
     logLevel(context.env);
     const connector = connectorNamed(settings, name);
     const request: BackfillRequest = {

@@ -8,7 +8,6 @@ import type { LocalSettings, PublishSettings, SinkSettings, SettingsWith } from 
 import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
 import { printable, count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
@@ -40,7 +39,7 @@ export const check = command({
   help: '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml',
   run: async (context, { deep: isDeep }) => {
     // Without a valid config nothing else can be checked: its problems are the whole answer.
-    const settings = loadConfig(context, 'access', 'redis', 'http');
+    const settings = await context.settings('access', 'redis', 'http');
     const { terminal, signal } = context;
     const results: CheckResult[] = [];
     const add = (result: CheckResult): void => {

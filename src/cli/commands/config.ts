@@ -1,13 +1,12 @@
 import { describeSettings } from '../../settings/describe-settings.ts';
 import { settingsJsonSchema } from '../../settings/settings-file.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 
 export const config = command({
   commands: {
     show: command({
       description: 'Show the checked config with defaults filled in, without secrets.',
-      run: async (context) => show(context, describeSettings(loadConfig(context))),
+      run: async (context) => show(context, describeSettings(await context.settings())),
     }),
     schema: command({
       description: 'Print the JSON Schema of the config file, for editors.',

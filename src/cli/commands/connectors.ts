@@ -1,12 +1,16 @@
 import type { App } from '../../app/app.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import type { ApiSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/format.ts';
 import { command, type CommandContext, oneOf } from '../command.ts';
-import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
-import { loadConfig } from '../load-config.ts';
+import {
+  configuredWorkspaces,
+  connectorTable,
+  definitionWithId,
+  everyWorkspace,
+  findInWorkspaces,
+} from '../find-in-workspaces.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { leftColumns, fittingTable } from '../output/text-table.ts';
@@ -30,7 +34,7 @@ These are the connectors behind the API; "connector-sync status" shows those tha
       },
       help: '\nExample:\n  $ connector-sync connectors list --definition email-marketing --json | jq -r .connectors[].id',
       run: async (context, flags) => {
-        const settings = loadConfig(context, 'api', 'access');
+        const settings = await context.settings('api', 'access');
         const { terminal, signal } = context;
         const definitionId =
           flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
@@ -70,7 +74,7 @@ Examples:
       argument: ['<id>', 'as "connectors list" shows it'],
       help: '\nExit code: 0 if it does, 4 if not.\n\nExample:\n  $ connector-sync connectors check 6f9c2d1e',
       run: async (context, _flags, text) => {
-        const settings = loadConfig(context, 'api', 'access');
+        const settings = await context.settings('api', 'access');
         const { terminal, signal } = context;
         const id = connectorId(text);
         await using app = await openPatientApp(context, settings, 'connectors check');
@@ -86,27 +90,20 @@ Examples:
       options: { '--yes': 'do it; without this, only show what would be removed' },
       help: '\nExample:\n  $ connector-sync connectors delete 6f9c2d1e --yes',
       run: async (context, { yes: isSure }, text) => {
-        const settings = loadConfig(context, 'api', 'access');
+        const settings = await context.settings('api', 'access');
         const { terminal, signal } = context;
         const id = connectorId(text);
         await using app = await openPatientApp(context, settings, 'connectors delete');
         const using = await readersOf(app, id, signal);
         if (!isSure) {
           const { name, definitionId } = await app.client.connector(id, signal);
-          const definition = [...settings.definitions.values()].find(
-            ({ id: known }) => known === definitionId?.toLowerCase(),
-          );
+          const definition = definitionWithId(settings, definitionId);
           const command = `${context.program} connectors delete ${id} --yes`;
-          terminal.printJson({
-            id,
-            name,
-            definition: definition?.name ?? null,
-            using,
-            isDone: false,
-            command,
-          });
-          const type = definition?.name ?? 'a type without a definition here';
-          terminal.print(`${id}${name === null ? '' : ` (${printable(name)})`}, ${type}, would be deleted.`);
+          const type = definition?.name ?? null;
+          terminal.printJson({ id, name, definition: type, using, isDone: false, command });
+          terminal.print(
+            `${id}${name === null ? '' : ` (${printable(name)})`}, ${type ?? 'a type without a definition here'}, would be deleted.`,
+          );
           tellUsing(context, using);
           terminal.print(`Nothing was changed. To do it: ${command}`);
           return;
@@ -120,18 +117,6 @@ Examples:
   },
 });
 
-/** A token of one workspace sees no list of them. */
-async function everyWorkspace(
-  app: App,
-  { baseUrl, scopedToWorkspace }: ApiSettings,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
-  if (scopedToWorkspace !== null) return [scopedToWorkspace];
-  const filter = { nameContains: null, status: null };
-  const workspaces = await openAdministration(app.client, baseUrl).workspaces(filter, signal);
-  return workspaces.map(({ name }) => name);
-}
-
 function connectorId(text: string): ConnectorId {
   if (isConnectorId(text)) return text;
   throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${text}".`);
@@ -139,13 +124,9 @@ function connectorId(text: string): ConnectorId {
 
 /** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
 async function readersOf(app: App, id: string, signal: AbortSignal): Promise<readonly string[]> {
-  const configured = [...app.settings.connectors.values()];
-  const workspaces = configured.flatMap(({ address }) =>
-    address.kind === 'workspace' ? [address.workspace] : [],
-  );
-  const search = { workspaces: [...new Set(workspaces)], definitionId: null, mayBeGone: true };
+  const search = { workspaces: configuredWorkspaces(app.settings), definitionId: null, mayBeGone: true };
   const found = (await findInWorkspaces(app, search, signal)).find((one) => one.id === id);
-  return configured
+  return [...app.settings.connectors.values()]
     .filter(({ name, address }) =>
       address.kind === 'id' ? address.id === id : found?.configured.includes(name) === true,
     )
@@ -170,7 +151,7 @@ export const workspaces = command({
       },
       help: '\nExample:\n  $ connector-sync workspaces list --name acme --status active',
       run: async (context, { name, status }) => {
-        const settings = loadConfig(context, 'api', 'access');
+        const settings = await context.settings('api', 'access');
         const { terminal, signal } = context;
         const filter = {
           nameContains: name ?? null,

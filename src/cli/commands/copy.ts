@@ -7,14 +7,12 @@ import {
   type CopyProgress,
   type CopyRequest,
 } from '../../app/copy-connector.ts';
-import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { reportFailureOf } from '../output/report-error.ts';
 import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
@@ -44,12 +42,20 @@ Examples:
   $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy
   $ connector-sync copy --from warehouse --reopen newsletter syncs continue in warehouse`,
   run: async (context, flags, names) => {
-    const settings = loadConfig(context);
+    const settings = await context.settings();
+    const named = (message: string): readonly ConnectorSettings[] => {
+      if (names.length === 0) throw usage(message);
+      return chosenConnectors(settings, names);
+    };
     if (flags.reopen) {
-      return await reopenAll(context, settings, sinkNamed(settings, '--from', flags.from), names);
+      const from = sinkNamed(settings, '--from', flags.from);
+      return await reopenAll(context, from, named('--reopen: name the connectors that continue in --from.'));
     }
     const to = sinkNamed(settings, '--to', flags.to);
-    if (flags.discard) return await discardAll(context, settings, to, names);
+    if (flags.discard) {
+      const message = '--discard: name the connectors whose unfinished copies are to be removed.';
+      return await discardAll(context, to, named(message));
+    }
     const from = sinkNamed(settings, '--from', flags.from);
     const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
     const copies: EndedCopy[] = [];
@@ -71,16 +77,16 @@ async function copyShown(
 ): Promise<CopyEnd> {
   const startedMs = clock.now();
   let newest: CopyProgress | null = null;
-  const line = (): string | null =>
-    newest === null ? null : copyingText(request.connector, newest, clock.now() - startedMs);
+  const line = (): string | null => {
+    if (newest === null) return null;
+    const { entity, rows, allRows } = newest;
+    const what = entity === null ? 'the sync state' : `rows of ${entity}`;
+    const done = `${count(rows)} of ${count(allRows)} rows copied`;
+    return `${request.connector}  ${duration(clock.now() - startedMs)}  ${done}, now ${what}`;
+  };
   await using _live = showLive(terminal, clock, { line });
   const onProgress = (progress: CopyProgress): void => void (newest = progress);
   return await copyConnector({ ...request, clock, signal, onProgress });
-}
-
-function copyingText(connector: ConnectorName, { entity, rows, allRows }: CopyProgress, ms: number): string {
-  const what = entity === null ? 'the sync state' : `rows of ${entity}`;
-  return `${connector}  ${duration(ms)}  ${count(rows)} of ${count(allRows)} rows copied, now ${what}`;
 }
 
 function showCopied({ terminal }: CommandContext, copy: EndedCopy): void {
@@ -101,15 +107,11 @@ function showCopied({ terminal }: CommandContext, copy: EndedCopy): void {
 
 async function discardAll(
   context: CommandContext,
-  settings: LocalSettings,
   to: SinkSettings,
-  names: readonly string[],
+  connectors: readonly ConnectorSettings[],
 ): Promise<ExitCode> {
-  if (names.length === 0) {
-    throw usage('--discard: name the connectors whose unfinished copies are to be removed.');
-  }
   const { terminal, clock } = context;
-  return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {
+  return await forEach(context, connectors, async ({ name }) => {
     const isDiscarded = await discardCopy({ connector: name, to, clock });
     terminal.printJson({ kind: 'copy-discarded', connector: name, to: to.name, isDiscarded });
     terminal.print(
@@ -122,15 +124,11 @@ async function discardAll(
 
 async function reopenAll(
   context: CommandContext,
-  settings: LocalSettings,
   from: SinkSettings,
-  names: readonly string[],
+  connectors: readonly ConnectorSettings[],
 ): Promise<ExitCode> {
-  if (names.length === 0) {
-    throw usage('--reopen: name the connectors that continue in --from.');
-  }
   const { terminal, clock } = context;
-  return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {
+  return await forEach(context, connectors, async ({ name }) => {
     const isReopened = await reopenConnector({ connector: name, from, clock });
     terminal.printJson({ kind: 'copy-reopened', connector: name, from: from.name, isReopened });
     terminal.print(

@@ -1,9 +1,7 @@
 import { usage } from '../../core/usage-error.ts';
 import { dataDictionary } from '../../definitions/data-dictionary.ts';
-import type { Definition } from '../../definitions/definition.ts';
-import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
+import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { fits, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
 
@@ -19,12 +17,12 @@ Examples:
   run: async (context, { name, dictionary }) =>
     dictionary === undefined
       ? await showOffered(context, name ?? null)
-      : printDictionary(context, dictionary),
+      : await printDictionary(context, dictionary),
 });
 
 /** Of a definition of one's own too. */
-function printDictionary(context: CommandContext, name: string): void {
-  const { definitions } = loadConfig(context);
+async function printDictionary(context: CommandContext, name: string): Promise<void> {
+  const { definitions } = await context.settings();
   const definition = definitions.get(name);
   if (definition === undefined) {
     throw usage(`There is no definition "${name}"; the config knows ${[...definitions.keys()].join(', ')}.`);
@@ -35,12 +33,14 @@ function printDictionary(context: CommandContext, name: string): void {
 }
 
 async function showOffered(context: CommandContext, name: string | null): Promise<void> {
-  const settings = loadConfig(context, 'api', 'access');
+  const settings = await context.settings('api', 'access');
   const { terminal, signal } = context;
   await using app = await openPatientApp(context, settings, 'definitions');
   const offered = await app.client.definitions(name, signal);
-  const known = [...settings.definitions.values()];
-  const found = offered.map((one) => ({ ...one, definition: definitionOf(one, known)?.name ?? null }));
+  const found = offered.map((one) => ({
+    ...one,
+    definition: definitionWithId(settings, one.id)?.name ?? null,
+  }));
   terminal.printJson({ definitions: found });
   if (found.length === 0) {
     terminal.print(
@@ -50,10 +50,6 @@ async function showOffered(context: CommandContext, name: string | null): Promis
   }
   const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
   terminal.print(...definitionTable(rows, terminal.columns()));
-}
-
-function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {
-  return known.find((one) => one.id.toLowerCase() === id?.toLowerCase());
 }
 
 /**

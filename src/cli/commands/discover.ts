@@ -4,8 +4,8 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
-import { loadConfig } from '../load-config.ts';
+import { configuredWorkspaces, connectorTable, findInWorkspaces } from '../find-in-workspaces.ts';
+import { picked } from '../output/json-text.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
 
@@ -16,10 +16,11 @@ export const discover = command({
   options: { '--workspace <name...>': 'workspaces to look into (default: the config\'s, else "default")' },
   help: '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
   run: async (context, flags, name) => {
-    const settings = loadConfig(context, 'access');
+    const settings = await context.settings('access');
     if (name !== undefined) return showDefinition(context, definitionOf(settings, name));
     await using app = await openPatientApp(context, settings, 'discover');
-    const workspaces = flags.workspace.length > 0 ? flags.workspace : workspacesOf(settings);
+    const named = flags.workspace.length > 0 ? flags.workspace : configuredWorkspaces(settings);
+    const workspaces = named.length > 0 ? named : [defaultWorkspace];
     const search = { workspaces, definitionId: null, mayBeGone: false };
     const found = await findInWorkspaces(app, search, context.signal);
     const { terminal } = context;
@@ -28,13 +29,6 @@ export const discover = command({
     else terminal.print(...connectorTable(found, terminal.columns()));
   },
 });
-
-function workspacesOf(settings: LocalSettings): readonly string[] {
-  const named = [...settings.connectors.values()].flatMap(({ address }) =>
-    address.kind === 'workspace' ? [address.workspace] : [],
-  );
-  return named.length === 0 ? [defaultWorkspace] : [...new Set(named)];
-}
 
 function definitionOf(settings: LocalSettings, name: string): Definition {
   const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
@@ -60,14 +54,10 @@ function describeEntity(entity: Entity): object {
     entity: entity.name,
     fields: entity.fields,
     key: entity.key,
-    parents: entity.parents.map(({ entity: parent, params, byDefault }) => ({
-      entity: parent,
-      params,
-      byDefault,
-    })),
+    parents: entity.parents.map((parent) => picked(parent, 'entity', 'params', 'byDefault')),
     pagination: entity.pagination.kind,
     actions: Object.fromEntries([...entity.actions].map(([name, { params }]) => [name, { params }])),
-    ...(explode === null ? {} : { explodes: { field: explode.field, into: explode.into, key: explode.key } }),
+    ...(explode === null ? {} : { explodes: picked(explode, 'field', 'into', 'key') }),
   };
 }
 

@@ -8,7 +8,6 @@ import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/fi
 import type { IncomingFile } from '../../source/source.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { isReplaceable, unwritable } from '../output/write-files.ts';
@@ -38,7 +37,7 @@ Examples:
   $ connector-sync download library/attachments --param attachment_id=a1 --output - | sha256sum`,
   run: async (context, flags, target) => {
     const { terminal, signal, cwd } = context;
-    const settings = loadConfig(context, 'access');
+    const settings = await context.settings('access');
     const { connector, entity, params } = readTarget(settings, 'download', target, flags.param);
     const maxBytes = maxBytesOf(flags.maxBytes);
     const receive =

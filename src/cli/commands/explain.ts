@@ -6,7 +6,6 @@ import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts
 import type { MissingRow, PartitionHistory, RunSummary } from '../../sinks/ledger-reader.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { jsonText } from '../output/json-text.ts';
 
@@ -20,7 +19,7 @@ Example:
   $ connector-sync explain newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
   run: async (context, { key: keyTexts }, name) => {
     const { terminal, program } = context;
-    const target = entityTarget(loadConfig(context), name);
+    const target = entityTarget(await context.settings(), name);
     const key = parseRecordKey(target.table, keyTexts);
     const found = await explainRow(target, key.keyText);
     terminal.printJson({

@@ -10,7 +10,6 @@ import { keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, oneOf, wholeNumber } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { jsonText } from '../output/json-text.ts';
 import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
 
@@ -36,7 +35,7 @@ Examples:
   $ connector-sync export newsletter/list_members > members.jsonl
   $ connector-sync export newsletter/list_members --since-seq 48211 --format csv --output changes.csv --next-file next.json`,
   run: async (context, flags, name) => {
-    const target = entityTarget(loadConfig(context), name);
+    const target = entityTarget(await context.settings(), name);
     const since = wholeNumber('--since-seq', flags.sinceSeq);
     const formatOf = formatNamed(flags);
     const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);

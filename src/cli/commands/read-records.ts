@@ -3,7 +3,6 @@ import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';
 import { escaped, printable, counted } from '../../telemetry/format.ts';
 import { command, type AddCommand } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { readTarget } from '../read-target.ts';
 
@@ -19,7 +18,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
     options: { '-p, --param <name=value...>': 'a declared parameter; objects and arrays as JSON' },
     help: `\nExample:\n  $ connector-sync ${action} ${example}`,
     run: async (context, flags, target) => {
-      const settings = loadConfig(context, 'access');
+      const settings = await context.settings('access');
       const { connector, entity, params } = readTarget(settings, action, target, flags.param);
       const { terminal, signal } = context;
       await using app = await openPatientApp(context, settings, action);

@@ -1,7 +1,6 @@
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 
@@ -18,7 +17,7 @@ Examples:
   $ connector-sync refetch newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
   run: async (context, { key, allowDeletes }, name) => {
     const { clock, signal, program } = context;
-    const settings = loadConfig(context, 'access');
+    const settings = await context.settings('access');
     const asked = await askedRecord(entityTarget(settings, name), key, program);
     const command = 'connector-sync refetch';
     await using app = await openPatientApp(context, settings, 'refetch');

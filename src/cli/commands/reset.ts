@@ -5,7 +5,6 @@ import { entityTarget } from '../../settings/entity-target.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { leftColumns, rightColumns, indentedTable } from '../output/text-table.ts';
 
 interface Target extends ResetTarget {
@@ -27,7 +26,7 @@ Examples:
   $ connector-sync reset newsletter --data --yes          as if it had never been synced`,
   run: async (context, { data: withData, yes: isSure }, name) => {
     const { terminal } = context;
-    const target = targetOf(loadConfig(context), name);
+    const target = targetOf(await context.settings(), name);
     if (!isSure) return await showWhatWouldGo(context, target, withData);
     const went = await resetConnector(target, withData, context);
     if (went === null) throw usage(nothingText(target));

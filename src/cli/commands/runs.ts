@@ -10,7 +10,6 @@ import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
 import { leftColumns, rightColumns, fits, textTable, rowSentences } from '../output/text-table.ts';
 
@@ -29,7 +28,7 @@ Examples:
   $ connector-sync runs --follow --json | jq 'select(.change == "ended") | .run.state'`,
   enter: ({ follow }) => ({ isWatching: follow }),
   run: async (context, flags, id) => {
-    const settings = loadConfig(context);
+    const settings = await context.settings();
     const isFollowing = flags.follow;
     if (id !== undefined && isFollowing) throw usage("Expected a run's id or --follow, got both.");
     if (id !== undefined) return showRun(context, (await findRun(settings, id, context.program)).run);
@@ -179,7 +178,7 @@ Example:
   $ connector-sync cancel 20261121T152528492Z-4b72c77d`,
   run: async (context, _flags, id) => {
     const { terminal } = context;
-    const found = await findRun(loadConfig(context), id, context.program);
+    const found = await findRun(await context.settings(), id, context.program);
     const { run, connector } = found.run;
     const ended = await cancelRun(found, context);
     terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: ended !== null });
@@ -206,7 +205,7 @@ Example:
   $ connector-sync undelete newsletter --run 20261121T152528492Z-4b72c77d`,
   run: async (context, { run: id }, name) => {
     const { terminal, clock, program, signal } = context;
-    const settings = loadConfig(context);
+    const settings = await context.settings();
     const connector = connectorNamed(settings, name);
     const found = await findRun(settings, id, program);
     if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {

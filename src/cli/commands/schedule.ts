@@ -3,7 +3,6 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import { command } from '../command.ts';
 import { listOptions } from '../list-page.ts';
-import { loadConfig } from '../load-config.ts';
 import { runScheduleApply, runPause, runResume } from './schedule/change-schedules.ts';
 import { runScheduleList } from './schedule/schedule-list.ts';
 
@@ -71,7 +70,7 @@ Example:
   $ connector-sync schedule run newsletter`,
       run: async (context, _flags, names) => {
         const { terminal, program } = context;
-        const settings = loadConfig(context, 'redis');
+        const settings = await context.settings('redis');
         const connectors = chosenConnectors(settings, names);
         for (const connector of connectors) await checkNotPaused(connector, program);
         await using queues = await openQueuesOf(settings);

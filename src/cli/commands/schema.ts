@@ -6,7 +6,6 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/drift.ts';
 import { counted, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { leftColumns, indentedTable } from '../output/text-table.ts';
 
 export const schema = command({
@@ -23,7 +22,7 @@ Example:
   $ connector-sync schema diff newsletter`,
       run: async (context, _flags, name) => {
         const { terminal } = context;
-        const connectors = chosenConnectors(loadConfig(context), name === undefined ? [] : [name]);
+        const connectors = chosenConnectors(await context.settings(), name === undefined ? [] : [name]);
         const found = await Promise.all(
           connectors.map(async (connector) => ({ connector, drift: await readDrift(connector) })),
         );

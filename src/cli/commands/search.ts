@@ -6,7 +6,6 @@ import { entityTarget } from '../../settings/entity-target.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import { printable, counted, duration } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
-import { loadConfig } from '../load-config.ts';
 import { jsonText } from '../output/json-text.ts';
 import { wrapped } from '../output/text-table.ts';
 import { answerTable } from './search/answer-table.ts';
@@ -48,7 +47,7 @@ Examples:
   $ connector-sync search newsletter/list_members --filter '{"like": {"email_address": "%@example.com"}}' --fields id,email_address
   $ connector-sync search wiki/pages --filter @filter.json --all > pages.jsonl`,
   run: async (context, flags, name) => {
-    const settings = loadConfig(context);
+    const settings = await context.settings();
     const target = entityTarget(settings, name);
     const format = formatOf(flags, context);
     const limit = format === 'table' ? rowsOfTable : recordsOfPage;

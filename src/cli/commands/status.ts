@@ -2,7 +2,6 @@ import { readStatuses } from '../../app/read-statuses.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { statusText } from '../output/status-text.ts';
 
@@ -15,7 +14,7 @@ Examples:
   $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
   $ connector-sync status --stale --limit 0           everything older than its freshWithin`,
   run: async (context, flags, names) => {
-    const chosen = chosenConnectors(loadConfig(context), names);
+    const chosen = chosenConnectors(await context.settings(), names);
     const page = await openListPage(chosen, flags, context.clock.now());
     const shown = await readStatuses(page.connectors, page.overviews);
     const { program, terminal } = context;

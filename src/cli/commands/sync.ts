@@ -13,7 +13,6 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, type FlagsOf } from '../command.ts';
 import { logLevel } from '../environment.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
 import { showRunEnd } from '../output/show-run.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
@@ -61,7 +60,7 @@ export const sync = command({
   options,
   help: examples,
   run: async (context, flags, names) => {
-    const local = loadConfig(context);
+    const local = await context.settings();
     // Before anything is read: a mistake in it would otherwise be reported once for each connector.
     logLevel(context.env);
     const all = narrowConnectors(chosenConnectors(local, names), {

@@ -7,7 +7,6 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
-import { loadConfig } from '../load-config.ts';
 import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { aborted } from '../watch-interrupts.ts';
@@ -63,7 +62,7 @@ export const worker = command({
 
 async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
   const { clock, signal } = context;
-  const settings = loadConfig(context, 'access', 'redis', 'http');
+  const settings = await context.settings('access', 'redis', 'http');
   const served = connectorsMatching(settings, flags.connectors);
   const names = new Set(served.map(({ name }) => name));
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);

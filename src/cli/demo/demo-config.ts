@@ -7,7 +7,6 @@ import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadSettings } from '../../settings/load-settings.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ServedAccount } from '../commands/serve/serve-samples.ts';
 import { logLevel } from '../environment.ts';
 import { registerSecrets } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
@@ -27,27 +26,10 @@ const demoVariables = {
   secret: 'CONNECTOR_SYNC_DEMO_SECRET',
 } as const;
 
-/** `revision`: how many days have changed the accounts. */
-function demoAccounts(revision: number): readonly ServedAccount[] {
-  return [
-    {
-      connectorId: 'demo-newsletter',
-      workspace: 'demo',
-      definitionName: 'email-marketing',
-      seed: 1,
-      size: 'small',
-      revision,
-    },
-    {
-      connectorId: 'demo-wiki',
-      workspace: 'demo',
-      definitionName: 'workspace-notes',
-      seed: 1,
-      size: 'small',
-      revision,
-    },
-  ];
-}
+const accounts = [
+  { connectorId: 'demo-newsletter', definitionName: 'email-marketing' },
+  { connectorId: 'demo-wiki', definitionName: 'workspace-notes' },
+] as const;
 
 interface DemoSchedule {
   /** As a config file has it: six fields, seconds first. */
@@ -58,15 +40,18 @@ interface DemoSchedule {
 
 /** Limits are high because nothing else uses the local service. Without a schedule the file names no Redis. */
 function demoConfigText(schedule: DemoSchedule | null): string {
-  const redis =
+  const [redis, when, publish] =
     schedule === null
-      ? ''
-      : `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`;
-  const publish =
-    schedule === null
-      ? `publish:\n  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }\n`
-      : '';
-  const when = schedule === null ? '' : `    schedule: { cron: "${schedule.cron}" }\n`;
+      ? [
+          '',
+          '',
+          `publish:\n  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }\n`,
+        ]
+      : [
+          `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`,
+          `    schedule: { cron: "${schedule.cron}" }\n`,
+          '',
+        ];
   return `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
 # use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
 api:
@@ -91,29 +76,13 @@ ${when}    concurrency: 8
 ${publish}`;
 }
 
-/** A demo while it runs. */
-interface Demo extends AsyncDisposable {
-  readonly directory: string;
-  readonly service: Service;
-  readonly revision: number;
-  /**
-   * Through a config file of its own, as any other sync: what the demo shows is what the program does. Without a
-   * schedule no Redis is used.
-   */
-  settings(schedule: (DemoSchedule & { readonly redisUrl: Secret }) | null): Promise<Settings>;
-}
-
-export interface DemoFlags {
-  readonly directory: string;
-  readonly port: string;
-  readonly revision: string;
-}
+export type DemoFlags = Readonly<Record<'directory' | 'port' | 'revision', string>>;
 
 /**
- * The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that
- * cannot be used.
+ * The local service of the demo, with both sample accounts as so many days (`--revision`) have changed them. Throws
+ * USAGE for a port that cannot be used.
  */
-export async function openDemo(context: CommandContext, flags: DemoFlags): Promise<Demo> {
+export async function openDemo(context: CommandContext, flags: DemoFlags) {
   logLevel(context.env);
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const directory = resolve(context.cwd, flags.directory);
@@ -124,7 +93,11 @@ export async function openDemo(context: CommandContext, flags: DemoFlags): Promi
     directory,
     service,
     revision,
-    async settings(schedule) {
+    /**
+     * Through a config file, as any other sync: what the demo shows is what the program does. Without a schedule no
+     * Redis is used.
+     */
+    async settings(schedule: (DemoSchedule & { readonly redisUrl: Secret }) | null): Promise<Settings> {
       const file = join(directory, 'connector-sync.yaml');
       await writePrivateFile(file, demoConfigText(schedule), false);
       const env = {
@@ -149,7 +122,7 @@ async function startService(portText: string, clientSecret: string, revision: nu
     clientId: 'demo',
     clientSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
-    accounts: demoAccounts(revision),
+    accounts: accounts.map((one) => ({ ...one, workspace: 'demo', seed: 1, size: 'small', revision })),
     otherwise: { size: 'tiny', seed: 1, revision },
   }).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;

@@ -70,8 +70,10 @@ async function watchRuns(context: CommandContext, settings: Settings): Promise<r
       // What is broken off because enough was seen is no part of the show.
       if (seenEnough.signal.aborted || signal.aborted) return;
       ended.push(run);
-      terminal.printJson(endDocument(run));
-      tell(run.connector.name, runText(run));
+      const { connector, report, next } = run;
+      const nextAt = next === null ? null : instant(next);
+      terminal.printJson({ kind: 'run-report', connector: connector.name, report, next: nextAt });
+      tell(connector.name, `${endText(report)}${next === null ? '' : ` (next ${timeOfDay(next)})`}`);
       endIfEnough();
     },
   });
@@ -87,19 +89,6 @@ function hasEnough({ connectors }: Settings, ended: readonly EndedRun[]): boolea
   return [...connectors.keys()].every(
     (name) => ended.filter(({ connector }) => connector.name === name).length >= runsOfEach,
   );
-}
-
-function runText({ report, next }: EndedRun): string {
-  return `${endText(report)}${next === null ? '' : ` (next ${timeOfDay(next)})`}`;
-}
-
-function endDocument({ connector, report, next }: EndedRun): object {
-  return {
-    kind: 'run-report',
-    connector: connector.name,
-    report,
-    next: next === null ? null : instant(next),
-  };
 }
 
 function introduction(settings: Settings, url: string, redis: string): readonly string[] {

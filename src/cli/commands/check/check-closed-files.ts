@@ -6,7 +6,6 @@ import {
   damageText,
   type CheckedFiles,
   type ClosedFiles,
-  type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
@@ -89,15 +88,12 @@ async function compareContents(
   connector: ConnectorName,
 ): Promise<CheckedFiles> {
   using shown = openCheckProgress(context);
-  const onProgress = (progress: ContentsProgress): void =>
-    shown.tell(() => progressText(connector, progress));
-  return await closed.contents(connector, { signal: context.signal, onProgress });
-}
-
-function progressText(
-  connector: ConnectorName,
-  { files, allFiles, bytes, allBytes }: ContentsProgress,
-): string {
-  const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
-  return `${connector}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`;
+  return await closed.contents(connector, {
+    signal: context.signal,
+    onProgress: ({ files, allFiles, bytes, allBytes }) =>
+      shown.tell(() => {
+        const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
+        return `${connector}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`;
+      }),
+  });
 }

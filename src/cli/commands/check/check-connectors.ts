@@ -1,16 +1,17 @@
-import { knownOverviews } from '../../list-page.ts';
 import type { ConnectorSource, App } from '../../../app/app.ts';
 import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
+import { slept } from '../../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
-import { openAdministration } from '../../../source/api/open-administration.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { isAccount } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
+import { everyWorkspace } from '../../find-in-workspaces.ts';
+import { knownOverviews } from '../../list-page.ts';
 import {
   warning,
   failed,
@@ -26,21 +27,11 @@ const atATime = 8;
 /** For the pages of all connectors together. */
 const pageMinutes = 2;
 
-export interface CheckedConnectors {
-  /** In the order of the config, as the pages are. */
-  readonly connectors: readonly CheckResult[];
-  readonly pages: readonly CheckResult[];
-}
-
 /**
  * Whether each connector is what its sink has stored and what the API knows, and its root entities give pages as its
- * definition says.
+ * definition says. Both in the order of the config.
  */
-export async function checkConnectors(
-  app: App,
-  hasToken: boolean,
-  context: CommandContext,
-): Promise<CheckedConnectors> {
+export async function checkConnectors(app: App, hasToken: boolean, context: CommandContext) {
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
   // A sink that cannot be read has a line of its own, which says why.
@@ -53,19 +44,14 @@ export async function checkConnectors(
     : null;
   const done = new AbortController();
   const over = new AbortController();
-  // Only `done` ends the sleep early.
-  clock.sleep(pageMinutes * 60_000, done.signal).then(
-    () => over.abort(),
-    () => undefined,
-  );
-  const time: PageTime = { isOver: over.signal, minutes: pageMinutes };
-  const results: { connector: CheckResult; pages: readonly CheckResult[] }[] = [];
+  void slept(clock, pageMinutes * 60_000, done.signal).then((isOver) => isOver && over.abort());
+  const results: Awaited<ReturnType<typeof checkConnector>>[] = [];
   const waiting = connectors.entries();
   const work = async (): Promise<void> => {
     // One iterator for all: each takes the next one.
     for (const [index, connector] of waiting) {
       signal.throwIfAborted();
-      results[index] = await checkConnector(app, connector, client, stored, time, signal);
+      results[index] = await checkConnector(app, connector, client, stored, over.signal, signal);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     }
   };
@@ -85,9 +71,9 @@ async function checkConnector(
   connector: ConnectorSettings,
   client: ApiClient | null,
   stored: ReadonlyMap<string, SinkOverview>,
-  time: PageTime,
+  isOver: AbortSignal,
   signal: AbortSignal,
-): Promise<{ readonly connector: CheckResult; readonly pages: readonly CheckResult[] }> {
+) {
   const what = `connector ${connector.name}`;
   const { address, definition } = connector;
   const isDirect = address.kind === 'direct';
@@ -110,7 +96,7 @@ async function checkConnector(
     await using source = await app.openSource(connector, signal, client === null ? {} : { client });
     const origin = await source.origin(signal);
     checkIdentity(origin);
-    pages = await checkPages(connector, source, time, signal);
+    pages = await checkPages(connector, source, isOver, signal);
     const entities = counted(connector.entities.size, 'entity', 'entities');
     const who = isDirect ? `account ${origin.connectorId}` : origin.connectorId;
     return `${printable(who)} answers (${definition.name}, ${entities})`;
@@ -137,7 +123,8 @@ async function openListingClient(
   const workspaces = ids < 2 ? [] : await workspacesOfIds(app, ids, signal);
   for (const [index, workspace] of workspaces.entries()) {
     onListed(index);
-    for (const found of await listOf(client, workspace, signal)) listed.set(found.id, found);
+    const list = await orNone(client.findConnectors({ workspace }, signal), signal);
+    for (const found of list) listed.set(found.id, found);
   }
   return {
     ...client,
@@ -160,54 +147,35 @@ async function openListingClient(
 async function workspacesOfIds(app: App, ids: number, signal: AbortSignal): Promise<readonly string[]> {
   const { access } = app.settings;
   if (access === null) return [];
-  const { baseUrl, scopedToWorkspace } = access;
-  if (scopedToWorkspace !== null) return [scopedToWorkspace];
+  const found = await orNone(everyWorkspace(app, access, signal), signal);
+  return found.length < ids ? found : [];
+}
+
+/** Connectors that are not listed are asked for one by one, and each says what is wrong. */
+async function orNone<One>(list: Promise<readonly One[]>, signal: AbortSignal): Promise<readonly One[]> {
   try {
-    const filter = { nameContains: null, status: null };
-    const found = await openAdministration(app.client, baseUrl).workspaces(filter, signal);
-    return found.length < ids ? found.map(({ name }) => name) : [];
+    return await list;
   } catch {
     signal.throwIfAborted();
     return [];
   }
-}
-
-async function listOf(
-  client: ApiClient,
-  workspace: string,
-  signal: AbortSignal,
-): Promise<readonly ConnectorSummary[]> {
-  try {
-    return await client.findConnectors({ workspace }, signal);
-  } catch {
-    // Its connectors are asked for one by one, and each says what is wrong.
-    signal.throwIfAborted();
-    return [];
-  }
-}
-
-/** Of the pages that all connectors are asked for. */
-export interface PageTime {
-  /** Aborted when no more pages are to be waited for. */
-  readonly isOver: AbortSignal;
-  readonly minutes: number;
 }
 
 /**
- * Asks each root entity of a connector for its first page, one after the other: a line for each that is not as the
+ * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for each that is not as the
  * definition says, and one for the others. Of entities below others nothing is known before their parents are read.
  */
-export async function checkPages(
+async function checkPages(
   { name, address, definition, entities }: ConnectorSettings,
   source: ConnectorSource,
-  time: PageTime,
+  isOver: AbortSignal,
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
   const roots = [...definition.entities.values()].filter(
     (entity) => entities.has(entity.name) && entity.parents.length === 0,
   );
   const results: CheckResult[] = [];
-  const within = AbortSignal.any([signal, time.isOver]);
+  const within = AbortSignal.any([signal, isOver]);
   let sound = 0;
   let empty = 0;
   for (const [index, entity] of roots.entries()) {
@@ -222,8 +190,8 @@ export async function checkPages(
       results.push(...problems.map((detail) => warning(what, detail)));
     } catch (error) {
       signal.throwIfAborted();
-      const why = time.isOver.aborted
-        ? `the ${time.minutes} minutes for all pages are over`
+      const why = isOver.aborted
+        ? `the ${pageMinutes} minutes for all pages are over`
         : error instanceof ThrottledError
           ? error.message
           : null;

@@ -10,7 +10,6 @@ import { readSecretFile } from '../../../settings/read-secret-file.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 import { printable } from '../../../telemetry/format.ts';
-import { loadConfig } from '../../load-config.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { type CommandContext, readInput } from '../../command.ts';
 
@@ -22,7 +21,7 @@ interface CreateFlags {
 }
 
 export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<void> {
-  const settings = loadConfig(context, 'api', 'access');
+  const settings = await context.settings('api', 'access');
   const { terminal, signal } = context;
   const { workspace, name = null } = flags;
   for (const [flag, text] of [

@@ -6,7 +6,6 @@ import { formatDuration } from '../../../settings/parse-unit.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
-import { loadConfig } from '../../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
 import { picked } from '../../output/json-text.ts';
 import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
@@ -176,7 +175,7 @@ export async function ofEachTarget(
   names: readonly string[],
   work: (target: PublishSettings, settings: LocalSettings) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = await context.settings();
   const codes: ExitCode[] = [];
   for (const target of chosenTargets(settings, names)) {
     context.signal.throwIfAborted();

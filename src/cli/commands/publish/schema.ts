@@ -10,7 +10,6 @@ import { targetNamed } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { command, type CommandContext } from '../../command.ts';
-import { loadConfig } from '../../load-config.ts';
 import { writeGenerated, type WrittenFile } from './write-generated.ts';
 
 export const publishSchema = command({
@@ -35,7 +34,7 @@ Examples:
     if (dialect === 'dbt' && output === undefined) {
       throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
     }
-    const settings = loadConfig(context);
+    const settings = await context.settings();
     const target = targetOf(settings, name);
     const published = target === null ? null : await publishedOf(target, context);
     const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);

@@ -9,7 +9,6 @@ import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command.ts';
-import { loadConfig } from '../../load-config.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
 export async function runScheduleApply(
@@ -17,7 +16,7 @@ export async function runScheduleApply(
   { takeOver }: { readonly takeOver: readonly string[] },
 ): Promise<void> {
   const { terminal, clock } = context;
-  const settings = loadConfig(context, 'redis');
+  const settings = await context.settings('redis');
   const sinks = sinksOf(chosenConnectors(settings, []));
   checkTakeOver(sinks, takeOver);
   await using queues = await openQueuesOf(settings);
@@ -86,7 +85,7 @@ export async function runPause(
   names: readonly string[],
 ): Promise<void> {
   const { terminal, clock, program } = context;
-  const settings = loadConfig(context);
+  const settings = await context.settings();
   const connectors = chosenConnectors(settings, names);
   const why = checkReason(reason);
   await using reached = await reachQueues(settings);
@@ -113,7 +112,7 @@ export async function runResume(
   names: readonly string[],
 ): Promise<void> {
   const { terminal, clock } = context;
-  const settings = loadConfig(context);
+  const settings = await context.settings();
   const connectors = chosenConnectors(settings, names);
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;

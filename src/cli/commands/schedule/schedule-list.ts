@@ -9,7 +9,6 @@ import type { ConnectorSettings, LocalSettings } from '../../../settings/setting
 import { toTheSecond } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 import { openListPage, type ListFlags } from '../../list-page.ts';
-import { loadConfig } from '../../load-config.ts';
 import type { ExitCode } from '../../output/exit-codes.ts';
 import {
   backlogLines,
@@ -40,7 +39,7 @@ export async function runScheduleList(
   names: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, clock, program } = context;
-  const settings = loadConfig(context);
+  const settings = await context.settings();
   const chosen = chosenConnectors(settings, names);
   const page = await openListPage(chosen, flags, clock.now());
   const { overviews } = page;
