@@ -45,19 +45,15 @@ export function logLevel(env: Environment): string | null {
   return level === '' ? null : checkLogLevel(level);
 }
 
+interface LogWorld {
+  readonly env: Environment;
+  readonly terminal: Terminal;
+}
+
 /** A log on stderr, at $LOG_LEVEL; where that is not set at `otherwise`, or none at all for null. */
-export async function stderrLog(
-  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
-  otherwise: string,
-): Promise<Log>;
-export async function stderrLog(
-  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
-  otherwise?: null,
-): Promise<Log | null>;
-export async function stderrLog(
-  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
-  otherwise: string | null = null,
-): Promise<Log | null> {
+export async function stderrLog(world: LogWorld, otherwise: string): Promise<Log>;
+export async function stderrLog(world: LogWorld, otherwise?: null): Promise<Log | null>;
+export async function stderrLog({ env, terminal }: LogWorld, otherwise: string | null = null) {
   const level = logLevel(env) ?? otherwise;
   // Log lines bring their own line ends.
   return level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
@@ -68,7 +64,7 @@ export async function stderrLog(
  * which also finds it in a clone and in a project's dependencies. Without --no-install npx would elsewhere fetch and
  * run whatever package has this name.
  */
-export function programName(script: string, env: Readonly<Record<string, string | undefined>>): string {
+export function programName(script: string, env: Environment): string {
   // npm and npx put folders into PATH that the person's own shell does not have.
   const isUnderNpm = (env['npm_execpath'] ?? env['npm_command']) !== undefined;
   const isOnPath = (env['PATH'] ?? '').split(delimiter).includes(dirname(script));

@@ -17,7 +17,7 @@ import type { Clock } from '../../core/clock.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
-import { windowText, type Window } from '../../engine/run-options.ts';
+import { windowText } from '../../engine/run-options.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
@@ -55,9 +55,9 @@ Examples:
     const settings = await context.settings();
     logLevel(context.env);
     const connector = connectorNamed(settings, name);
-    const request: BackfillRequest = {
+    const request = {
       entities: requestedEntities(connector, flags.select),
-      span: spanOf(flags, context.clock),
+      span: spanOf(flags.since, flags.until, flags.window, context.clock),
     };
     const plan = plannedBackfill(connector, request);
     if (flags.queue) {
@@ -72,21 +72,18 @@ Examples:
     context.terminal.print(
       `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
     );
-    return await runHere(context, parts, { connector, request, plan, done });
+    return await runHere(context, parts, connector, request.entities, plan, done);
   },
 });
 
 async function runHere(
   context: CommandContext,
   settings: SettingsWith<'access' | 'redis'>,
-  work: {
-    readonly connector: ConnectorSettings;
-    readonly request: BackfillRequest;
-    readonly plan: BackfillPlan;
-    readonly done: ReadonlySet<string>;
-  },
+  connector: ConnectorSettings,
+  entities: BackfillRequest['entities'],
+  plan: BackfillPlan,
+  done: ReadonlySet<string>,
 ): Promise<ExitCode> {
-  const { connector, request, plan, done } = work;
   const { terminal, clock, signal } = context;
   const publications = openPublicationsAfterSync(context, settings);
   await using app = await openSharingApp({
@@ -107,7 +104,7 @@ async function runHere(
       run: async (window) => {
         const report = await showRun(context, connector.name, { window: windowText(window) }, ({ onEvent }) =>
           app.sync(connector, {
-            globs: { select: request.entities, exclude: [] },
+            globs: { select: entities, exclude: [] },
             run: { kind: 'backfill', window, backfill: plan.id },
             onEvent,
             signal,
@@ -131,22 +128,13 @@ function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
   const window = end.asked.window ?? null;
   if (end.kind === 'failed' || window === null) return;
   const { connector, report } = end;
-  terminal.printJson({
-    kind: 'run-report',
-    connector: connector.name,
-    window: windowText(window),
-    report,
-  });
-  terminal.print(`${rangeText(window)}: ${endText(report)}  run ${report.run}`);
-}
-
-/** `2025-01-01 to 2025-02-01`; with the time of day where that is not midnight. */
-function rangeText({ sinceMs, untilMs }: Window): string {
-  return `${timeText(sinceMs)} to ${timeText(untilMs)}`;
-}
-
-function timeText(ms: number): string {
-  return toTheSecond(ms).replace(/T00:00:00Z$/, '');
+  const document = { kind: 'run-report', connector: connector.name, window: windowText(window), report };
+  terminal.printJson(document);
+  // `2025-01-01 to 2025-02-01`; with the time of day where that is not midnight.
+  const [since, until] = [window.sinceMs, window.untilMs].map((ms) =>
+    toTheSecond(ms).replace(/T00:00:00Z$/, ''),
+  );
+  terminal.print(`${since} to ${until}: ${endText(report)}  run ${report.run}`);
 }
 
 function showEnd(
@@ -156,9 +144,7 @@ function showEnd(
   ended: readonly RunReport[],
 ): void {
   // Each window has had its line when it ended.
-  if (ended.length > 1) {
-    terminal.print(...wrapped(totalText(ended), terminal.columns()));
-  }
+  if (ended.length > 1) terminal.print(...wrapped(totalText(ended), terminal.columns()));
   const before = plan.windows.filter((window) => done.has(windowText(window))).length;
   const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
   if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);
@@ -174,13 +160,7 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-interface SpanFlags {
-  readonly since: string;
-  readonly until: string | undefined;
-  readonly window: string;
-}
-
-function spanOf({ since, until, window }: SpanFlags, clock: Clock): BackfillSpan {
+function spanOf(since: string, until: string | undefined, window: string, clock: Clock): BackfillSpan {
   const length = parseWindowLength(window);
   if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
   return {
@@ -198,8 +178,7 @@ function timeOf(option: string, text: string): number {
 
 /** So that the same command means the same all day, and resumes what it began; syncs bring what is newer. */
 function startOfDay(ms: number): number {
-  const dayMs = 24 * 60 * 60 * 1000;
-  return Math.floor(ms / dayMs) * dayMs;
+  return ms - (ms % 86_400_000);
 }
 
 /** Redis keeps a job's text within a few thousand characters. */

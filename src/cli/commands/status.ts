@@ -3,6 +3,7 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
+import { picked } from '../output/json-text.ts';
 import { statusText } from '../output/status-text.ts';
 
 export const status = command({
@@ -23,7 +24,7 @@ Examples:
         ({ connector, ledgerPlace: _place, status, quarantine, paused, ...troubles }) => ({
           connector: connector.name,
           sink: connector.sink.name,
-          paused: paused === null ? null : { since: paused.since, reason: paused.reason },
+          paused: paused === null ? null : picked(paused, 'since', 'reason'),
           status,
           ...troubles,
           // Without the records: they may be large, and personal.

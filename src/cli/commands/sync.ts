@@ -2,8 +2,8 @@ import { knownOverviews } from '../list-page.ts';
 import type { EntityGlobs } from '../../app/app.ts';
 import { overviewOf } from '../../app/connector-states.ts';
 import { planSync, openSharingApp } from '../../app/open-app.ts';
-import { shareWork, type AskedWork } from '../../app/shared-work.ts';
-import { SyncError } from '../../core/errors.ts';
+import { shareWork } from '../../app/shared-work.ts';
+import { hasCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { selectEntities } from '../../engine/chosen-entities.ts';
 import type { CallEstimate } from '../../engine/estimate-calls.ts';
@@ -11,7 +11,7 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
-import { command, type CommandContext, type FlagsOf } from '../command.ts';
+import { command, type CommandContext } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
 import { showRunEnd } from '../output/show-run.ts';
@@ -42,60 +42,52 @@ Deletes: a row that a full read does not find is marked as deleted. More than th
 instead, with exit code 6; --allow-deletes deletes them, those that later runs still have to check included:
 it need not be repeated.`;
 
-const options = {
-  '--select <glob...>': 'only entities that match',
-  '--exclude <glob...>': 'leave out entities that match, and what is found through them',
-  '--full':
-    'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
-  '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
-  '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
-  '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
-  '--dry-run': 'print the plan with an estimate of calls, read nothing',
-} as const;
-
-type SyncFlags = FlagsOf<typeof options>;
-
 export const sync = command({
   argument: ['[connector...]', 'names from the config (default: all)'],
-  options,
+  options: {
+    '--select <glob...>': 'only entities that match',
+    '--exclude <glob...>': 'leave out entities that match, and what is found through them',
+    '--full':
+      'read everything again from scratch, ignoring saved progress; rows edited in the sink stay (audit finds them)',
+    '--allow-deletes': 'delete rows even beyond the limits of the config (guards)',
+    '--budget <duration>': 'stop after this time, for all connectors together: 90s, 10m, 1h30m',
+    '--max-calls <n>': 'stop after this many calls for records, for all connectors together',
+    '--dry-run': 'print the plan with an estimate of calls, read nothing',
+  },
   help: examples,
   run: async (context, flags, names) => {
     const local = await context.settings();
     // Before anything is read: a mistake in it would otherwise be reported once for each connector.
     logLevel(context.env);
-    const all = narrowConnectors(chosenConnectors(local, names), {
-      select: flags.select,
-      exclude: flags.exclude,
-    });
+    const { select, exclude, full, allowDeletes } = flags;
+    const all = narrowConnectors(chosenConnectors(local, names), { select, exclude });
     const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
       if (globs !== null) return [{ connector, globs }];
       context.terminal.note(`${connector.name}: skipped, no selected entity`);
       return [];
     });
     const asked = askedRuns(flags, context.clock);
-    const command = 'connector-sync sync';
-    if (flags.dryRun) return showPlans(chosen, flags.full, context);
+    if (flags.dryRun) return await showPlans(chosen, full, context);
     const settings = withParts(local, 'access', 'redis');
     const shared =
       chosen.length < 2
         ? null
         : await shareWork(
             chosen.map(({ connector }) => connector),
-            askedWork(flags),
+            { select, exclude, full, allowDeletes },
             context.clock,
           );
-    const work = shared === null ? {} : { work: shared.work };
     const publications = openPublicationsAfterSync(context, settings);
     await using app = await openSharingApp({
       settings,
       clock: context.clock,
-      command,
+      command: 'connector-sync sync',
       note: (line) => context.terminal.note(line),
       onRunEnd: (end) => {
         showRunEnd(context, end);
         publications.onRunEnd(end);
       },
-      ...work,
+      ...(shared === null ? {} : { work: shared.work }),
     });
     const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
     const codes = await syncAll({ app, asked, shared, context }, ordered);
@@ -106,11 +98,7 @@ export const sync = command({
   },
 });
 
-function askedWork({ select, exclude, full, allowDeletes }: SyncFlags): AskedWork {
-  return { select, exclude, full, allowDeletes };
-}
-
-/** With a budget, the last of them may get no turn: it shall not be the same one every time. */
+/** With a budget, the last of them may get no turn: it must not be the same one every time. */
 async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
   const overviews = await knownOverviews(chosen.map(({ connector }) => connector));
   const lastStart = ({ connector }: ChosenConnector): string =>
@@ -118,23 +106,16 @@ async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<read
   return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));
 }
 
-interface NarrowedConnector {
-  readonly connector: ConnectorSettings;
-  /** The globs that mean something in this connector; null where they leave nothing of it to read. */
-  readonly globs: EntityGlobs | null;
-}
-
 /**
  * What globs mean for several connectors together, which may be of different types: one that matches nowhere is USAGE,
- * one that matches in another connector only is no mistake. Throws USAGE also where nothing at all remains to read.
+ * one that matches in another connector only is no mistake. Null where they leave nothing of a connector to read.
+ * Throws USAGE also where nothing at all remains.
  */
-function narrowConnectors(
-  connectors: readonly ConnectorSettings[],
-  globs: EntityGlobs,
-): readonly NarrowedConnector[] {
+function narrowConnectors(connectors: readonly ConnectorSettings[], globs: EntityGlobs) {
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (connectors.some((connector) => matchesIn(connector, glob))) continue;
-    throw usage(`No entity matches "${glob}"; there are ${everyEntity(connectors).join(', ')}.`);
+    const entities = new Set(connectors.flatMap((one) => [...one.entities.keys()]));
+    throw usage(`No entity matches "${glob}"; there are ${[...entities].join(', ')}.`);
   }
   const narrowed = connectors.map((connector) => ({ connector, globs: globsOf(connector, globs) }));
   if (narrowed.some((one) => one.globs !== null)) return narrowed;
@@ -145,28 +126,22 @@ function globsOf(connector: ConnectorSettings, globs: EntityGlobs): EntityGlobs 
   const select = globs.select.filter((glob) => matchesIn(connector, glob));
   const exclude = globs.exclude.filter((glob) => matchesIn(connector, glob));
   if (select.length === 0 && globs.select.length > 0) return null;
-  try {
-    selectEntities(connector.definition, connector.entities, { select, exclude });
-    return { select, exclude };
-  } catch (error) {
-    // Each glob matches here, so this says that nothing is left.
-    if (error instanceof SyncError && error.code === 'USAGE') return null;
-    throw error;
-  }
+  // Each glob matches here, so what cannot be selected is that nothing remains.
+  return canSelect(connector, { select, exclude }) ? { select, exclude } : null;
 }
 
-function matchesIn({ definition, entities }: ConnectorSettings, glob: string): boolean {
+function matchesIn(connector: ConnectorSettings, glob: string): boolean {
+  return canSelect(connector, { select: [glob], exclude: [] });
+}
+
+function canSelect({ definition, entities }: ConnectorSettings, globs: EntityGlobs): boolean {
   try {
-    selectEntities(definition, entities, { select: [glob], exclude: [] });
+    selectEntities(definition, entities, globs);
     return true;
   } catch (error) {
-    if (error instanceof SyncError && error.code === 'USAGE') return false;
+    if (hasCode(error, 'USAGE')) return false;
     throw error;
   }
-}
-
-function everyEntity(connectors: readonly ConnectorSettings[]): readonly string[] {
-  return [...new Set(connectors.flatMap(({ entities }) => [...entities.keys()]))];
 }
 
 /** What a sync would read, without reading it. */

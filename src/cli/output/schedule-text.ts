@@ -98,13 +98,10 @@ export function pausedLines(
   nowMs: number,
   program: string,
 ): readonly string[] {
-  const paused = shown.flatMap(({ connector, paused: pause }) =>
-    pause === null
-      ? []
-      : [
-          `${connector.name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`,
-        ],
-  );
+  const paused = shown.flatMap(({ connector: { name }, paused: pause }) => {
+    if (pause === null) return [];
+    return [`${name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`];
+  });
   return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
 }
 
@@ -114,20 +111,18 @@ export function givenUpLines(
   nowMs: number,
   program: string,
 ): readonly string[] {
-  const failed = shown.flatMap(({ connector, givenUp }) =>
-    givenUp === null
-      ? []
-      : [
-          `${connector.name} failed ${longAgo(givenUp.at, nowMs)} and will not be retried: ${printable(givenUp.code)}`,
-        ],
-  );
-  const unpublished = targets.flatMap(({ target, failure }) =>
-    failure === null
-      ? []
-      : [
-          `${target.name}: the newest publication failed ${longAgo(failure.at, nowMs)}: ${printable(failure.code)}`,
-        ],
-  );
+  const failed = shown.flatMap(({ connector: { name }, givenUp }) => {
+    if (givenUp === null) return [];
+    return [
+      `${name} failed ${longAgo(givenUp.at, nowMs)} and will not be retried: ${printable(givenUp.code)}`,
+    ];
+  });
+  const unpublished = targets.flatMap(({ target: { name }, failure }) => {
+    if (failure === null) return [];
+    return [
+      `${name}: the newest publication failed ${longAgo(failure.at, nowMs)}: ${printable(failure.code)}`,
+    ];
+  });
   return failed.length + unpublished.length === 0
     ? []
     : ['', ...failed, ...unpublished, `"${program} check" and the worker's log say what is wrong.`];
@@ -152,11 +147,9 @@ function perMinute(rate: number): string {
 export function scheduleRemarks(
   shown: readonly ShownSchedule[],
   targets: readonly ShownTarget[],
-  {
-    problem,
-    program,
-    nowMs,
-  }: { readonly problem: string | null; readonly program: string; readonly nowMs: number },
+  problem: string | null,
+  nowMs: number,
+  program: string,
 ): readonly string[] {
   if (problem !== null) return [`When they run next is not known: ${problem}`];
   const waiting = [
@@ -167,12 +160,11 @@ export function scheduleRemarks(
   ];
   const missing = namesOf(waiting.filter(({ next }) => next === null));
   const overdue = namesOf(waiting.filter(({ next }) => next !== null && nowMs - next > overdueMs));
+  const apply = `"${program} schedule apply" does so now`;
   return [
     ...(missing === ''
       ? []
-      : [
-          `Not in Redis yet: ${missing}. A worker writes it there when it starts; "${program} schedule apply" does so now.`,
-        ]),
+      : [`Not in Redis yet: ${missing}. A worker writes it there when it starts; ${apply}.`]),
     ...(overdue === ''
       ? []
       : [`Overdue: ${overdue}. No worker is taking runs; "${program} worker" starts one.`]),

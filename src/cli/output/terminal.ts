@@ -108,14 +108,8 @@ function within(lines: readonly string[], rows: number): readonly string[] {
   return lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
 }
 
-interface Writer {
-  write(text: string): void;
-  /** Resolves when there is room for more, to false when nothing more will be taken. */
-  writeAll(chunk: string | Uint8Array): Promise<boolean>;
-}
-
 /** After its first error an output gets nothing more. A reader that closes it (`| head`) is no failure. */
-function writer(output: Output, onLost: (error: Error) => void): Writer {
+function writer(output: Output, onLost: (error: Error) => void) {
   let isGone = false;
   let onRoom = (): void => undefined;
   output.on('error', (error) => {
@@ -125,10 +119,11 @@ function writer(output: Output, onLost: (error: Error) => void): Writer {
     onRoom();
   });
   return {
-    write: (text) => {
+    write: (text: string): void => {
       if (!isGone) output.write(text);
     },
-    writeAll: async (chunk) => {
+    /** Resolves when there is room for more, to false when nothing more will be taken. */
+    writeAll: async (chunk: string | Uint8Array): Promise<boolean> => {
       if (!isGone && output.write(chunk) === false && output.once !== undefined) {
         await new Promise<void>((resolve) => {
           onRoom = resolve;

@@ -1,7 +1,7 @@
 import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
 import { reachQueues } from '../../../app/reach-queues.ts';
 import { hasCode } from '../../../core/errors.ts';
-import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
+import type { Queues } from '../../../jobs/open-queues.ts';
 import type { Backlog } from '../../../jobs/worker-state.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
@@ -10,6 +10,7 @@ import { toTheSecond } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 import { openListPage, type ListFlags } from '../../list-page.ts';
 import type { ExitCode } from '../../output/exit-codes.ts';
+import { picked } from '../../output/json-text.ts';
 import {
   backlogLines,
   givenUpLines,
@@ -19,18 +20,6 @@ import {
   targetTable,
   type ShownSchedule,
 } from '../../output/schedule-text.ts';
-
-type Kind = 'connectors' | 'targets';
-
-/** What Redis knows of all schedules, or why it cannot be asked. */
-interface Queued {
-  /** Milliseconds; null where it holds none. */
-  next(kind: Kind, sink: string, name: string): number | null;
-  failure(kind: Kind, sink: string, name: string): FailedJob | null;
-  /** Of the sinks in which jobs wait. */
-  readonly backlogBySink: ReadonlyMap<string, Backlog>;
-  readonly problem: string | null;
-}
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
 export async function runScheduleList(
@@ -86,8 +75,7 @@ export async function runScheduleList(
     ...givenUpLines(shown, shownTargets, nowMs, program),
     ...backlogLines(backlogBySink),
   );
-  for (const line of scheduleRemarks(shown, shownTargets, { problem, program, nowMs })) terminal.note(line);
-  terminal.note(...page.remarks);
+  terminal.note(...scheduleRemarks(shown, shownTargets, problem, nowMs, program), ...page.remarks);
   return page.exitCode;
 }
 
@@ -97,11 +85,12 @@ interface Listed {
   readonly targets: readonly WorkerTarget[];
 }
 
+/** What Redis knows of all schedules; `problem`: why it cannot be asked. */
 async function askRedis(
   settings: LocalSettings,
   listed: Listed,
   overviews: ReadonlyMap<string, SinkOverview>,
-): Promise<Queued> {
+): Promise<Queued & { readonly problem: string | null }> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const nothing = { next: () => null, failure: () => null, backlogBySink: new Map() };
@@ -114,11 +103,13 @@ async function askRedis(
   }
 }
 
+type Queued = Awaited<ReturnType<typeof readQueued>>;
+
 async function readQueued(
   { shown, chosen, targets }: Listed,
   overviews: ReadonlyMap<string, SinkOverview>,
   queues: Queues,
-): Promise<Omit<Queued, 'problem'>> {
+) {
   const idBySink = new Map<string, string>();
   const scheduled = shown.filter(({ schedule }) => schedule !== null);
   const sinkNames = [...scheduled.map(({ sink }) => sink.name), ...targets.map(({ sink }) => sink)];
@@ -142,8 +133,11 @@ async function readQueued(
   }
   const key = (sink: string, name: string): string => `${idBySink.get(sink) ?? ''}:${name}`;
   return {
-    next: (kind, sink, name) => due[kind].get(key(sink, name)) ?? null,
-    failure: (kind, sink, name) => failures[kind].get(key(sink, name)) ?? null,
+    /** Milliseconds; null where it holds none. */
+    next: (kind: keyof typeof due, sink: string, name: string) => due[kind].get(key(sink, name)) ?? null,
+    failure: (kind: keyof typeof due, sink: string, name: string) =>
+      failures[kind].get(key(sink, name)) ?? null,
+    /** Of the sinks in which jobs wait. */
     backlogBySink,
   };
 }
@@ -154,16 +148,8 @@ function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule
     sink: connector.sink.name,
     schedule: connector.schedule,
     next: next === null ? null : toTheSecond(next),
-    paused: paused === null ? null : { since: paused.since, reason: paused.reason },
-    lastRun:
-      lastRun === null
-        ? null
-        : {
-            run: lastRun.run,
-            state: lastRun.state,
-            startedAt: lastRun.startedAt,
-            finishedAt: lastRun.finishedAt,
-          },
+    paused: paused === null ? null : picked(paused, 'since', 'reason'),
+    lastRun: lastRun === null ? null : picked(lastRun, 'run', 'state', 'startedAt', 'finishedAt'),
     givenUp,
   };
 }

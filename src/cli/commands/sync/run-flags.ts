@@ -1,32 +1,22 @@
 import type { Clock } from '../../../core/clock.ts';
-import type { OnRunEvent } from '../../../core/events.ts';
-import type { RunOptions } from '../../../engine/run-options.ts';
+import type { RunEvent } from '../../../core/events.ts';
+import type { AskedRun } from '../../../app/app.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 import { durationOf, wholeNumber } from '../../command.ts';
 
 /** What a person may say of the runs of one command, as it came from the command line. */
-export interface RunFlags {
+interface RunFlags {
   readonly full?: boolean;
   readonly allowDeletes?: boolean;
   readonly budget?: string | undefined;
   readonly maxCalls?: string | undefined;
 }
 
-type AskedRun = Pick<RunOptions, 'isFull' | 'allowDeletes' | 'budgetMs' | 'maxCalls'>;
-
 /** What several runs, one after another, may take together. */
-export interface AskedRuns {
-  readonly isBudgeted: boolean;
-  /** What the next run is asked for; null when the time or the calls are used up. */
-  next(): AskedRun | null;
-  /** Takes the events of a run: the calls of one that brings no report are counted by them. */
-  readonly onEvent: OnRunEvent;
-  /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
-  ended(report: RunReport | null): void;
-}
+export type AskedRuns = ReturnType<typeof askedRuns>;
 
 /** Time counts from now on. Throws USAGE for values that mean nothing. */
-export function askedRuns(flags: RunFlags, clock: Clock): AskedRuns {
+export function askedRuns(flags: RunFlags, clock: Clock) {
   const budgetMs = flags.budget === undefined ? null : durationOf('--budget', flags.budget);
   const maxCalls =
     flags.maxCalls === undefined ? null : wholeNumber('--max-calls', flags.maxCalls, undefined, 1);
@@ -37,16 +27,19 @@ export function askedRuns(flags: RunFlags, clock: Clock): AskedRuns {
 
   return {
     isBudgeted: budgetMs !== null || maxCalls !== null,
-    next: () => {
+    /** What the next run is asked for; null when the time or the calls are used up. */
+    next: (): AskedRun | null => {
       const msLeft = endMs === null ? null : endMs - clock.now();
       const callsLeft = maxCalls === null ? null : maxCalls - callsUsed;
       if ((msLeft !== null && msLeft <= 0) || (callsLeft !== null && callsLeft <= 0)) return null;
       return { isFull, allowDeletes, budgetMs: msLeft, maxCalls: callsLeft };
     },
-    onEvent: (event) => {
+    /** Takes the events of a run: the calls of one that brings no report are counted by them. */
+    onEvent: (event: RunEvent): void => {
       if (event.kind === 'call-ended' && event.entity !== null) callsSeen += 1;
     },
-    ended: (report) => {
+    /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
+    ended: (report: RunReport | null): void => {
       callsUsed += report?.calls ?? callsSeen;
       callsSeen = 0;
     },
