@@ -4,7 +4,6 @@ import { usage } from '../../core/usage-error.ts';
 import type { CredentialShape, Definition } from '../../definitions/definition.ts';
 import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
-import type { SinkSettings } from '../../settings/settings.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { configFile } from '../load-config.ts';
@@ -30,12 +29,7 @@ export const init = command({
     // Asked for again, the same config is no conflict.
     const isThere = (await textOf(file)) === text;
     if (!isThere) await writePrivateFile(file, text, true);
-    terminal.printJson({
-      file,
-      environment: environmentText(choices)
-        .split('\n')
-        .filter((line) => line !== ''),
-    });
+    terminal.printJson({ file, environment: environmentLines(choices) });
     terminal.print(
       isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`,
       ...nextSteps(context, shown, choices),
@@ -51,7 +45,8 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string): ConfigChoices {
+/** `dataFolder`: relative to the config file. */
+function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string) {
   const { baseUrl, workspace } = flags;
   const sink = oneOf('--sink', flags.sink, ['sqlite', 'jsonl', 'postgres']);
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
@@ -60,8 +55,15 @@ function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string): ConfigCh
   if (flags.direct.length > 0 && baseUrl !== undefined) {
     throw usage('Expected either --direct (services themselves) or --base-url (an API), got both.');
   }
-  const direct = directConnectors(flags.direct);
-  return { baseUrl: baseUrl ?? null, direct, workspace, sink, dataFolder };
+  return {
+    /** Null: read from $CONNECTOR_API_URL. */
+    baseUrl: baseUrl ?? null,
+    /** Empty: connectors are read through the API. */
+    direct: directConnectors(flags.direct),
+    workspace,
+    sink,
+    dataFolder,
+  };
 }
 
 function nextSteps(context: CommandContext, file: string, choices: ConfigChoices): readonly string[] {
@@ -73,10 +75,7 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
     '',
     'Next:',
     '  1. Put the credentials into the environment, or into a file .env here that only you can read:',
-    ...environmentText(choices)
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => `       ${line}`),
+    ...environmentLines(choices).map((line) => `       ${line}`),
     `  2. Is everything in place?       ${command('check')}`,
     ...(choices.direct.length === 0
       ? [
@@ -87,16 +86,7 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
   ];
 }
 
-interface ConfigChoices {
-  /** Null: read from $CONNECTOR_API_URL. */
-  readonly baseUrl: string | null;
-  /** Empty: connectors are read through the API. */
-  readonly direct: readonly DirectConnector[];
-  readonly workspace: string;
-  readonly sink: SinkSettings['type'];
-  /** Relative to the config file. */
-  readonly dataFolder: string;
-}
+type ConfigChoices = ReturnType<typeof choicesOf>;
 
 /**
  * A config file with a connector of each built-in definition that hosted services have; texts are written as JSON,
@@ -108,52 +98,55 @@ function configText(choices: ConfigChoices): string {
     jsonl: `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`,
     postgres: '{ type: postgres, url: "${DATABASE_URL}" }',
   }[choices.sink];
-  const shared = isSharedSink(choices.sink) ? ', shared: true' : '';
-  const rate = isLoopback(choices.baseUrl)
-    ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
-    : '';
-  if (choices.direct.length > 0) {
-    return `# Paths are relative to this file. "connector-sync config schema" prints the format.
-sinks:
+  const connectors =
+    choices.direct.length > 0
+      ? choices.direct.map(directConnectorText).join('\n')
+      : hostedConnectorsText(choices);
+  return `# Paths are relative to this file. "connector-sync config schema" prints the format.
+${choices.direct.length > 0 ? '' : apiText(choices)}sinks:
   main: ${sink}
 
 # redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
 
 connectors:
-${choices.direct.map(directConnectorText).join('\n')}`;
-  }
-  return `# Paths are relative to this file. "connector-sync config schema" prints the format.
-api:
-  baseUrl: ${JSON.stringify(choices.baseUrl ?? '${CONNECTOR_API_URL}')}
+${connectors}`;
+}
+
+function apiText({ baseUrl }: ConfigChoices): string {
+  return `api:
+  baseUrl: ${JSON.stringify(baseUrl ?? '${CONNECTOR_API_URL}')}
   clientId: "\${CONNECTOR_API_CLIENT_ID}"
   clientSecret: "\${CONNECTOR_API_CLIENT_SECRET}" # or "\${file:./secret}", a file that only you can read
 
-sinks:
-  main: ${sink}
+`;
+}
 
-# redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
-
-connectors:
-  newsletter:
+function hostedConnectorsText({ baseUrl, sink, dataFolder, ...choices }: ConfigChoices): string {
+  const workspace = JSON.stringify(choices.workspace);
+  const shared = isSharedSink(sink) ? ', shared: true' : '';
+  const rate = isLoopback(baseUrl)
+    ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
+    : '';
+  return `  newsletter:
     definition: email-marketing
-    workspace: ${JSON.stringify(choices.workspace)} # or id: "...", where a workspace has several
+    workspace: ${workspace} # or id: "...", where a workspace has several
     sink: main
     schedule: { every: 30m }
 ${rate}
   wiki:
     definition: workspace-notes
-    workspace: ${JSON.stringify(choices.workspace)}
+    workspace: ${workspace}
     sink: main
     schedule: { every: 1h }
 ${rate}
   # library:
   #   definition: document-library
-  #   workspace: ${JSON.stringify(choices.workspace)}
+  #   workspace: ${workspace}
   #   sink: main
-  #   downloads: { directory: ${pathText(choices.dataFolder, 'files')}${shared} } # the files of its records
+  #   downloads: { directory: ${pathText(dataFolder, 'files')}${shared} } # the files of its records
 
 # publish:
-#   lake: { type: files, directory: ${pathText(choices.dataFolder, 'lake')} } # what has changed, as Parquet, after each sync
+#   lake: { type: files, directory: ${pathText(dataFolder, 'lake')} } # what has changed, as Parquet, after each sync
 `;
 }
 
@@ -169,8 +162,8 @@ function pathText(folder: string, name: string): string {
   return /^[\w./-]+$/.test(path) ? path : JSON.stringify(path);
 }
 
-/** The lines of a \`.env\` that the config above needs. */
-function environmentText(choices: ConfigChoices): string {
+/** The lines of a `.env` that the config above needs. */
+function environmentLines(choices: ConfigChoices): readonly string[] {
   const own = choices.direct.flatMap(({ variables }) => variables.map(([, variable]) => `${variable}=...`));
   const ofApi = [
     ...(choices.baseUrl === null ? ['CONNECTOR_API_URL=https://...'] : []),
@@ -180,7 +173,7 @@ function environmentText(choices: ConfigChoices): string {
   return [
     ...(choices.direct.length === 0 ? ofApi : own),
     ...(choices.sink === 'postgres' ? ['DATABASE_URL=postgresql://user:password@host:5432/database'] : []),
-  ].join('\n');
+  ];
 }
 
 /** A connector of the config that is written, which reads its service itself. */
