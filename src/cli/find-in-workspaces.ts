@@ -16,18 +16,15 @@ interface FoundConnector {
   readonly configured: readonly ConnectorSettings['name'][];
 }
 
-interface WorkspacesSearch {
-  readonly workspaces: readonly string[];
-  /** Id of a connector type; null: of every type. */
-  readonly definitionId: string | null;
-  /** A workspace that the service does not know (or no longer knows) has no connectors, instead of being an error. */
-  readonly mayBeGone: boolean;
-}
-
-/** The connectors of some workspaces, in their order. Throws CONNECTOR_UNKNOWN for a workspace that does not exist. */
+/**
+ * The connectors of some workspaces, in their order. `definitionId`: of a connector type; null: of every type. Throws
+ * CONNECTOR_UNKNOWN for a workspace that does not exist, unless it may be gone: then it has no connectors.
+ */
 export async function findInWorkspaces(
   app: App,
-  { workspaces, definitionId, mayBeGone }: WorkspacesSearch,
+  workspaces: readonly string[],
+  definitionId: string | null,
+  mayBeGone: boolean,
   signal: AbortSignal,
 ): Promise<readonly FoundConnector[]> {
   const configured = [...app.settings.connectors.values()];

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import { SyncError } from '../core/errors.ts';
+import { hasCode, SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { usage } from '../core/usage-error.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
@@ -16,23 +16,17 @@ interface FoundRedis extends AsyncDisposable {
   readonly origin: string;
 }
 
-interface FindRedisOptions {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** Begins every key that will be written. */
-  readonly prefix: string;
-  /** Where one of this machine would be; tests look elsewhere. */
-  readonly localUrl?: string;
-}
-
 export const localRedisUrl = 'redis://127.0.0.1:6379';
 
 /**
- * One that answers: $REDIS_URL, else the usual port of this machine, where keys that begin with the prefix are removed
- * at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE where there is
+ * One that answers, for keys that begin with the prefix: $REDIS_URL, else the usual port of this machine, where these keys are removed at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE where there is
  * none.
  */
-export async function findRedis(options: FindRedisOptions): Promise<FoundRedis> {
-  const { env, prefix, localUrl = localRedisUrl } = options;
+export async function findRedis(
+  env: Readonly<Record<string, string | undefined>>,
+  prefix: string,
+  localUrl = localRedisUrl,
+): Promise<FoundRedis> {
   const given = env['REDIS_URL'] ?? '';
   if (given !== '' && !URL.canParse(given)) {
     throw usage(`REDIS_URL: expected an address such as ${localRedisUrl}.`);
@@ -53,15 +47,11 @@ async function answers(url: Secret, prefix: string): Promise<boolean> {
   try {
     const connection = await connect(url, prefix);
     // One that wants a password answers the connection and nothing else.
-    return await connection.redis
-      .ping()
-      .then(
-        () => true,
-        () => false,
-      )
-      .finally(() => connection.disconnect());
+    const answer = await connection.redis.ping().catch(() => null);
+    connection.disconnect();
+    return answer !== null;
   } catch (error) {
-    if (error instanceof SyncError && error.code === 'QUEUE_UNAVAILABLE') return false;
+    if (hasCode(error, 'QUEUE_UNAVAILABLE')) return false;
     throw error;
   }
 }

@@ -1,26 +1,18 @@
 import type { JsonValue } from '../core/json.ts';
 import { isDeclaredName } from '../core/names.ts';
-import type { Params } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
-import type { ActionName, Entity } from '../definitions/definition.ts';
+import type { ActionName } from '../definitions/definition.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 
-/** One call as a person asks for it. */
-interface ReadTarget {
-  readonly connector: ConnectorSettings;
-  readonly entity: Entity;
-  readonly params: Params;
-}
-
-/** Throws USAGE, naming what there is. `paramTexts`: `name=value` each. */
+/** One call as a person asks for it. Throws USAGE, naming what there is. `paramTexts`: `name=value` each. */
 export function readTarget(
   settings: LocalSettings,
   action: ActionName,
   target: string,
   paramTexts: readonly string[],
-): ReadTarget {
+) {
   const [connectorText = '', entityText = '', ...rest] = target.split('/');
   if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${target}".`);
   const connector = connectorNamed(settings, connectorText);

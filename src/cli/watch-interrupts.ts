@@ -3,16 +3,11 @@ import { exitCodes } from './output/exit-codes.ts';
 
 const signals = ['SIGINT', 'SIGTERM'] as const;
 
-interface Interrupts extends Disposable {
-  /** Aborted by the first interrupt. */
-  readonly signal: AbortSignal;
-}
-
 /**
  * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
  * who interrupts twice means it. What was committed stays.
  */
-export function watchInterrupts(onFirst: () => void): Interrupts {
+export function watchInterrupts(onFirst: () => void) {
   const interrupted = new AbortController();
   const onSignal = (name: string): void => {
     if (interrupted.signal.aborted) process.exit(exitCodes.interrupted);
@@ -21,6 +16,7 @@ export function watchInterrupts(onFirst: () => void): Interrupts {
   };
   for (const name of signals) process.on(name, onSignal);
   return {
+    /** Aborted by the first interrupt. */
     signal: interrupted.signal,
     [Symbol.dispose]: () => {
       for (const name of signals) process.off(name, onSignal);

@@ -61,7 +61,7 @@ describe('a Redis for the demo', () => {
     const client = new Redis(redis.url);
     try {
       await client.mset('somebody:else', '1', `${prefix}:ticks`, '2', `${prefix}-other:x`, '3');
-      const found = await findRedis({ env: {}, prefix, localUrl: redis.url });
+      const found = await findRedis({}, prefix, redis.url);
       expect(found.url.reveal()).toBe(redis.url);
       await found[Symbol.asyncDispose]();
       expect((await client.keys('*')).toSorted()).toEqual([`${prefix}-other:x`, 'somebody:else']);
@@ -76,7 +76,7 @@ describe('a Redis for the demo', () => {
       REDIS_URL: `redis://127.0.0.1:${locked.port}`,
       PATH: findRedisServer()?.replace(/\/[^/]+$/, '') ?? '',
     };
-    const found = await findRedis({ env, prefix, localUrl: `redis://127.0.0.1:${await freePort()}` });
+    const found = await findRedis(env, prefix, `redis://127.0.0.1:${await freePort()}`);
     const { port } = new URL(found.url.reveal());
     const client = new Redis(found.url.reveal());
     expect(await client.ping().finally(() => client.disconnect())).toBe('PONG');
@@ -87,11 +87,11 @@ describe('a Redis for the demo', () => {
 
   it('is asked for in words where there is none', async ({ folder }) => {
     const localUrl = `redis://127.0.0.1:${await freePort()}`;
-    await expect(findRedis({ env: { PATH: folder }, prefix, localUrl })).rejects.toMatchObject({
+    await expect(findRedis({ PATH: folder }, prefix, localUrl)).rejects.toMatchObject({
       code: 'USAGE',
       message: expect.stringContaining('docker run -p 6379:6379 redis') as string,
     });
-    await expect(findRedis({ env: { REDIS_URL: 'nonsense' }, prefix, localUrl })).rejects.toMatchObject({
+    await expect(findRedis({ REDIS_URL: 'nonsense' }, prefix, localUrl)).rejects.toMatchObject({
       code: 'USAGE',
     });
   });

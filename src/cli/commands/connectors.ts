@@ -41,8 +41,7 @@ These are the connectors behind the API; "connector-sync status" shows those tha
         await using app = await openPatientApp(context, settings, 'connectors list');
         const { workspace: named } = flags;
         const workspaces = named.length > 0 ? named : await everyWorkspace(app, settings.api, signal);
-        const search = { workspaces, definitionId, mayBeGone: named.length === 0 };
-        const found = await findInWorkspaces(app, search, signal);
+        const found = await findInWorkspaces(app, workspaces, definitionId, named.length === 0, signal);
         terminal.printJson({ connectors: found });
         if (found.length === 0) terminal.print('No connectors.');
         else terminal.print(...connectorTable(found, terminal.columns()));
@@ -124,8 +123,8 @@ function connectorId(text: string): ConnectorId {
 
 /** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
 async function readersOf(app: App, id: string, signal: AbortSignal): Promise<readonly string[]> {
-  const search = { workspaces: configuredWorkspaces(app.settings), definitionId: null, mayBeGone: true };
-  const found = (await findInWorkspaces(app, search, signal)).find((one) => one.id === id);
+  const all = await findInWorkspaces(app, configuredWorkspaces(app.settings), null, true, signal);
+  const found = all.find((one) => one.id === id);
   return [...app.settings.connectors.values()]
     .filter(({ name, address }) =>
       address.kind === 'id' ? address.id === id : found?.configured.includes(name) === true,

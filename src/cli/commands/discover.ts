@@ -21,8 +21,7 @@ export const discover = command({
     await using app = await openPatientApp(context, settings, 'discover');
     const named = flags.workspace.length > 0 ? flags.workspace : configuredWorkspaces(settings);
     const workspaces = named.length > 0 ? named : [defaultWorkspace];
-    const search = { workspaces, definitionId: null, mayBeGone: false };
-    const found = await findInWorkspaces(app, search, context.signal);
+    const found = await findInWorkspaces(app, workspaces, null, false, context.signal);
     const { terminal } = context;
     terminal.printJson({ connectors: found });
     if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);

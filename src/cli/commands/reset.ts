@@ -1,4 +1,4 @@
-import { resetConnector, wouldReset, type ResetTarget } from '../../app/reset-connector.ts';
+import { resetConnector, wouldReset } from '../../app/reset-connector.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
@@ -6,10 +6,6 @@ import type { LocalSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
 import { leftColumns, rightColumns, indentedTable } from '../output/text-table.ts';
-
-interface Target extends ResetTarget {
-  readonly name: string;
-}
 
 export const reset = command({
   argument: ['<connector[/entity]>', 'such as newsletter or newsletter/list_members'],
@@ -38,7 +34,9 @@ Examples:
   },
 });
 
-function targetOf(settings: LocalSettings, name: string): Target {
+type Target = ReturnType<typeof targetOf>;
+
+function targetOf(settings: LocalSettings, name: string) {
   if (!name.includes('/')) {
     return { name, connector: connectorNamed(settings, name), scope: { entity: null, tables: [] } };
   }

@@ -43,9 +43,8 @@ Examples:
     context.terminal.printJson({ runs: newest });
     // Followed, the newest stands last: where the next line comes.
     const shown = isFollowing ? newest.toReversed() : newest;
-    if (newest.length > 0) {
-      context.terminal.print(...runsTable(shown, context.terminal.columns()));
-    } else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
+    const none = `No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`;
+    context.terminal.print(...(newest.length > 0 ? runsTable(shown, context.terminal.columns()) : [none]));
     if (!isFollowing) return;
     context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
     return await followRuns(context, settings);
@@ -103,12 +102,6 @@ const everyMs = 1000;
 /** More than can begin in a second. */
 const newestLimit = 50;
 
-/** A run that began or ended since the last look. */
-interface RunChange {
-  readonly change: 'started' | 'ended';
-  readonly run: RunSummary;
-}
-
 /**
  * A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with
  * 0.
@@ -146,17 +139,20 @@ function statesOf(runs: readonly RunSummary[]): StateByRun {
   return new Map(runs.map(({ run, state }) => [run, state]));
 }
 
-function changesSince(known: StateByRun, runs: readonly RunSummary[]): readonly RunChange[] {
-  return runs.flatMap((run): readonly RunChange[] => {
+/** Runs that began or ended since the last look. */
+function changesSince(known: StateByRun, runs: readonly RunSummary[]) {
+  return runs.flatMap((run) => {
     const before = known.get(run.run);
-    const started: readonly RunChange[] = before === undefined ? [{ change: 'started', run }] : [];
     const hasEnded = run.state !== 'running' && (before === undefined || before === 'running');
-    return hasEnded ? [...started, { change: 'ended', run }] : started;
+    return [
+      ...(before === undefined ? [{ change: 'started', run } as const] : []),
+      ...(hasEnded ? [{ change: 'ended', run } as const] : []),
+    ];
   });
 }
 
 /** The end names no run: a connector has only one at a time, and the line fits a narrow screen. */
-function changeText(change: RunChange['change'], run: RunSummary, width: number): string {
+function changeText(change: 'started' | 'ended', run: RunSummary, width: number): string {
   const { startedAt, finishedAt } = run;
   const connector = run.connector.padEnd(width);
   if (change === 'started') {

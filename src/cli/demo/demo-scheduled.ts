@@ -24,7 +24,7 @@ export async function runScheduledDemo(context: CommandContext, flags: DemoFlags
   await using demo = await openDemo(context, flags);
   const { directory, service } = demo;
   terminal.note('Looking for Redis ...');
-  await using redis = await findRedis({ env, prefix });
+  await using redis = await findRedis(env, prefix);
   const settings = await demo.settings({ cron, prefix, redisUrl: redis.url });
   terminal.print(...introduction(settings, service.url, redis.origin));
   const ended = await watchRuns(context, settings);

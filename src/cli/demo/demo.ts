@@ -4,7 +4,6 @@ import { firstReports } from '../../app/find-run.ts';
 import { openApp } from '../../app/open-app.ts';
 import { ordinaryPublication, publishTarget } from '../../app/publish-target.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
-import type { ColumnValue } from '../../core/records.ts';
 import { maxSampleRevision } from '../../sample/writing.ts';
 import { targetNamed } from '../../settings/chosen-targets.ts';
 import type { LocalSettings, Settings } from '../../settings/settings.ts';
@@ -21,16 +20,6 @@ import { textTable } from '../output/text-table.ts';
 import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, demoParquet } from './demo-config.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
-
-interface DemoRuns {
-  readonly reports: readonly RunReport[];
-  /** What reading everything for the first time took; empty where this was the first time. */
-  readonly first: readonly RunReport[];
-}
-
-interface DemoAnswer extends DemoQuery {
-  readonly rows: readonly Readonly<Record<string, ColumnValue>>[];
-}
 
 export const demo = command({
   options: {
@@ -68,11 +57,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
     return exitCodes.interrupted;
   }
   const database = join(directory, demoDatabase);
-  const answers = demoQueries.map(({ question, sql }) => ({
-    question,
-    sql,
-    rows: querySqliteSink(database, sql),
-  }));
+  const answers = demoQueries.map((query) => ({ ...query, rows: querySqliteSink(database, query.sql) }));
   const published = await publishDemo(context, settings);
   const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
   const ms = clock.now() - startedMs;
@@ -89,7 +74,8 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
-async function syncAll(context: CommandContext, settings: Settings): Promise<DemoRuns> {
+/** `first`: what reading everything for the first time took; empty where this was the first time. */
+async function syncAll(context: CommandContext, settings: Settings) {
   await using app = await openApp({
     settings,
     clock: context.clock,
@@ -110,7 +96,9 @@ async function syncAll(context: CommandContext, settings: Settings): Promise<Dem
   return { reports, first: await firstReports(settings, reports) };
 }
 
-function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
+type Rows = ReturnType<typeof querySqliteSink>;
+
+function answerText({ question, sql, rows }: DemoQuery & { readonly rows: Rows }): readonly string[] {
   const titles = Object.keys(rows[0] ?? {});
   const columns = titles.map(
     (title) =>

@@ -59,21 +59,21 @@ export function summarize(results: readonly CheckResult[], many: string): readon
   const sound = of('ok').length;
   return [
     ...(sound === 0 ? [] : [passed(many, `${count(sound)} of ${count(results.length)} are right`)]),
-    ...byKind(of('skipped')).flatMap((kind) => firstOf(kind, many, 'left out')),
-    ...byKind(of('warning')).flatMap((kind) => firstOf(kind, many, 'warnings of this kind')),
-    ...byKind(of('failed')).flatMap((kind) => firstOf(kind, many, 'problems of this kind')),
+    ...firstOfEachKind(of('skipped'), many, 'left out'),
+    ...firstOfEachKind(of('warning'), many, 'warnings of this kind'),
+    ...firstOfEachKind(of('failed'), many, 'problems of this kind'),
   ];
 }
 
-function byKind(results: readonly CheckResult[]): readonly (readonly CheckResult[])[] {
-  const kinds = new Map<string, CheckResult[]>();
-  for (const result of results) {
-    const key = result.code ?? '';
-    const kind = kinds.get(key) ?? [];
-    kinds.set(key, kind);
-    kind.push(result);
-  }
-  return [...kinds.values()];
+function firstOfEachKind(all: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
+  const codes = new Set(all.map(({ code }) => code));
+  return [...codes].flatMap((code) =>
+    firstOf(
+      all.filter((one) => one.code === code),
+      many,
+      what,
+    ),
+  );
 }
 
 function firstOf(kind: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
@@ -94,18 +94,11 @@ const lineMs = 10_000;
 /**
  * What takes minutes is shown: after a second, redrawn in place on a terminal, and elsewhere a line every ten seconds.
  */
-interface CheckProgress extends Disposable {
-  tell(line: () => string): void;
-}
-
-export function openCheckProgress({
-  terminal,
-  clock,
-}: Pick<CommandContext, 'terminal' | 'clock'>): CheckProgress {
+export function openCheckProgress({ terminal, clock }: CommandContext) {
   const isLive = terminal.style !== null;
   let nextMs = clock.now() + firstMs;
   return {
-    tell(line) {
+    tell(line: () => string): void {
       if (clock.now() < nextMs) return;
       nextMs = clock.now() + (isLive ? redrawMs : lineMs);
       if (isLive) terminal.redraw([line()]);

@@ -13,21 +13,15 @@ import { printable } from '../../../telemetry/format.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { type CommandContext, readInput } from '../../command.ts';
 
-interface CreateFlags {
-  readonly workspace: string;
-  readonly definition: string;
-  readonly name: string | undefined;
-  readonly credentialsFile: string | undefined;
-}
+type CreateFlags = Readonly<
+  Record<'workspace' | 'definition', string> & Record<'name' | 'credentialsFile', string | undefined>
+>;
 
 export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<void> {
   const settings = await context.settings('api', 'access');
   const { terminal, signal } = context;
   const { workspace, name = null } = flags;
-  for (const [flag, text] of [
-    ['--workspace', workspace],
-    ['--name', name ?? 'none'],
-  ] as const) {
+  for (const [flag, text] of Object.entries({ '--workspace': workspace, '--name': name ?? 'none' })) {
     if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
   }
   const named = definitionNamed(settings, flags.definition);

@@ -3,12 +3,6 @@ import { printable } from '../../../telemetry/format.ts';
 import { jsonText } from '../../output/json-text.ts';
 import { cutToWidth, displayWidth, columnGap, textTable } from '../../output/text-table.ts';
 
-interface AnswerTable {
-  readonly lines: readonly string[];
-  /** Names of fields that have values and no room. */
-  readonly omitted: readonly string[];
-}
-
 const widestCell = 40;
 /** Of a longer one nothing more would be seen. */
 const longestCell = 1_000;
@@ -17,11 +11,7 @@ const longestCell = 1_000;
  * Found records as a table within `width` (null: every column): long values are cut, and columns without room left out.
  * First come the fields of `first`, in that order, then plain values, then objects and arrays.
  */
-export function answerTable(
-  records: readonly JsonValue[],
-  width: number | null,
-  first: readonly string[],
-): AnswerTable {
+export function answerTable(records: readonly JsonValue[], width: number | null, first: readonly string[]) {
   const widest = Math.min(widestCell, width ?? widestCell);
   const columns = namesOf(records, first).flatMap((name) => {
     const cells = records.map((record) =>
@@ -42,6 +32,7 @@ export function answerTable(
   const rows = records.map((_, at) => shown.map(({ cells }) => cells[at] ?? ''));
   return {
     lines: textTable(titles, rows),
+    /** Names of fields that have values and no room. */
     omitted: columns.filter((column) => !shown.includes(column)).map(({ name }) => name),
   };
 }

@@ -6,13 +6,7 @@ import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../http/lossless-json.ts';
 import { type CommandContext, readInput, wholeNumber } from '../../command.ts';
 
-export interface QueryFlags {
-  readonly filter: string | undefined;
-  readonly sort: string | undefined;
-  readonly limit: string | undefined;
-  readonly cursor: string | undefined;
-  readonly fields: string | undefined;
-}
+type QueryFlags = Readonly<Record<'filter' | 'sort' | 'limit' | 'cursor' | 'fields', string | undefined>>;
 
 const maxBytes = 1024 * 1024;
 const mostRecords = 1_000;
