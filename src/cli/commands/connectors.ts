@@ -14,7 +14,7 @@ import {
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { leftColumns, fittingTable } from '../output/text-table.ts';
-import { definitionNamed, runCreate } from './connectors/create-connector.ts';
+import { createConnector, definitionNamed } from './connectors/create-connector.ts';
 
 export const connectors = command({
   help: `
@@ -47,27 +47,7 @@ These are the connectors behind the API; "connector-sync status" shows those tha
         else terminal.print(...connectorTable(found, terminal.columns()));
       },
     }),
-    create: command({
-      description: 'Create a connector; prints its id and the config lines for it.',
-      options: {
-        '--workspace <name>': { text: 'the workspace; some APIs create a missing one', isRequired: true },
-        '--definition <name>': {
-          text: 'its type: the name of a definition, or its id at the API',
-          isRequired: true,
-        },
-        '--name <text>': 'its display name (default: chosen by the API)',
-        '--credentials-file <file>':
-          'a JSON object of strings, in a file that only you can read; - or left out: standard input',
-      },
-      help: `
-The credentials are those of the third party. Their form is checked before anything is sent. "connector-sync serve" asks the
-third party before it creates the connector; with another API, the first call may be what shows whether they are right. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
-
-Examples:
-  $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
-  $ vault read -format=json secret/notes | connector-sync connectors create --workspace acme --definition workspace-notes`,
-      run: runCreate,
-    }),
+    create: createConnector,
     check: command({
       description: 'Ask the API whether the service behind a connector takes its credentials.',
       argument: ['<id>', 'as "connectors list" shows it'],

@@ -6,9 +6,11 @@ import { command, type CommandContext, durationOf } from '../command.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import {
   ofEachTarget,
-  runPublishCheck,
-  runPublishPrune,
-  runPublishStatus,
+  publishCheck,
+  publishPrune,
+  publishStatus,
+  stopping,
+  targets,
 } from './publish/inspect-targets.ts';
 import { staleEntities, staleText } from './publish/publication-text.ts';
 import { publishSchema } from './publish/schema.ts';
@@ -29,10 +31,6 @@ Examples:
 Exit codes: 0 published, or nothing was new; 2 refused: the config is wrong, or the target is ahead of the sink
 or belongs to something else; 3 not as fresh as --require-fresh asks; 1 failed, and nothing was published.`;
 
-const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
-
-const targets = ['[target...]', 'names from the config (default: all)'] as const;
-
 export const publish = command({
   argument: targets,
   options: {
@@ -47,32 +45,15 @@ export const publish = command({
     return await runPublish(context, names, asked, withinMs);
   },
   commands: {
-    status: command({
-      description: 'Show what each target holds, and whether something newer is stored.',
-      argument: targets,
-      run: runPublishStatus,
-    }),
-    check: command({
-      description:
-        'Read targets back: every file with its hash and rows, no gap in the numbers. Changes nothing.',
-      argument: targets,
-      enter: () => ({ stopping }),
-      run: runPublishCheck,
-    }),
+    status: publishStatus,
+    check: publishCheck,
     snapshot: command({
       description: 'Publish with all rows besides the changes, for readers that start from nothing.',
       argument: targets,
       enter: () => ({ stopping }),
       run: async (context, _flags, names) => await runPublish(context, names, snapshot, null),
     }),
-    prune: command({
-      description:
-        'Remove publications older than "keep" of the config, and day-old leftovers of killed publishers.',
-      argument: targets,
-      options: { '--dry-run': 'say what would be removed, remove nothing' },
-      enter: () => ({ stopping }),
-      run: runPublishPrune,
-    }),
+    prune: publishPrune,
     schema: publishSchema,
   },
 });

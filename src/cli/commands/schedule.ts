@@ -2,9 +2,8 @@ import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../app/reach-queues.t
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import { command } from '../command.ts';
-import { listOptions } from '../list-page.ts';
-import { runScheduleApply, runPause, runResume } from './schedule/change-schedules.ts';
-import { runScheduleList } from './schedule/schedule-list.ts';
+import { applySchedules, pause, resume } from './schedule/change-schedules.ts';
+import { listSchedules } from './schedule/schedule-list.ts';
 
 export const schedule = command({
   help: `
@@ -16,49 +15,10 @@ Examples:
 
 Schedules are set in the config; workers copy them to Redis once a minute.`,
   commands: {
-    list: command({
-      description:
-        'List connectors with their schedule, next run, last run and pause; and the targets that workers publish into.',
-      argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
-      options: listOptions,
-      help: "\nExample:\n  $ connector-sync schedule list --json | jq '.connectors[] | {connector, next}'",
-      run: runScheduleList,
-    }),
-    apply: command({
-      description:
-        'Write the schedules of the config to Redis now; workers do so when they start and every minute.',
-      options: {
-        '--take-over <sink...>': "use this machine's file for the sink from now on; the previous one is lost",
-      },
-      help: `
-A sink belongs to the machine that has its files, and Redis knows which. If that file is lost (a broken disk),
---take-over makes this machine's file the sink's.
-
-Examples:
-  $ connector-sync schedule apply
-  $ connector-sync schedule apply --take-over main`,
-      run: runScheduleApply,
-    }),
-    pause: command({
-      description: 'Stop starting scheduled runs of these connectors until they are resumed.',
-      argument: ['<connector...>', 'names from the config'],
-      options: {
-        '--reason <text>': { text: 'shown wherever the pause is shown', default: 'paused by hand' },
-      },
-      help: `
-The pause is stored in the sink, beside the records: it outlives Redis and every restart. A run in progress continues, and
-"connector-sync sync" still works.
-
-Example:
-  $ connector-sync schedule pause newsletter wiki --reason 'the service is being moved'`,
-      run: runPause,
-    }),
-    resume: command({
-      description: 'Let paused connectors run on their schedules again.',
-      argument: ['<connector...>', 'names from the config'],
-      help: '\nExample:\n  $ connector-sync schedule resume newsletter wiki',
-      run: runResume,
-    }),
+    list: listSchedules,
+    apply: applySchedules,
+    pause,
+    resume,
     /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
     run: command({
       description: 'Have a worker run these connectors now.',

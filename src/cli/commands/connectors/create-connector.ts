@@ -11,43 +11,59 @@ import type { LocalSettings } from '../../../settings/settings.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 import { printable } from '../../../telemetry/format.ts';
 import { openPatientApp } from '../../output/show-run.ts';
-import { type CommandContext, readInput } from '../../command.ts';
+import { command, type CommandContext, readInput } from '../../command.ts';
 
-type CreateFlags = Readonly<
-  Record<'workspace' | 'definition', string> & Record<'name' | 'credentialsFile', string | undefined>
->;
+export const createConnector = command({
+  description: 'Create a connector; prints its id and the config lines for it.',
+  options: {
+    '--workspace <name>': { text: 'the workspace; some APIs create a missing one', isRequired: true },
+    '--definition <name>': {
+      text: 'its type: the name of a definition, or its id at the API',
+      isRequired: true,
+    },
+    '--name <text>': 'its display name (default: chosen by the API)',
+    '--credentials-file <file>':
+      'a JSON object of strings, in a file that only you can read; - or left out: standard input',
+  },
+  help: `
+The credentials are those of the third party. Their form is checked before anything is sent. "connector-sync serve" asks the
+third party before it creates the connector; with another API, the first call may be what shows whether they are right. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
 
-export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<void> {
-  const settings = await context.settings('api', 'access');
-  const { terminal, signal } = context;
-  const { workspace, name = null } = flags;
-  for (const [flag, text] of Object.entries({ '--workspace': workspace, '--name': name ?? 'none' })) {
-    if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
-  }
-  const named = definitionNamed(settings, flags.definition);
-  const known = named.kind === 'known' ? named.definition : null;
-  const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
-  await using app = await openPatientApp(context, settings, 'connectors create');
-  const administration = openAdministration(app.client, settings.api.baseUrl);
-  // Of a type that only the service knows, it says at least whether there is one.
-  if (known === null) await administration.definition(named.id, signal);
-  const created = await administration.createConnector(
-    { workspace, definitionId: named.id, name, credentials },
-    signal,
-  );
-  const lines = known === null ? [] : configLines(settings, known.name, created.id);
-  terminal.printJson({
-    connector: { ...created, workspace, definition: known?.name ?? null, definitionId: named.id },
-    config: lines.join('\n'),
-  });
-  const label = created.name === null ? '' : ` (${printable(created.name)})`;
-  terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
-  if (known === null) {
-    terminal.print('There is no definition of its type here, so it cannot be synced yet.');
-    return;
-  }
-  terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`, ...lines);
-}
+Examples:
+  $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
+  $ vault read -format=json secret/notes | connector-sync connectors create --workspace acme --definition workspace-notes`,
+  run: async (context, flags) => {
+    const settings = await context.settings('api', 'access');
+    const { terminal, signal } = context;
+    const { workspace, name = null } = flags;
+    for (const [flag, text] of Object.entries({ '--workspace': workspace, '--name': name ?? 'none' })) {
+      if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
+    }
+    const named = definitionNamed(settings, flags.definition);
+    const known = named.kind === 'known' ? named.definition : null;
+    const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
+    await using app = await openPatientApp(context, settings, 'connectors create');
+    const administration = openAdministration(app.client, settings.api.baseUrl);
+    // Of a type that only the service knows, it says at least whether there is one.
+    if (known === null) await administration.definition(named.id, signal);
+    const created = await administration.createConnector(
+      { workspace, definitionId: named.id, name, credentials },
+      signal,
+    );
+    const lines = known === null ? [] : configLines(settings, known.name, created.id);
+    terminal.printJson({
+      connector: { ...created, workspace, definition: known?.name ?? null, definitionId: named.id },
+      config: lines.join('\n'),
+    });
+    const label = created.name === null ? '' : ` (${printable(created.name)})`;
+    terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
+    if (known === null) {
+      terminal.print('There is no definition of its type here, so it cannot be synced yet.');
+      return;
+    }
+    terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`, ...lines);
+  },
+});
 
 /** An entry of the config, indented as it stands below `connectors:`. */
 function configLines(settings: LocalSettings, definition: string, id: ConnectorId): readonly string[] {

@@ -8,43 +8,54 @@ import type { Queues } from '../../../jobs/open-queues.ts';
 import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../../settings/settings.ts';
-import type { CommandContext } from '../../command.ts';
+import { command } from '../../command.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
-export async function runScheduleApply(
-  context: CommandContext,
-  { takeOver }: { readonly takeOver: readonly string[] },
-): Promise<void> {
-  const { terminal, clock } = context;
-  const settings = await context.settings('redis');
-  const sinks = sinksOf(chosenConnectors(settings, []));
-  checkTakeOver(sinks, takeOver);
-  await using queues = await openQueuesOf(settings);
-  const served: ServedSink[] = [];
-  const elsewhere: { readonly sink: string; readonly host: string }[] = [];
-  for (const sink of sinks) {
-    const located = await locateSink(sink, queues);
-    if (located.kind === 'elsewhere' && !takeOver.includes(sink.name)) {
-      elsewhere.push({ sink: sink.name, host: located.host });
-    } else served.push(await servedSink(sink, clock));
-  }
-  const { written, kept, removed } = await applySchedules(settings, queues, served, takeOver);
-  terminal.printJson({ written, kept, removed, elsewhere });
-  for (const [what, names] of [
-    ['written', written],
-    ['unchanged', kept],
-    ['removed', removed],
-  ] as const) {
-    if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
-  }
-  if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
-  for (const { sink, host } of elsewhere) {
-    terminal.note(`Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`);
-  }
-}
+export const applySchedules = command({
+  description:
+    'Write the schedules of the config to Redis now; workers do so when they start and every minute.',
+  options: {
+    '--take-over <sink...>': "use this machine's file for the sink from now on; the previous one is lost",
+  },
+  help: `
+A sink belongs to the machine that has its files, and Redis knows which. If that file is lost (a broken disk),
+--take-over makes this machine's file the sink's.
+
+Examples:
+  $ connector-sync schedule apply
+  $ connector-sync schedule apply --take-over main`,
+  run: async (context, { takeOver }) => {
+    const { terminal, clock } = context;
+    const settings = await context.settings('redis');
+    const sinks = sinksOf(chosenConnectors(settings, []));
+    checkTakeOver(sinks, takeOver);
+    await using queues = await openQueuesOf(settings);
+    const served: ServedSink[] = [];
+    const elsewhere: { readonly sink: string; readonly host: string }[] = [];
+    for (const sink of sinks) {
+      const located = await locateSink(sink, queues);
+      if (located.kind === 'elsewhere' && !takeOver.includes(sink.name)) {
+        elsewhere.push({ sink: sink.name, host: located.host });
+      } else served.push(await servedSink(sink, clock));
+    }
+    const { written, kept, removed } = await writeSchedules(settings, queues, served, takeOver);
+    terminal.printJson({ written, kept, removed, elsewhere });
+    for (const [what, names] of [
+      ['written', written],
+      ['unchanged', kept],
+      ['removed', removed],
+    ] as const) {
+      if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
+    }
+    if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
+    for (const { sink, host } of elsewhere) {
+      terminal.note(`Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`);
+    }
+  },
+});
 
 /** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
-async function applySchedules(
+async function writeSchedules(
   settings: LocalSettings,
   queues: Queues,
   sinks: readonly ServedSink[],
@@ -79,56 +90,66 @@ function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string
 /**
  * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule.
  */
-export async function runPause(
-  context: CommandContext,
-  { reason }: { readonly reason: string },
-  names: readonly string[],
-): Promise<void> {
-  const { terminal, clock, program } = context;
-  const settings = await context.settings();
-  const connectors = chosenConnectors(settings, names);
-  const why = checkReason(reason);
-  await using reached = await reachQueues(settings);
-  const { queues, problem } = reached;
-  const since = instant(clock.now());
-  for (const connector of connectors) await checkHere(connector, queues);
-  for (const connector of connectors) {
-    const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
-    await queues?.removeSchedule(sinkId, connector.name);
-    terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
-    terminal.print(`${connector.name}: paused, no more scheduled runs start`);
-    if (running !== null) {
-      terminal.print(
-        `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
-      );
-    }
-  }
-  if (problem !== null) terminal.note(unreached(problem));
-}
+export const pause = command({
+  description: 'Stop starting scheduled runs of these connectors until they are resumed.',
+  argument: ['<connector...>', 'names from the config'],
+  options: {
+    '--reason <text>': { text: 'shown wherever the pause is shown', default: 'paused by hand' },
+  },
+  help: `
+The pause is stored in the sink, beside the records: it outlives Redis and every restart. A run in progress continues, and
+"connector-sync sync" still works.
 
-export async function runResume(
-  context: CommandContext,
-  _flags: object,
-  names: readonly string[],
-): Promise<void> {
-  const { terminal, clock } = context;
-  const settings = await context.settings();
-  const connectors = chosenConnectors(settings, names);
-  await using reached = await reachQueues(settings);
-  const { queues, problem } = reached;
-  for (const connector of connectors) await checkHere(connector, queues);
-  for (const connector of connectors) {
-    const wasPaused = await resumeConnector(connector, context);
-    terminal.printJson({ connector: connector.name, wasPaused });
-    terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
-  }
-  if (queues !== null) {
-    const served = [];
-    for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
-    await applySchedules(settings, queues, served);
-  }
-  if (problem !== null) terminal.note(unreached(problem));
-}
+Example:
+  $ connector-sync schedule pause newsletter wiki --reason 'the service is being moved'`,
+  run: async (context, { reason }, names) => {
+    const { terminal, clock, program } = context;
+    const settings = await context.settings();
+    const connectors = chosenConnectors(settings, names);
+    const why = checkReason(reason);
+    await using reached = await reachQueues(settings);
+    const { queues, problem } = reached;
+    const since = instant(clock.now());
+    for (const connector of connectors) await checkHere(connector, queues);
+    for (const connector of connectors) {
+      const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
+      await queues?.removeSchedule(sinkId, connector.name);
+      terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
+      terminal.print(`${connector.name}: paused, no more scheduled runs start`);
+      if (running !== null) {
+        terminal.print(
+          `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
+        );
+      }
+    }
+    if (problem !== null) terminal.note(unreached(problem));
+  },
+});
+
+export const resume = command({
+  description: 'Let paused connectors run on their schedules again.',
+  argument: ['<connector...>', 'names from the config'],
+  help: '\nExample:\n  $ connector-sync schedule resume newsletter wiki',
+  run: async (context, _flags, names) => {
+    const { terminal, clock } = context;
+    const settings = await context.settings();
+    const connectors = chosenConnectors(settings, names);
+    await using reached = await reachQueues(settings);
+    const { queues, problem } = reached;
+    for (const connector of connectors) await checkHere(connector, queues);
+    for (const connector of connectors) {
+      const wasPaused = await resumeConnector(connector, context);
+      terminal.printJson({ connector: connector.name, wasPaused });
+      terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
+    }
+    if (queues !== null) {
+      const served = [];
+      for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
+      await writeSchedules(settings, queues, served);
+    }
+    if (problem !== null) terminal.note(unreached(problem));
+  },
+});
 
 function checkReason(text: string): string {
   const reason = text.trim();

@@ -7,9 +7,8 @@ import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import { workerTargets, type WorkerTarget } from '../../../settings/chosen-targets.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../../telemetry/format.ts';
-import type { CommandContext } from '../../command.ts';
-import { openListPage, type ListFlags } from '../../list-page.ts';
-import type { ExitCode } from '../../output/exit-codes.ts';
+import { command } from '../../command.ts';
+import { listOptions, openListPage } from '../../list-page.ts';
 import { picked } from '../../output/json-text.ts';
 import {
   backlogLines,
@@ -22,62 +21,65 @@ import {
 } from '../../output/schedule-text.ts';
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
-export async function runScheduleList(
-  context: CommandContext,
-  flags: ListFlags,
-  names: readonly string[],
-): Promise<ExitCode> {
-  const { terminal, clock, program } = context;
-  const settings = await context.settings();
-  const chosen = chosenConnectors(settings, names);
-  const page = await openListPage(chosen, flags, clock.now());
-  const { overviews } = page;
-  const targets = workerTargets(settings, new Set(chosen.map(({ name }) => name)));
-  const queued = await askRedis(settings, { shown: page.connectors, chosen, targets }, overviews);
-  const { backlogBySink, problem } = queued;
-  const shown = page.connectors.map((connector): ShownSchedule => {
-    const { paused, lastRun } = overviewOf(overviews, connector) ?? { paused: null, lastRun: null };
-    const { name, sink } = connector;
-    const failure = queued.failure('connectors', sink.name, name);
-    const isNews = failure !== null && failure.at > (lastRun?.finishedAt ?? '');
-    const next = queued.next('connectors', sink.name, name);
-    return { connector, next, paused, lastRun, givenUp: isNews ? failure : null };
-  });
-  const shownTargets = targets.map((target) => ({
-    target,
-    next: queued.next('targets', target.sink, target.name),
-    failure: queued.failure('targets', target.sink, target.name),
-  }));
-  terminal.printJson({
-    connectors: shown.map(documentOf),
-    ...page.sums,
-    targets: shownTargets.map(({ target: { name, sink, everyMs }, next, failure }) => ({
-      target: name,
-      sink,
-      everyMs,
-      next: next === null ? null : toTheSecond(next),
-      failure,
-    })),
-    unreadableSinks: page.unreadableSinks,
-    backlog: [...backlogBySink].map(([sink, { endsInMs, ...backlog }]) => ({
-      sink,
-      ...backlog,
-      // JSON has no Infinity.
-      endsInMs: Number.isFinite(endsInMs) ? endsInMs : null,
-    })),
-    redis: { isReachable: problem === null, problem },
-  });
-  const nowMs = clock.now();
-  terminal.print(
-    ...scheduleTable(shown, problem !== null, nowMs, terminal.columns()),
-    ...targetTable(shownTargets, problem !== null, nowMs),
-    ...pausedLines(shown, nowMs, program),
-    ...givenUpLines(shown, shownTargets, nowMs, program),
-    ...backlogLines(backlogBySink),
-  );
-  terminal.note(...scheduleRemarks(shown, shownTargets, problem, nowMs, program), ...page.remarks);
-  return page.exitCode;
-}
+export const listSchedules = command({
+  description:
+    'List connectors with their schedule, next run, last run and pause; and the targets that workers publish into.',
+  argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
+  options: listOptions,
+  help: "\nExample:\n  $ connector-sync schedule list --json | jq '.connectors[] | {connector, next}'",
+  run: async (context, flags, names) => {
+    const { terminal, clock, program } = context;
+    const settings = await context.settings();
+    const chosen = chosenConnectors(settings, names);
+    const page = await openListPage(chosen, flags, clock.now());
+    const { overviews } = page;
+    const targets = workerTargets(settings, new Set(chosen.map(({ name }) => name)));
+    const queued = await askRedis(settings, { shown: page.connectors, chosen, targets }, overviews);
+    const { backlogBySink, problem } = queued;
+    const shown = page.connectors.map((connector): ShownSchedule => {
+      const { paused, lastRun } = overviewOf(overviews, connector) ?? { paused: null, lastRun: null };
+      const { name, sink } = connector;
+      const failure = queued.failure('connectors', sink.name, name);
+      const isNews = failure !== null && failure.at > (lastRun?.finishedAt ?? '');
+      const next = queued.next('connectors', sink.name, name);
+      return { connector, next, paused, lastRun, givenUp: isNews ? failure : null };
+    });
+    const shownTargets = targets.map((target) => ({
+      target,
+      next: queued.next('targets', target.sink, target.name),
+      failure: queued.failure('targets', target.sink, target.name),
+    }));
+    terminal.printJson({
+      connectors: shown.map(documentOf),
+      ...page.sums,
+      targets: shownTargets.map(({ target: { name, sink, everyMs }, next, failure }) => ({
+        target: name,
+        sink,
+        everyMs,
+        next: next === null ? null : toTheSecond(next),
+        failure,
+      })),
+      unreadableSinks: page.unreadableSinks,
+      backlog: [...backlogBySink].map(([sink, { endsInMs, ...backlog }]) => ({
+        sink,
+        ...backlog,
+        // JSON has no Infinity.
+        endsInMs: Number.isFinite(endsInMs) ? endsInMs : null,
+      })),
+      redis: { isReachable: problem === null, problem },
+    });
+    const nowMs = clock.now();
+    terminal.print(
+      ...scheduleTable(shown, problem !== null, nowMs, terminal.columns()),
+      ...targetTable(shownTargets, problem !== null, nowMs),
+      ...pausedLines(shown, nowMs, program),
+      ...givenUpLines(shown, shownTargets, nowMs, program),
+      ...backlogLines(backlogBySink),
+    );
+    terminal.note(...scheduleRemarks(shown, shownTargets, problem, nowMs, program), ...page.remarks);
+    return page.exitCode;
+  },
+});
 
 interface Listed {
   readonly shown: readonly ConnectorSettings[];
