@@ -7,8 +7,7 @@ import type { RunBackfill, RunConnector, RunRequest } from '../jobs/worker-conte
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import { logRunEvent } from '../telemetry/log-run-event.ts';
-import type { Log } from '../telemetry/log.ts';
+import { type Log, logRunEvent } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { App, OnRunEnd, SyncRequest } from './app.ts';
 import { finishedWindows, plannedBackfill, readRequest, runWindows } from './backfill.ts';

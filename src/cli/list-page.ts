@@ -12,8 +12,7 @@ import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import { type FlagsOf, wholeNumber } from './command.ts';
-import { exitCodeOfError, gravestExitCode } from './output/exit-codes.ts';
-import { errorDocument } from './output/report-error.ts';
+import { errorDocument, exitCodeOfError, gravestExitCode } from './output/exit-codes.ts';
 
 const most = 1_000_000;
 

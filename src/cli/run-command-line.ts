@@ -7,8 +7,13 @@ import { createScrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext, Enter, Input } from './command.ts';
 import { commands } from './commands.ts';
 import { stderrLog, withDotEnv, programName } from './environment.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './output/exit-codes.ts';
-import { reportError } from './output/report-error.ts';
+import {
+  type ExitCode,
+  exitCodeOfError,
+  exitCodes,
+  gravestExitCode,
+  reportError,
+} from './output/exit-codes.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
 import { wrapHelp } from './output/wrap-help.ts';
 import { watchInterrupts } from './watch-interrupts.ts';

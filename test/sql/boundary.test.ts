@@ -23,7 +23,7 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     tables: ['_sync_meta'],
     why: 'tells the schema of a sink from one of a target',
   },
-  'src/cli/output/status-text.ts': {
+  'src/cli/commands/status.ts': {
     tables: ['_sync_quarantine'],
     why: 'tells a person where quarantined records are',
   },

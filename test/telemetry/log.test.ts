@@ -7,8 +7,7 @@ import {
   type ConnectorName,
   type EntityName,
 } from '../../src/core/names.ts';
-import { logRunEvent } from '../../src/telemetry/log-run-event.ts';
-import { openLog, type Log } from '../../src/telemetry/log.ts';
+import { type Log, logRunEvent, openLog } from '../../src/telemetry/log.ts';
 
 describe('log lines', () => {
   it('contain only allow-listed properties of an error', async () => {

@@ -13,8 +13,7 @@ import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../setti
 import { count, counted, duration } from '../../telemetry/format.ts';
 import { showLive } from '../../telemetry/show-progress.ts';
 import { command, type CommandContext } from '../command.ts';
-import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { reportFailureOf } from '../output/report-error.ts';
+import { type ExitCode, exitCodes, gravestExitCode, reportFailureOf } from '../output/exit-codes.ts';
 import { copiedText, copyEndText, type EndedCopy } from './copy/copy-end-text.ts';
 
 export const copy = command({

@@ -12,9 +12,8 @@ import {
   stopping,
   targets,
 } from './publish/inspect-targets.ts';
-import { staleEntities, staleText } from './publish/publication-text.ts';
 import { publishSchema } from './publish/schema.ts';
-import { showPublication } from './publish/show-publication.ts';
+import { showPublication, staleEntities, staleText } from './publish/show-publication.ts';
 
 const help = `
 A publication is atomic, and holds what changed since the one before, deletes included. It reads what

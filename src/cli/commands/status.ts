@@ -1,10 +1,15 @@
-import { readStatuses } from '../../app/read-statuses.ts';
+import { failureLimit, readStatuses, type StoredConnector } from '../../app/read-statuses.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
+import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
+import { toConfirmLines, withheldLines } from '../output/deletes-text.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
-import { statusText } from '../output/status-text.ts';
+import { failureText, unprovenLines } from '../output/run-report-text.ts';
+import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -41,3 +46,147 @@ Examples:
     return gravestExitCode([isDamaged ? exitCodes.failed : exitCodes.ok, page.exitCode]);
   },
 });
+
+/** What is known of one connector, for a person. */
+export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
+  const { connector, status, failures, unfinishedCopy } = shown;
+  const sink = `sink ${connector.sink.name}`;
+  if (unfinishedCopy !== null) {
+    const { from, to, since } = unfinishedCopy;
+    return [
+      `${connector.name}: not usable yet (${sink}): its copy from sink ${from}, begun at ${since}, is not complete`,
+      `  to complete it: ${program} copy --from ${from} --to ${to} ${connector.name}`,
+      `  to remove it: ${program} copy --to ${to} --discard ${connector.name}`,
+    ];
+  }
+  if (status === null) {
+    const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
+    return [nothing, ...pauseText(shown)];
+  }
+  const { lastRun } = status;
+  const last =
+    lastRun === null
+      ? 'no run yet'
+      : `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run})`;
+  const rows = status.entities.map((entity) => [
+    entity.entity,
+    count(entity.rows),
+    some(entity.deleted),
+    some(entity.missing),
+    some(entity.partitions),
+    entity.partitions === 0 ? '' : count(entity.due),
+    some(entity.quarantined),
+    readAtText(entity),
+  ]);
+  return [
+    ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
+    ...copiedText(shown, program),
+    ...pauseText(shown),
+    ...indentedTable(columns, rows, width),
+    ...failures.map(({ failure, ...of }) => `  ! ${failureText({ ...of, ...failure })} (${failure.at})`),
+    ...unprovenLines(
+      status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
+    ).flatMap((line) => wrapped(`  ${line}`, width)),
+    ...damageLines(shown, program),
+    ...filesText(shown, status),
+    ...missingText(shown, status, program),
+    ...quarantineText(shown, status),
+  ];
+}
+
+function some(number: number): string {
+  return number === 0 ? '' : count(number);
+}
+
+/** Rows exploded out of another entity's records have no walks. */
+function readAtText({ lastCompleteReadAt, partitions }: ConnectorStatus['entities'][number]): string {
+  if (lastCompleteReadAt !== null) return toTheMinute(lastCompleteReadAt);
+  return partitions === 0 ? '' : 'never';
+}
+
+function damageLines({ connector, damagedFiles }: StoredConnector, program: string): readonly string[] {
+  if (damagedFiles.length === 0) return [];
+  const more = damagedFiles.length - failureLimit;
+  return [
+    ...damagedFiles.slice(0, failureLimit).map((file) => `  ! ${printable(damageText(file))}`),
+    ...(more > 0 ? [`  ! and ${counted(more, 'more damaged file')}`] : []),
+    `  ${damageAdvice(connector.name, program)}`,
+  ];
+}
+
+/** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
+function filesText({ connector, fileFailures }: StoredConnector, status: ConnectorStatus): readonly string[] {
+  const lines = status.entities.flatMap(({ entity, files }) => {
+    const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
+    if (files === null || (files.stored === 0 && !isFetched)) return [];
+    const { stored, bytes, wanted, failed } = files;
+    const parts = [
+      `${counted(stored, 'file')} (${count(Math.round(bytes / 1024))} KiB)`,
+      ...(wanted > 0 ? [`${count(wanted)} to be fetched`] : []),
+      ...(failed > 0 ? [`${count(failed)} of them failed`] : []),
+    ];
+    return [`  ${entity}: ${parts.join(', ')}`];
+  });
+  return [
+    ...lines,
+    ...fileFailures.map(
+      ({ failure, ...of }) => `  ! file of ${failureText({ ...of, ...failure })} (${failure.at})`,
+    ),
+  ];
+}
+
+/** A row that is missing is still among the rows. What the last run withheld is shown as its report shows it. */
+function missingText(
+  { connector, paused }: StoredConnector,
+  status: ConnectorStatus,
+  program: string,
+): readonly string[] {
+  const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
+  const report = status.lastRun?.report ?? null;
+  const withheld = (report?.entities ?? []).filter(
+    ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
+  );
+  const { schedule } = connector;
+  const everyMs = paused === null && schedule?.kind === 'every' ? schedule.everyMs : null;
+  const shown = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
+  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - shown);
+  return [
+    ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
+    ...(others === 0
+      ? []
+      : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
+    ...(others === 0 || report === null ? [] : toConfirmLines(report, everyMs).map((line) => `  ${line}`)),
+  ];
+}
+
+function pauseText({ paused }: StoredConnector): readonly string[] {
+  return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
+}
+
+function copiedText({ connector, copiedAway }: StoredConnector, program: string): readonly string[] {
+  if (copiedAway === null) return [];
+  const { from, to, at } = copiedAway;
+  return [
+    `  ! copied to sink ${to} at ${at}: ${from} takes no more syncs of it. Set "sink: ${to}" for it in the config, or continue here:`,
+    `    ${program} copy --from ${from} --reopen ${connector.name}`,
+  ];
+}
+
+function quarantineText(
+  { ledgerPlace, quarantine }: StoredConnector,
+  status: ConnectorStatus,
+): readonly string[] {
+  const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
+  if (all === 0) return [];
+  const place = `the table _sync_quarantine of ${printable(ledgerPlace)}`;
+  return [
+    `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
+    ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),
+  ];
+}
+
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined'),
+  ...leftColumns('last complete read'),
+];

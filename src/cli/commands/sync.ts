@@ -17,8 +17,7 @@ import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.
 import { showRunEnd } from '../output/show-run.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
-import { askedRuns } from './sync/run-flags.ts';
-import { type ChosenConnector, syncAll } from './sync/sync-all.ts';
+import { askedRuns, type ChosenConnector, syncAll } from './sync/sync-all.ts';
 
 const examples = `
 Examples:

@@ -7,8 +7,7 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
-import { exitCodes, exitCodeOfError } from '../output/exit-codes.ts';
-import { errorDocument } from '../output/report-error.ts';
+import { errorDocument, exitCodeOfError, exitCodes } from '../output/exit-codes.ts';
 import { aborted } from '../watch-interrupts.ts';
 
 const mostRuns = 64;

@@ -11,7 +11,7 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
-import { publicationDocument, publicationText } from '../commands/publish/publication-text.ts';
+import { publicationDocument, publicationText } from '../commands/publish/show-publication.ts';
 import { shellWord } from '../environment.ts';
 import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';

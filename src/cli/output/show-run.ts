@@ -5,7 +5,7 @@ import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
 import { duration } from '../../telemetry/format.ts';
-import { logRunEvent } from '../../telemetry/log-run-event.ts';
+import { logRunEvent } from '../../telemetry/log.ts';
 import { retryText } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext } from '../command.ts';

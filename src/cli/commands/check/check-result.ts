@@ -1,7 +1,6 @@
 import { count } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
-import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { errorDocument } from '../../output/report-error.ts';
+import { errorDocument, type ExitCode, exitCodeOfError, exitCodes } from '../../output/exit-codes.ts';
 
 /** One line of `check`. A warning says what may bite later and changes no exit code. */
 export interface CheckResult {

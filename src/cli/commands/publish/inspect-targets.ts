@@ -6,11 +6,17 @@ import { formatDuration } from '../../../settings/parse-unit.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
 import { printable, count, counted, longAgo, toTheMinute, sizeText } from '../../../telemetry/format.ts';
 import { command, type CommandContext } from '../../command.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../../output/exit-codes.ts';
+import {
+  errorDocument,
+  type ExitCode,
+  exitCodeOfError,
+  exitCodes,
+  gravestExitCode,
+  reportFailureOf,
+} from '../../output/exit-codes.ts';
 import { picked } from '../../output/json-text.ts';
-import { reportFailureOf, errorDocument } from '../../output/report-error.ts';
 import { leftColumns, rightColumns, indentedTable } from '../../output/text-table.ts';
-import { heldBackTexts } from './publication-text.ts';
+import { heldBackTexts } from './show-publication.ts';
 
 export const stopping = 'Stopping: what is not published yet stays out. Ctrl-C again quits now.';
 

@@ -4,7 +4,7 @@ import { targetsAfterSync } from '../../../settings/chosen-targets.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 import type { CommandContext } from '../../command.ts';
-import { errorDocument } from '../../output/report-error.ts';
+import { errorDocument } from '../../output/exit-codes.ts';
 
 /** Outcomes of runs that may have stored something. */
 const hasRead: readonly RunReport['outcome'][] = ['ok', 'partial', 'degraded'];

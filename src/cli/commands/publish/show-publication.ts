@@ -1,11 +1,23 @@
-import { ordinaryPublication, publishTarget, type AskedPublication } from '../../../app/publish-target.ts';
-import type { PublishEnd } from '../../../publish/publish-once.ts';
+import { type AskedPublication, ordinaryPublication, publishTarget } from '../../../app/publish-target.ts';
+import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
+import type { HeldBack } from '../../../publish/plan-publication.ts';
+import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
+import { isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
 import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
-import { counted, duration } from '../../../telemetry/format.ts';
+import {
+  count,
+  counted,
+  duration,
+  longAgo,
+  roughly,
+  sizeText,
+  toTheMinute,
+} from '../../../telemetry/format.ts';
 import { showLive } from '../../../telemetry/show-progress.ts';
 import type { CommandContext } from '../../command.ts';
-import { publicationDocument, publicationText } from './publication-text.ts';
+import { picked } from '../../output/json-text.ts';
+import { indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 
 /** The newest ones: a target may have hundreds of entities. */
 const mostLines = 8;
@@ -49,4 +61,147 @@ export async function showPublication(
   const warnings = end.kind === 'published' ? end.warnings : [];
   for (const warning of warnings) terminal.note(`${target.name}: ${warning}`);
   return end;
+}
+
+/** How a publication ended, for programs. */
+export function publicationDocument({ name }: PublishSettings, end: PublishEnd, ms: number): object {
+  const head = { kind: 'publication', target: name, result: end.kind, ms };
+  switch (end.kind) {
+    case 'nothing-stored':
+      return head;
+    case 'unchanged': {
+      const { publication, createdAt } = end.newest.manifest;
+      return { ...head, publication, createdAt, sha256: end.newest.sha256, heldBack: end.heldBack };
+    }
+    case 'published': {
+      const { publication, createdAt, entities } = end.published.manifest;
+      return {
+        ...head,
+        publication,
+        createdAt,
+        sha256: end.published.sha256,
+        entities: entities.map(entityDocument),
+        newGenerations: end.newGenerations,
+        heldBack: end.heldBack,
+        warnings: end.warnings,
+      };
+    }
+  }
+}
+
+function entityDocument(entity: PublishedEntity): object {
+  return {
+    ...picked(entity, 'connector', 'entity', 'generation', 'upserts', 'deletes', 'through', 'asOf'),
+    files: entity.files.length,
+    snapshotRows: entity.snapshot?.rows ?? null,
+  };
+}
+
+/** The same for a person. */
+export function publicationText(
+  { name }: PublishSettings,
+  end: PublishEnd,
+  ms: number,
+  { terminal, clock, program }: Pick<CommandContext, 'terminal' | 'clock' | 'program'>,
+  isBrief: boolean,
+): readonly string[] {
+  switch (end.kind) {
+    case 'nothing-stored':
+      return [`${name}: nothing is stored yet; run "${program} sync" first`];
+    case 'unchanged': {
+      const { publication, createdAt } = end.newest.manifest;
+      return [
+        `${name}: nothing new since publication ${publication} of ${longAgo(createdAt, clock.now())}`,
+        ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
+      ];
+    }
+    case 'published': {
+      const { manifest } = end.published;
+      return [
+        `${name}: publication ${manifest.publication}: ${sumText(manifest)}, in ${duration(ms)}`,
+        ...(isBrief ? [] : changesTable(manifest, terminal.columns())),
+        ...generationTexts(end.newGenerations).map((line) => `  ${line}`),
+        ...heldBackTexts(end.heldBack).map((line) => `  ${line}`),
+      ];
+    }
+  }
+}
+
+/** A line for each reason: it is often the same for all. */
+function generationTexts(generations: readonly NewGeneration[]): readonly string[] {
+  const namesByReason = new Map<string, string[]>();
+  for (const { connector, entity, reason } of generations) {
+    if (reason === null) continue;
+    namesByReason.set(reason, [...(namesByReason.get(reason) ?? []), `${connector}/${entity}`]);
+  }
+  return [...namesByReason].map(
+    ([reason, names]) => `${whoText(names)}: all rows published again, because ${reason}`,
+  );
+}
+
+/** None or one line. */
+export function heldBackTexts(entities: readonly HeldBack[]): readonly string[] {
+  const names = entities.map(({ connector, entity }) => `${connector}/${entity}`);
+  return names.length === 0
+    ? []
+    : [`${whoText(names)}: as published before, until the next sync has read all of it again`];
+}
+
+function whoText(names: readonly string[]): string {
+  return names.length > mostNamed ? counted(names.length, 'entity', 'entities') : names.join(', ');
+}
+
+const mostNamed = 3;
+
+function sumText({ entities }: Manifest): string {
+  const sum = (of: (entity: PublishedEntity) => number): number =>
+    entities.reduce((all, entity) => all + of(entity), 0);
+  const [rows, deletes] = [sum(({ upserts }) => upserts), sum((entity) => entity.deletes)];
+  const files = entities.flatMap((entity) => [...entity.files, ...(entity.snapshot?.files ?? [])]);
+  const bytes = files.reduce((all, file) => all + file.bytes, 0);
+  const what =
+    rows + deletes === 0 ? 'no row changed' : `${counted(rows, 'row')}, ${counted(deletes, 'delete')}`;
+  return files.length === 0 ? what : `${what}, ${counted(files.length, 'file')}, ${sizeText(bytes)}`;
+}
+
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deletes', 'snapshot'),
+  ...leftColumns('complete as of'),
+];
+
+function changesTable({ entities }: Manifest, width: number | null): readonly string[] {
+  const changed = entities.filter(
+    ({ upserts, deletes, snapshot }) => upserts + deletes > 0 || snapshot !== null,
+  );
+  if (changed.length === 0) return [];
+  const rows = changed.map(({ connector, entity, upserts, deletes, snapshot, asOf }) => [
+    `${connector}/${entity}`,
+    count(upserts),
+    deletes === 0 ? '' : count(deletes),
+    snapshot === null ? '' : count(snapshot.rows),
+    asOf === null ? 'never' : toTheMinute(asOf),
+  ]);
+  return indentedTable(columns, rows, width);
+}
+
+/** An entity of the newest publication that is older than it may be; `asOf` null: it was never read completely. */
+type StaleEntity = Pick<PublishedEntity, 'connector' | 'entity' | 'asOf'>;
+
+/** Of those that the config still has: others get no newer. */
+export function staleEntities(
+  { entities }: Manifest,
+  target: PublishSettings,
+  withinMs: number,
+  nowMs: number,
+): readonly StaleEntity[] {
+  return entities
+    .filter((one) => isStillPublished(target, one))
+    .filter(({ asOf }) => asOf === null || Date.parse(asOf) + withinMs < nowMs)
+    .map((one) => picked(one, 'connector', 'entity', 'asOf'));
+}
+
+export function staleText({ connector, entity, asOf }: StaleEntity, nowMs: number): string {
+  const age = asOf === null ? 'never read completely' : `${roughly(nowMs - Date.parse(asOf))} old`;
+  return `${connector}/${entity} (${age})`;
 }

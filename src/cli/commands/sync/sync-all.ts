@@ -1,16 +1,15 @@
-import type { EntityGlobs, App } from '../../../app/app.ts';
+import type { App, AskedRun, EntityGlobs } from '../../../app/app.ts';
 import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
-import { instant, type Clock } from '../../../core/clock.ts';
+import { type Clock, instant } from '../../../core/clock.ts';
 import { ThrottledError } from '../../../core/errors.ts';
-import type { OnRunEvent } from '../../../core/events.ts';
+import type { OnRunEvent, RunEvent } from '../../../core/events.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
-import type { CommandContext } from '../../command.ts';
-import { exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { reportFailureOf } from '../../output/report-error.ts';
+import type { RunReport } from '../../../sinks/run-report.ts';
+import { type CommandContext, durationOf, wholeNumber } from '../../command.ts';
+import { type ExitCode, exitCodeOfReport, exitCodes, reportFailureOf } from '../../output/exit-codes.ts';
 import { endText } from '../../output/run-report-text.ts';
 import { showRun } from '../../output/show-run.ts';
-import type { AskedRuns } from './run-flags.ts';
 
 /** A connector, and which of its entities a person named. */
 export interface ChosenConnector {
@@ -161,4 +160,46 @@ function pauseText(error: unknown, clock: Clock): string {
   return error.because === null
     ? `; the API asked to wait until ${until}, run it again then`
     : `; run it again after ${until}`;
+}
+
+/** What a person may say of the runs of one command, as it came from the command line. */
+interface RunFlags {
+  readonly full?: boolean;
+  readonly allowDeletes?: boolean;
+  readonly budget?: string | undefined;
+  readonly maxCalls?: string | undefined;
+}
+
+/** What several runs, one after another, may take together. */
+export type AskedRuns = ReturnType<typeof askedRuns>;
+
+/** Time counts from now on. Throws USAGE for values that mean nothing. */
+export function askedRuns(flags: RunFlags, clock: Clock) {
+  const budgetMs = flags.budget === undefined ? null : durationOf('--budget', flags.budget);
+  const maxCalls =
+    flags.maxCalls === undefined ? null : wholeNumber('--max-calls', flags.maxCalls, undefined, 1);
+  const { full: isFull = false, allowDeletes = false } = flags;
+  const endMs = budgetMs === null ? null : clock.now() + budgetMs;
+  let callsUsed = 0;
+  let callsSeen = 0;
+
+  return {
+    isBudgeted: budgetMs !== null || maxCalls !== null,
+    /** What the next run is asked for; null when the time or the calls are used up. */
+    next: (): AskedRun | null => {
+      const msLeft = endMs === null ? null : endMs - clock.now();
+      const callsLeft = maxCalls === null ? null : maxCalls - callsUsed;
+      if ((msLeft !== null && msLeft <= 0) || (callsLeft !== null && callsLeft <= 0)) return null;
+      return { isFull, allowDeletes, budgetMs: msLeft, maxCalls: callsLeft };
+    },
+    /** Takes the events of a run: the calls of one that brings no report are counted by them. */
+    onEvent: (event: RunEvent): void => {
+      if (event.kind === 'call-ended' && event.entity !== null) callsSeen += 1;
+    },
+    /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
+    ended: (report: RunReport | null): void => {
+      callsUsed += report?.calls ?? callsSeen;
+      callsSeen = 0;
+    },
+  };
 }
