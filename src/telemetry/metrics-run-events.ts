@@ -158,7 +158,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
   };
 
   return {
-    onRunEvent(connector: ConnectorName, event: RunEvent): void {
+    onRunEvent: (connector: ConnectorName, event: RunEvent): void => {
       switch (event.kind) {
         case 'run-started':
           return started(connector);
@@ -211,7 +211,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'commit-finished':
       }
     },
-    runEnded(connector: ConnectorName, name: string): void {
+    runEnded: (connector: ConnectorName, name: string): void => {
       const outcome = outcomeLabel(name);
       // A run that could not begin started when it ended.
       const startedMs = startedMsByConnector.get(connector) ?? clock.now();
@@ -223,7 +223,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
       ended(connector);
     },
     isRunning: (connector: ConnectorName) => running.has(connector),
-    /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger knows. */
+    /** When the last run of this process ended, if it failed; also one that could not begin, which is in no ledger. */
     failedAtMs: (connector: ConnectorName) => failedMsByConnector.get(connector) ?? null,
   };
 }

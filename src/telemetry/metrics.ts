@@ -51,7 +51,7 @@ export function openMetrics({
     runEnded: runs.runEnded,
     /** Once for each publication that was asked for, however it ended. */
     onPublication,
-    /** One scrape. Never rejects because of the sample: without one, its gauges are left out and the error is counted. */
+    /** One scrape. Never rejects because of the sample: without one, its gauges are absent and the error is counted. */
     async text(): Promise<{ readonly contentType: string; readonly text: string }> {
       await gauges.refresh();
       const all = await registry.metrics();

@@ -56,15 +56,22 @@ function explanationText(
   explanation: Explanation,
   program: string,
 ): readonly string[] {
-  const { row, changedBy, changeValue } = explanation;
+  const { row, changedBy, changeValue, lastSync } = explanation;
+  const { partition } = row;
   const facts: readonly (readonly [string, string | null])[] = [
     ['first seen', row.firstSeenAt ?? 'unknown, an older version stored it'],
     ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
     ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
     ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
-    ['listing', row.partition === null ? 'not known' : listingText(row.partition)],
-    ['last read', row.partition === null ? null : readText(row.partition)],
-    ['last sync', explanation.lastSync === null ? 'none' : lastSyncText(explanation.lastSync)],
+    [
+      'listing',
+      partition === null ? 'not known' : `${partition.entity} ${printable(jsonText(partition.params))}`,
+    ],
+    ['last read', partition === null ? null : readText(partition)],
+    [
+      'last sync',
+      lastSync === null ? 'none' : `${lastSync.state}, began ${lastSync.startedAt} (run ${lastSync.run})`,
+    ],
     ['why', reasonText(explanation, entity)],
     ['looks deleted', row.missing === null ? null : missingText(row.missing, program, name)],
   ];
@@ -77,14 +84,6 @@ function explanationText(
 function runText(id: string | null, run: RunSummary | null): string {
   if (id === null) return 'an unknown run';
   return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
-}
-
-function lastSyncText({ run, state, startedAt }: RunSummary): string {
-  return `${state}, began ${startedAt} (run ${run})`;
-}
-
-function listingText({ entity, params }: PartitionHistory): string {
-  return `${entity} ${printable(jsonText(params))}`;
 }
 
 function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {
@@ -111,9 +110,9 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
     case 'not-selected':
       return `the last sync did not read ${entity.name}`;
     case 'full':
-      return fullText(reason.isMet, deletedAt);
+      return `the last sync read its listing in full and ${reason.isMet && deletedAt === null ? 'found it' : 'did not find it'}`;
     case 'incremental':
-      return incrementalText(reason.isMet, { changeValue, partition });
+      return incrementalText(reason.isMet, changeValue, partition);
     case 'marker':
       return `its listing was not read, because its parent record has not changed since (change time ${printable(partition?.marker ?? '')})`;
     case 'not-led-to':
@@ -121,15 +120,10 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
   }
 }
 
-function fullText(isMet: boolean, deletedAt: Instant | null): string {
-  return isMet && deletedAt === null
-    ? 'the last sync read its listing in full and found it'
-    : 'the last sync read its listing in full and did not find it';
-}
-
 function incrementalText(
   isMet: boolean | null,
-  { changeValue, partition }: { changeValue: Instant | null; partition: PartitionHistory | null },
+  changeValue: Instant | null,
+  partition: PartitionHistory | null,
 ): string {
   const asked = 'the last sync asked its listing for changes only';
   const full = `a full read, the last of which began ${partition?.fullAt ?? 'at an unknown time'}`;

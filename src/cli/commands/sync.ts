@@ -13,7 +13,7 @@ import type { ConnectorSettings } from '../../settings/settings.ts';
 import { count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
 import { logLevel } from '../environment.ts';
-import { exitCodes, type ExitCode, gravestExitCode } from '../output/exit-codes.ts';
+import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { showRunEnd } from '../output/show-run.ts';
 import { indentedTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
@@ -148,7 +148,7 @@ async function showPlans(
   chosen: readonly ChosenConnector[],
   isFull: boolean,
   { terminal }: CommandContext,
-): Promise<ExitCode> {
+): Promise<void> {
   const plans = await Promise.all(
     chosen.map(async ({ connector, globs }) => ({
       connector,
@@ -173,7 +173,6 @@ async function showPlans(
     ]);
     terminal.print(...indentedTable(planColumns, rows), `  ${callsText(plan.estimates)}`);
   }
-  return exitCodes.ok;
 }
 
 function callsText(estimates: readonly CallEstimate[]): string {

@@ -162,8 +162,9 @@ async function orNone<One>(list: Promise<readonly One[]>, signal: AbortSignal): 
 }
 
 /**
- * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for each that is not as the
- * definition says, and one for the others. Of entities below others nothing is known before their parents are read.
+ * Asks each root entity of a connector for its first page, one after the other, until the time `isOver`: a line for
+ * each that is not as the definition says, and one for the others. Of entities below others nothing is known before
+ * their parents are read.
  */
 async function checkPages(
   { name, address, definition, entities }: ConnectorSettings,
