@@ -112,24 +112,21 @@ async function askForToken(reply: FastifyReply): Promise<FastifyReply> {
     });
 }
 
-interface MonitorRoutesOptions {
-  readonly readiness: () => Promise<Readiness>;
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  readonly hasBoard: boolean;
-}
-
 /** Everything but the board. */
-export function monitorRoutes(server: FastifyInstance, options: MonitorRoutesOptions): void {
-  server.get('/', (_request, reply) =>
-    reply.type('text/html; charset=utf-8').send(indexPage(options.hasBoard)),
-  );
+export function monitorRoutes(
+  server: FastifyInstance,
+  readiness: () => Promise<Readiness>,
+  metrics: () => Promise<{ readonly contentType: string; readonly text: string }>,
+  hasBoard: boolean,
+): void {
+  server.get('/', (_request, reply) => reply.type('text/html; charset=utf-8').send(indexPage(hasBoard)));
   server.get('/healthz', () => ({ status: 'ok' }));
   server.get('/readyz', async (_request, reply) => {
-    const { isReady, problems } = await options.readiness();
+    const { isReady, problems } = await readiness();
     return await reply.code(isReady ? 200 : 503).send({ status: isReady ? 'ok' : 'unavailable', problems });
   });
   server.get('/metrics', async (_request, reply) => {
-    const { contentType, text } = await options.metrics();
+    const { contentType, text } = await metrics();
     return await reply.type(contentType).send(text);
   });
 }

@@ -56,11 +56,8 @@ export async function startMonitor(options: MonitorOptions): Promise<Monitor> {
   server.server.maxConnections = limits.maxConnections;
   guardMonitor(server, listen.host);
   answerFailures(server, log);
-  monitorRoutes(server, {
-    readiness: openReadiness(options.health, { withinMs: limits.readyWithinMs, clock, log }),
-    metrics: options.metrics,
-    hasBoard: options.board !== null,
-  });
+  const readiness = openReadiness(options.health, { withinMs: limits.readyWithinMs, clock, log });
+  monitorRoutes(server, readiness, options.metrics, options.board !== null);
   if (options.board === null) noBoardRoutes(server);
   else {
     boardRoutes(server, {

@@ -59,13 +59,9 @@ const changes = ['inserted', 'updated', 'unchanged', 'duplicate', 'filtered', 'q
 /** The wait before such a retry is spent in the budget, and counted when the next attempt has ended. */
 const waitedForInBudget: readonly ErrorCode[] = ['THROTTLED', 'FORBIDDEN'];
 
-const minuteS = 60;
-const hourS = 60 * minuteS;
-const runBucketsS = [
-  ...[1, 5, 15, 30],
-  ...[1, 2, 5, 15, 30].map((minutes) => minutes * minuteS),
-  ...[1, 2, 4].map((hours) => hours * hourS),
-];
+const minutesS = [1, 2, 5, 15, 30].map((minutes) => minutes * 60);
+const hoursS = [1, 2, 4].map((hours) => hours * 3600);
+const runBucketsS = [1, 5, 15, 30, ...minutesS, ...hoursS];
 /** A call may take minutes: the service retries inside. */
 const requestBucketsS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
