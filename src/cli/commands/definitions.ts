@@ -3,7 +3,7 @@ import { dataDictionary } from '../../definitions/data-dictionary.ts';
 import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { fits, textTable, leftColumns, fittingTable } from '../output/text-table.ts';
+import { fits, textTable, leftColumns, fittingTable, type Rows } from '../output/text-table.ts';
 
 export const definitions = command({
   options: {
@@ -56,10 +56,7 @@ async function showOffered(context: CommandContext, name: string | null): Promis
  * Connector types that the API offers: name, definition, id, level of support. The last has no room in 80 columns, and
  * goes first.
  */
-export function definitionTable(
-  rows: readonly (readonly string[])[],
-  width: number | null,
-): readonly string[] {
+export function definitionTable(rows: Rows, width: number | null): readonly string[] {
   const whole = textTable(columns, rows);
   return fits(whole, width) ? whole : fittingTable(columns.slice(0, -1), rows, width);
 }

@@ -9,24 +9,20 @@ import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts
 import { keyDigits } from '../../sinks/files/safe-file-name.ts';
 import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { counted } from '../../telemetry/format.ts';
-import { command, type CommandContext, type FlagsOf, oneOf, wholeNumber } from '../command.ts';
+import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { jsonText } from '../output/json-text.ts';
 import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
 
-const options = {
-  '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },
-  '--format <format>': { text: 'jsonl or csv', default: 'jsonl' },
-  '--output <file>': 'a file instead of standard output; written completely or not at all',
-  '--next-file <file>': 'write the number for the next export here, as JSON',
-  '--safe-for-spreadsheets':
-    "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
-} as const;
-
-type ExportFlags = FlagsOf<typeof options>;
-
 export const exportChanges = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],
-  options,
+  options: {
+    '--since-seq <n>': { text: 'only changes after this number; 0: everything', default: '0' },
+    '--format <format>': { text: 'jsonl or csv', default: 'jsonl' },
+    '--output <file>': 'a file instead of standard output; written completely or not at all',
+    '--next-file <file>': 'write the number for the next export here, as JSON',
+    '--safe-for-spreadsheets':
+      "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
+  },
   help: `
 Records come in the order of _seq, each once, in its newest state; _op is upsert or delete. It is a consistent snapshot,
 even during a sync. The last line on standard error gives the --since-seq for the next time.
@@ -37,7 +33,7 @@ Examples:
   run: async (context, flags, name) => {
     const target = entityTarget(await context.settings(), name);
     const since = wholeNumber('--since-seq', flags.sinceSeq);
-    const formatOf = formatNamed(flags);
+    const formatOf = formatNamed(flags.format, flags.safeForSpreadsheets);
     const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
     await using changes = await openChanges(target, since);
     checkSince(changes, target, since);
@@ -45,7 +41,15 @@ Examples:
     const texts = textsOf(formatOf(changes.table), changes.records(), written, context.signal);
     // A reader that went away in the middle asks for the same again.
     if (!(await writeTo(context, file, texts))) return;
-    await tellEnd(context, flags, file === null, () => changes.end(written));
+    const { terminal, cwd } = context;
+    // Only when the records are where they should be: a number that is ahead of them would lose some.
+    if (file === null && terminal.hasLostOutput()) return;
+    const end = await changes.end(written);
+    if (flags.nextFile !== undefined) {
+      await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
+    }
+    if (file !== null) terminal.printJson(end);
+    terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
   },
 });
 
@@ -77,26 +81,7 @@ async function* bytesOf(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array
   for await (const text of texts) yield Buffer.from(text);
 }
 
-/** Only when the records are where they should be: a number that is ahead of them would lose some. */
-async function tellEnd(
-  { terminal, cwd }: CommandContext,
-  flags: ExportFlags,
-  isOnStdout: boolean,
-  endOf: () => Promise<ExportEnd>,
-): Promise<void> {
-  if (isOnStdout && terminal.hasLostOutput()) return;
-  const end = await endOf();
-  if (flags.nextFile !== undefined) {
-    await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
-  }
-  if (!isOnStdout) terminal.printJson(end);
-  terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
-}
-
-function formatNamed({
-  format,
-  safeForSpreadsheets: isSafeForSpreadsheets,
-}: ExportFlags): (table: EntityTable) => RecordFormat {
+function formatNamed(format: string, isSafeForSpreadsheets: boolean): (table: EntityTable) => RecordFormat {
   const chosen = oneOf('--format', format, ['jsonl', 'csv']);
   if (chosen === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
   if (isSafeForSpreadsheets) {

@@ -1,7 +1,7 @@
 import { askedRecord, refetchRecord, type Refetched } from '../../app/refetch-record.ts';
-import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import { command, type CommandContext } from '../command.ts';
-import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
+import { command } from '../command.ts';
+import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 
 export const refetch = command({
@@ -22,23 +22,15 @@ Examples:
     const command = 'connector-sync refetch';
     await using app = await openPatientApp(context, settings, 'refetch');
     const refetched = await refetchRecord(app, asked, { clock, command, allowDeletes, signal });
-    return tellRefetched(context, asked.target, refetched);
+    const { run } = refetched;
+    const result = resultOf(refetched);
+    context.terminal.printJson({ target: name, result, run });
+    const text = texts[result](asked.target.entity.name);
+    context.terminal.print(`${name}: ${text}${run === null ? '' : ` (run ${run})`}`);
+    // 0 where the sink now holds what the service has, 3 where it may not.
+    return result === 'missing' ? exitCodes.degraded : exitCodes.ok;
   },
 });
-
-/** Says what came of it: 0 where the sink now holds what the service has, 3 where it may not. */
-function tellRefetched(
-  { terminal }: CommandContext,
-  { name, entity }: EntityTarget,
-  refetched: Refetched,
-): ExitCode {
-  const { run } = refetched;
-  const result = resultOf(refetched);
-  terminal.printJson({ target: name, result, run });
-  const inRun = run === null ? '' : ` (run ${run})`;
-  terminal.print(`${name}: ${texts[result](entity.name)}${inRun}`);
-  return result === 'missing' ? exitCodes.degraded : exitCodes.ok;
-}
 
 type Result = 'inserted' | 'updated' | 'unchanged' | 'deleted' | 'not-stored' | 'missing';
 

@@ -1,9 +1,9 @@
 import { cancelRun } from '../../app/cancel-run.ts';
 import { findRun, fromEverySink } from '../../app/find-run.ts';
+import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { undeleteRun } from '../../app/undelete-run.ts';
 import { slept } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
-import { noCounts, addCounts } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
@@ -11,7 +11,7 @@ import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { leftColumns, rightColumns, fits, textTable, rowSentences } from '../output/text-table.ts';
+import { leftColumns, rightColumns, fits, textTable, rowSentences, type Rows } from '../output/text-table.ts';
 
 const defaultLimit = 20;
 
@@ -68,8 +68,7 @@ export type ShownRun = RunSummary & { readonly sink: string };
  */
 export function runsTable(runs: readonly ShownRun[], width: number | null): readonly string[] {
   const hasSinks = new Set(runs.map(({ sink }) => sink)).size > 1;
-  const rowsWith = (hasStart: boolean): readonly (readonly string[])[] =>
-    runs.map((run) => runRow(run, hasSinks, hasStart));
+  const rowsWith = (hasStart: boolean): Rows => runs.map((run) => runRow(run, hasSinks, hasStart));
   const whole = textTable(columns, rowsWith(true));
   if (width === null || fits(whole, width)) return whole;
   const narrow = textTable(columns, rowsWith(false));
@@ -77,10 +76,7 @@ export function runsTable(runs: readonly ShownRun[], width: number | null): read
 }
 
 function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly string[] {
-  const counts = (run.report?.entities ?? []).reduce(
-    (sum, entity) => addCounts(sum, entity.counts),
-    noCounts,
-  );
+  const { report } = run;
   return [
     run.run,
     run.connector,
@@ -89,7 +85,7 @@ function runRow(run: ShownRun, hasSinks: boolean, hasStart: boolean): readonly s
     run.state,
     hasStart ? run.startedAt : '',
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
-    ...(run.report === null ? ['', ''] : [count(counts.fetched), count(counts.inserted + counts.updated)]),
+    ...(report === null ? ['', ''] : [count(recordsRead(report)), count(rowsWritten(report))]),
   ];
 }
 

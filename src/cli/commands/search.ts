@@ -58,7 +58,11 @@ Examples:
     if (flags.all) return await writeAllPages(context, searcher, params);
     const page = await searcher.search(params);
     await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
-    tellMore(context, page);
+    const { records, hasMore, cursor, tookMs } = page;
+    const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
+    const more =
+      !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
+    context.terminal.note(`${counted(records.length, 'record')}${took}${more}`);
   },
 });
 
@@ -96,19 +100,9 @@ async function show(
   } else if (records.length > 0) {
     const { lines, omitted } = answerTable(records, terminal.columns(), first);
     terminal.print(...lines);
-    const left = `no room for: ${omitted.map(printable).join(', ')}`;
-    if (omitted.length > 0) {
-      for (const line of wrapped(`${left}, see --fields or --format jsonl`, terminal.columns())) {
-        terminal.note(line);
-      }
-    }
+    const left = `no room for: ${omitted.map(printable).join(', ')}, see --fields or --format jsonl`;
+    if (omitted.length > 0) terminal.note(...wrapped(left, terminal.columns()));
   }
-}
-
-function tellMore({ terminal }: CommandContext, { records, hasMore, cursor, tookMs }: FoundPage): void {
-  const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
-  const more = !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
-  terminal.note(`${counted(records.length, 'record')}${took}${more}`);
 }
 
 /**

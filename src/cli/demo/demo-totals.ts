@@ -1,4 +1,4 @@
-import { rowsWritten } from '../../app/run-totals.ts';
+import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, duration } from '../../telemetry/format.ts';
 
@@ -8,17 +8,17 @@ export function totalsText(
   first: readonly RunReport[],
   ms: number,
 ): readonly string[] {
-  const [now, then] = [costsOf(reports), costsOf(first)];
-  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
-  const deleted = reports
-    .flatMap(({ entities }) => entities)
-    .reduce((sum, entity) => sum + entity.deleted, 0);
+  const written = sumOf(reports, rowsWritten);
+  const deleted = sumOf(
+    reports.flatMap(({ entities }) => entities),
+    (entity) => entity.deleted,
+  );
   const verdict =
     written + deleted === 0
       ? 'Nothing has changed: 0 rows written'
       : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
   return [
-    `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
+    `${costsText(reports, ' read')} over HTTP,`,
     `${verdict} (${duration(ms)}).`,
     'Pages overlap on purpose, so that no record slips between two of them: a record',
     'that came twice counts as duplicate. _extra keeps values that have no column.',
@@ -27,7 +27,7 @@ export function totalsText(
     ...(first.length === 0
       ? []
       : [
-          `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
+          `The first run read ${costsText(first)}. Where the API can tell`,
           'what has changed, this run asked for changes only (so says the column complete);',
           'deletes there show at the next complete read. Blocks and comments of unchanged',
           'pages were skipped; the rest was read and compared. Records that seem deleted',
@@ -36,12 +36,13 @@ export function totalsText(
   ];
 }
 
-function costsOf(reports: readonly RunReport[]): { readonly records: number; readonly calls: number } {
-  const entities = reports.flatMap((report) => report.entities);
-  return {
-    records: entities.reduce((sum, { counts }) => sum + counts.fetched, 0),
-    calls: reports.reduce((sum, report) => sum + report.calls, 0),
-  };
+function costsText(reports: readonly RunReport[], read = ''): string {
+  const calls = sumOf(reports, (report) => report.calls);
+  return `${counted(sumOf(reports, recordsRead), 'record')}${read} in ${counted(calls, 'call')}`;
+}
+
+function sumOf<One>(all: readonly One[], of: (one: One) => number): number {
+  return all.reduce((sum, one) => sum + of(one), 0);
 }
 
 export interface DemoQuery {

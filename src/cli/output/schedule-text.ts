@@ -17,7 +17,7 @@ export interface ShownSchedule {
   readonly givenUp: { readonly code: string; readonly at: Instant } | null;
 }
 
-export interface ShownTarget {
+interface ShownTarget {
   readonly target: WorkerTarget;
   /** Milliseconds; null where Redis holds none, or where it has no schedule. */
   readonly next: number | null;
@@ -25,22 +25,37 @@ export interface ShownTarget {
   readonly failure: { readonly code: string; readonly at: Instant } | null;
 }
 
+/** What a list of schedules shows; `problem`: why Redis cannot be asked. */
+interface ScheduleList {
+  readonly shown: readonly ShownSchedule[];
+  readonly targets: readonly ShownTarget[];
+  readonly backlogBySink: ReadonlyMap<string, Backlog>;
+  readonly problem: string | null;
+  readonly nowMs: number;
+  readonly program: string;
+}
+
+export function scheduleLines(list: ScheduleList, width: number | null): readonly string[] {
+  return [
+    ...scheduleTable(list, width),
+    ...targetTable(list),
+    ...pausedLines(list),
+    ...givenUpLines(list),
+    ...backlogLines(list),
+  ];
+}
+
 /** A worker takes what is due within a second. */
 const overdueMs = 30_000;
 const mostNamed = 20;
 
 /** Where four columns are too wide for the screen, the times stand below their connector. */
-export function scheduleTable(
-  shown: readonly ShownSchedule[],
-  isRedisAway: boolean,
-  nowMs: number,
-  width: number | null,
-): readonly string[] {
-  const rows = shown.map((one) => [
-    one.connector.name,
-    scheduleText(one.connector.schedule),
-    nextText(one, isRedisAway, nowMs),
-    lastRunText(one.lastRun, nowMs),
+function scheduleTable(list: ScheduleList, width: number | null): readonly string[] {
+  const rows = list.shown.map(({ connector: { name, schedule }, next, paused, lastRun }) => [
+    name,
+    scheduleText(schedule),
+    schedule === null ? '' : paused === null ? dueText(next, list) : 'paused',
+    lastRun === null ? 'never' : `${lastRun.state} ${longAgo(lastRun.startedAt, list.nowMs)}`,
   ]);
   const whole = textTable(columns, rows);
   if (fits(whole, width)) return whole;
@@ -64,40 +79,22 @@ function scheduleText(schedule: Schedule | null): string {
   return schedule.jitterMs === 0 ? when : `${when}, up to ${formatDuration(schedule.jitterMs)} later`;
 }
 
-function nextText({ connector, next, paused }: ShownSchedule, isRedisAway: boolean, nowMs: number): string {
-  if (connector.schedule === null) return '';
-  if (paused !== null) return 'paused';
-  return dueText(next, isRedisAway, nowMs);
-}
-
-function dueText(next: number | null, isRedisAway: boolean, nowMs: number): string {
-  if (isRedisAway) return '?';
+function dueText(next: number | null, { problem, nowMs }: ScheduleList): string {
+  if (problem !== null) return '?';
   return next === null ? 'not in Redis' : comingUp(next, nowMs);
 }
 
 /** The targets that workers publish into. */
-export function targetTable(
-  shown: readonly ShownTarget[],
-  isRedisAway: boolean,
-  nowMs: number,
-): readonly string[] {
-  const rows = shown.map(({ target: { name, everyMs }, next }) => [
+function targetTable(list: ScheduleList): readonly string[] {
+  const rows = list.targets.map(({ target: { name, everyMs }, next }) => [
     name,
     everyMs === null ? 'after syncs' : `every ${formatDuration(everyMs)}`,
-    everyMs === null ? '' : dueText(next, isRedisAway, nowMs),
+    everyMs === null ? '' : dueText(next, list),
   ]);
   return rows.length === 0 ? [] : ['', ...textTable(leftColumns('target', 'schedule', 'next'), rows)];
 }
 
-function lastRunText(run: RunFacts | null, nowMs: number): string {
-  return run === null ? 'never' : `${run.state} ${longAgo(run.startedAt, nowMs)}`;
-}
-
-export function pausedLines(
-  shown: readonly ShownSchedule[],
-  nowMs: number,
-  program: string,
-): readonly string[] {
+function pausedLines({ shown, nowMs, program }: ScheduleList): readonly string[] {
   const paused = shown.flatMap(({ connector: { name }, paused: pause }) => {
     if (pause === null) return [];
     return [`${name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`];
@@ -105,12 +102,7 @@ export function pausedLines(
   return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
 }
 
-export function givenUpLines(
-  shown: readonly ShownSchedule[],
-  targets: readonly ShownTarget[],
-  nowMs: number,
-  program: string,
-): readonly string[] {
+function givenUpLines({ shown, targets, nowMs, program }: ScheduleList): readonly string[] {
   const failed = shown.flatMap(({ connector: { name }, givenUp }) => {
     if (givenUp === null) return [];
     return [
@@ -129,7 +121,7 @@ export function givenUpLines(
 }
 
 /** What is due and waits for a worker, and how long that will take. */
-export function backlogLines(backlogBySink: ReadonlyMap<string, Backlog>): readonly string[] {
+function backlogLines({ backlogBySink }: ScheduleList): readonly string[] {
   return [...backlogBySink].map(([sink, { waiting, doneAMinute, dueAMinute, endsInMs }]) => {
     const rates = `${perMinute(doneAMinute)} a minute are done, ${perMinute(dueAMinute)} become due`;
     const end = Number.isFinite(endsInMs)
@@ -144,13 +136,13 @@ function perMinute(rate: number): string {
 }
 
 /** What a person would otherwise have to find out: why "next" says nothing, or why nothing comes of it. */
-export function scheduleRemarks(
-  shown: readonly ShownSchedule[],
-  targets: readonly ShownTarget[],
-  problem: string | null,
-  nowMs: number,
-  program: string,
-): readonly string[] {
+export function scheduleRemarks({
+  shown,
+  targets,
+  problem,
+  nowMs,
+  program,
+}: ScheduleList): readonly string[] {
   if (problem !== null) return [`When they run next is not known: ${problem}`];
   const waiting = [
     ...shown.flatMap(({ connector: { name, schedule }, paused, next }) =>

@@ -5,13 +5,18 @@ export interface TableColumn {
   readonly align: 'left' | 'right';
 }
 
+/** Of each row a cell for each column. */
+export type Rows = readonly (readonly string[])[];
+
+export type Columns = readonly TableColumn[];
+
 /** Columns of texts. */
-export function leftColumns(...titles: readonly string[]): readonly TableColumn[] {
+export function leftColumns(...titles: readonly string[]): Columns {
   return titles.map((title) => ({ title, align: 'left' }));
 }
 
 /** Columns of numbers. */
-export function rightColumns(...titles: readonly string[]): readonly TableColumn[] {
+export function rightColumns(...titles: readonly string[]): Columns {
   return titles.map((title) => ({ title, align: 'right' }));
 }
 
@@ -22,10 +27,7 @@ export const columnGap = 2;
  * Aligned text without rules, two spaces between columns; cells are made inert. A column without any content is left
  * out.
  */
-export function textTable(
-  columns: readonly TableColumn[],
-  rows: readonly (readonly string[])[],
-): readonly string[] {
+export function textTable(columns: Columns, rows: Rows): readonly string[] {
   const cells = rows.map((row) => columns.map((_, index) => printable(row[index] ?? '')));
   const used = columns.flatMap((column, index) =>
     rows.length === 0 || cells.some((row) => row[index] !== '') ? [{ column, index }] : [],
@@ -117,11 +119,7 @@ export function filled(
  * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is
  * too long for the column before (complete). Where not even the numbers fit, each row is written as a sentence.
  */
-export function fittingTable(
-  columns: readonly TableColumn[],
-  rows: readonly (readonly string[])[],
-  width: number | null,
-): readonly string[] {
+export function fittingTable(columns: Columns, rows: Rows, width: number | null): readonly string[] {
   const whole = textTable(columns, rows);
   if (width === null || fits(whole, width)) return whole;
   const shown = columns.flatMap((column, index) =>
@@ -138,20 +136,12 @@ export function fittingTable(
 }
 
 /** The same for below a heading: two blanks before each line. */
-export function indentedTable(
-  columns: readonly TableColumn[],
-  rows: readonly (readonly string[])[],
-  width: number | null = null,
-): readonly string[] {
+export function indentedTable(columns: Columns, rows: Rows, width: number | null = null): readonly string[] {
   return fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`);
 }
 
 /** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit continues below. */
-export function rowSentences(
-  columns: readonly TableColumn[],
-  rows: readonly (readonly string[])[],
-  width: number,
-): readonly string[] {
+export function rowSentences(columns: Columns, rows: Rows, width: number): readonly string[] {
   return rows.flatMap(([name = '', ...cells]) => {
     const facts = cells.flatMap((cell, index) => {
       const { title, align } = columns[index + 1] ?? { title: '', align: 'left' };
@@ -162,11 +152,7 @@ export function rowSentences(
   });
 }
 
-function withTextsBelow(
-  columns: readonly TableColumn[],
-  rows: readonly (readonly string[])[],
-  width: number,
-): readonly string[] {
+function withTextsBelow(columns: Columns, rows: Rows, width: number): readonly string[] {
   const last = columns.length - 1;
   const room = width - widthOfLines(textTable(columns.slice(0, last - 1), rows)) - columnGap;
   const split = rows.map((row) => {

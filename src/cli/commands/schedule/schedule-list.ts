@@ -10,15 +10,7 @@ import { toTheSecond } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
 import { listOptions, openListPage } from '../../list-page.ts';
 import { picked } from '../../output/json-text.ts';
-import {
-  backlogLines,
-  givenUpLines,
-  pausedLines,
-  scheduleRemarks,
-  scheduleTable,
-  targetTable,
-  type ShownSchedule,
-} from '../../output/schedule-text.ts';
+import { scheduleLines, scheduleRemarks, type ShownSchedule } from '../../output/schedule-text.ts';
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
 export const listSchedules = command({
@@ -68,15 +60,9 @@ export const listSchedules = command({
       })),
       redis: { isReachable: problem === null, problem },
     });
-    const nowMs = clock.now();
-    terminal.print(
-      ...scheduleTable(shown, problem !== null, nowMs, terminal.columns()),
-      ...targetTable(shownTargets, problem !== null, nowMs),
-      ...pausedLines(shown, nowMs, program),
-      ...givenUpLines(shown, shownTargets, nowMs, program),
-      ...backlogLines(backlogBySink),
-    );
-    terminal.note(...scheduleRemarks(shown, shownTargets, problem, nowMs, program), ...page.remarks);
+    const list = { shown, targets: shownTargets, backlogBySink, problem, nowMs: clock.now(), program };
+    terminal.print(...scheduleLines(list, terminal.columns()));
+    terminal.note(...scheduleRemarks(list), ...page.remarks);
     return page.exitCode;
   },
 });

@@ -3,6 +3,7 @@ import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
 import { type Clock, instant } from '../../../core/clock.ts';
 import { ThrottledError } from '../../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../../core/events.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
@@ -51,7 +52,7 @@ export async function syncAll(
     if (!(end instanceof ConnectorBusyError)) codes.push(end);
     else {
       held.push(one);
-      tellHeld(context, one, end);
+      tellHeld(context, one.connector.name, end);
     }
   }
   for (const one of held) {
@@ -76,7 +77,7 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
     triedMs = clock.now();
     const end = await syncOne(options, one);
     if (!(end instanceof ConnectorBusyError)) return end;
-    if (clock.now() >= endMs) return tellError(context, one, end);
+    if (clock.now() >= endMs) return tellError(context, one.connector.name, end);
   }
 }
 
@@ -91,7 +92,7 @@ async function syncOne(
   const { connector, globs } = one;
   const { terminal, signal } = context;
   const done = (await shared?.done(connector)) ?? null;
-  if (done !== null) return tellDone(context, one, done);
+  if (done !== null) return tellDone(context, connector.name, done);
   const run = asked.next();
   if (run === null) {
     terminal.printJson({ kind: 'run-skipped', connector: connector.name, because: 'budget' });
@@ -116,17 +117,12 @@ async function syncOne(
     // Before a run has begun an interrupt surfaces as whatever call it broke off.
     if (signal.aborted) return exitCodes.interrupted;
     if (shared !== null && error instanceof ConnectorBusyError) return error;
-    return tellError(context, one, error);
+    return tellError(context, connector.name, error);
   }
 }
 
-function tellDone(
-  { terminal, program }: CommandContext,
-  { connector }: ChosenConnector,
-  done: DoneRun,
-): ExitCode {
+function tellDone({ terminal, program }: CommandContext, name: ConnectorName, done: DoneRun): ExitCode {
   const { because, report, pid } = done;
-  const { name } = connector;
   const { run, outcome, finishedAt } = report;
   terminal.printJson({ kind: 'run-skipped', connector: name, because, run, outcome, pid });
   terminal.print(
@@ -137,19 +133,13 @@ function tellDone(
   return exitCodeOfReport(report);
 }
 
-function tellHeld(
-  { terminal }: CommandContext,
-  { connector }: ChosenConnector,
-  { holder }: ConnectorBusyError,
-): void {
-  const { name } = connector;
+function tellHeld({ terminal }: CommandContext, name: ConnectorName, { holder }: ConnectorBusyError): void {
   const by = holder === null ? 'another process' : `process ${holder.pid} (${holder.command})`;
   terminal.printJson({ kind: 'run-waiting', connector: name, holder });
   terminal.print(`${name}: being read by ${by}; waiting for it after the other connectors`);
 }
 
-function tellError(context: CommandContext, { connector }: ChosenConnector, error: unknown): ExitCode {
-  const { name } = connector;
+function tellError(context: CommandContext, name: ConnectorName, error: unknown): ExitCode {
   const marks = { kind: 'run-error', connector: name };
   return reportFailureOf(context, name, error, marks, pauseText(error, context.clock));
 }
