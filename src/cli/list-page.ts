@@ -1,5 +1,4 @@
 import {
-  readOverview,
   readOverviewsOfReadable,
   countStates,
   statesOf,
@@ -8,7 +7,6 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
-import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import { type FlagsOf, wholeNumber } from './command.ts';
@@ -90,13 +88,9 @@ function shownText(shown: number, offset: number, total: number): string {
 export async function knownOverviews(
   connectors: readonly ConnectorSettings[],
 ): Promise<ReadonlyMap<string, SinkOverview>> {
-  const overviews = new Map<string, SinkOverview>();
-  for (const sink of sinksOf(connectors)) {
-    try {
-      overviews.set(sink.name, await readOverview(sink));
-    } catch {
-      // Reported where the command opens it.
-    }
-  }
-  return overviews;
+  const nothing: ReadonlyMap<string, SinkOverview> = new Map();
+  return await readOverviewsOfReadable(connectors).then(
+    ({ overviews }) => overviews,
+    () => nothing,
+  );
 }

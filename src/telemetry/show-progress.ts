@@ -1,5 +1,5 @@
 import { slept, type Clock } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
+import type { OnRunEvent, RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { duration } from './format.ts';
 import {
@@ -19,12 +19,6 @@ export interface ProgressScreen {
   addLine(line: string): void;
 }
 
-interface ProgressDisplay extends AsyncDisposable {
-  readonly onEvent: OnRunEvent;
-  /** What is to be expected of the run, once it is known. Called before the run begins. */
-  expect(expected: ReadonlyMap<EntityName, Expected>): void;
-}
-
 const redrawMs = 100;
 const lineMs = 10_000;
 /** A service that fails every other call would otherwise make two lines of each. */
@@ -34,11 +28,7 @@ const leastBetweenMs = 10_000;
  * Shows a run's progress, and outside of a terminal a line for each failed attempt. Disposing it removes the live lines
  * and stops; nothing is drawn afterwards.
  */
-export function showProgress(
-  connector: ConnectorName,
-  screen: ProgressScreen,
-  clock: Clock,
-): ProgressDisplay {
+export function showProgress(connector: ConnectorName, screen: ProgressScreen, clock: Clock) {
   let progress = startProgress(connector, clock.now());
   const live = showLive(screen, clock, {
     line: () => progressSummary(progress, clock.now()),
@@ -47,14 +37,13 @@ export function showProgress(
   const tell =
     screen.style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
   return {
-    onEvent: (event) => {
+    onEvent: (event: RunEvent): void => {
       progress = advanceProgress(progress, event, clock.now());
       tell?.(event);
     },
-    expect: (expected) => {
-      const { retries, retry, throttledUntilMs, sinkAway, startedAtMs } = progress;
-      const begun = startProgress(connector, startedAtMs, expected);
-      progress = { ...begun, retries, retry, throttledUntilMs, sinkAway };
+    /** What is to be expected of the run, once it is known. Called before the run begins. */
+    expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
+      progress = { ...progress, entities: startProgress(connector, 0, expected).entities };
     },
     [Symbol.asyncDispose]: () => live[Symbol.asyncDispose](),
   };

@@ -176,16 +176,6 @@ function environmentLines(choices: ConfigChoices): readonly string[] {
   ];
 }
 
-/** A connector of the config that is written, which reads its service itself. */
-interface DirectConnector {
-  readonly name: string;
-  readonly definition: string;
-  /** As people know the service. */
-  readonly service: string;
-  /** Of its credentials: the field, and the variable that it is read from. */
-  readonly variables: readonly (readonly [field: string, variable: string])[];
-}
-
 /** As in the other configs that this program writes. */
 const usualNames: ReadonlyMap<string, string> = new Map([
   ['email-marketing', 'newsletter'],
@@ -193,7 +183,7 @@ const usualNames: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** `names`: of connector types, or their aliases. Throws USAGE, naming those that can be read directly. */
-function directConnectors(names: readonly string[]): readonly DirectConnector[] {
+function directConnectors(names: readonly string[]) {
   const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
   const readable = definitions.filter(({ upstream }) => upstream !== null);
   const chosen = names.map((name) => {
@@ -207,7 +197,8 @@ function directConnectors(names: readonly string[]): readonly DirectConnector[] 
   return [...new Set(chosen)].map(directConnector);
 }
 
-function directConnector(definition: Definition): DirectConnector {
+/** A connector of the config that is written, which reads its service itself. */
+function directConnector(definition: Definition) {
   const { name, aliases } = definition;
   const service = aliases[0] ?? name;
   const prefix = service.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
@@ -215,8 +206,10 @@ function directConnector(definition: Definition): DirectConnector {
   return {
     name: usualNames.get(name) ?? name,
     definition: name,
+    /** As people know the service. */
     service,
-    variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`]),
+    /** Of its credentials: the field, and the variable that it is read from. */
+    variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`] as const),
   };
 }
 
@@ -228,7 +221,8 @@ function simplestWay({ credentials }: Definition): CredentialShape | undefined {
 }
 
 /** As YAML below `connectors`. */
-function directConnectorText({ name, definition, service, variables }: DirectConnector): string {
+function directConnectorText(connector: ReturnType<typeof directConnector>): string {
+  const { name, definition, service, variables } = connector;
   const credentials = variables.map(([field, variable]) => `${field}: "\${${variable}}"`).join(', ');
   return `  ${name}:
     definition: ${definition} # ${service}

@@ -129,3 +129,12 @@ async function startService(portText: string, clientSecret: string, revision: nu
     throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
   });
 }
+
+/** Below the results: what each command is for stands above it, side by side they would not fit a narrow terminal. */
+export function nextSteps(steps: readonly (readonly string[])[]): readonly string[] {
+  return [
+    '',
+    'Next:',
+    ...steps.flatMap(([why, ...commands]) => [`  ${why}`, ...commands.map((one) => `    ${one}`)]),
+  ];
+}

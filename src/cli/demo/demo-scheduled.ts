@@ -12,7 +12,7 @@ import { findRedis } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { endText } from '../output/run-report-text.ts';
 import { aborted } from '../watch-interrupts.ts';
-import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase } from './demo-config.ts';
+import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, nextSteps } from './demo-config.ts';
 
 const cron = '*/5 * * * * *';
 const runsOfEach = 3;
@@ -29,7 +29,7 @@ export async function runScheduledDemo(context: CommandContext, flags: DemoFlags
   terminal.print(...introduction(settings, service.url, redis.origin));
   const ended = await watchRuns(context, settings);
   terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });
-  terminal.print(...nextSteps(context, relative(cwd, directory)));
+  terminal.print(...stepsAfter(context, relative(cwd, directory)));
   const codes = ended.map(({ report }) => exitCodeOfReport(report));
   return gravestExitCode(context.signal.aborted ? [...codes, exitCodes.interrupted] : codes);
 }
@@ -101,19 +101,15 @@ function introduction(settings: Settings, url: string, redis: string): readonly 
   ];
 }
 
-function nextSteps({ program }: CommandContext, directory: string): readonly string[] {
+function stepsAfter({ program }: CommandContext, directory: string): readonly string[] {
   const config = shellWord(join(directory, 'connector-sync.yaml'));
-  return [
-    '',
-    'Next:',
-    '  List these runs:',
-    `    ${program} runs --config ${config}`,
-    '  Show what they stored:',
-    `    ${program} status --config ${config}`,
-    '  List next and last runs (none next here: the worker of this demo has ended):',
-    `    ${program} schedule list --config ${config}`,
-    '  For your own connectors, write a config, then start a worker:',
-    `    ${program} init`,
-    `    ${program} worker`,
-  ];
+  return nextSteps([
+    ['List these runs:', `${program} runs --config ${config}`],
+    ['Show what they stored:', `${program} status --config ${config}`],
+    [
+      'List next and last runs (none next here: the worker of this demo has ended):',
+      `${program} schedule list --config ${config}`,
+    ],
+    ['For your own connectors, write a config, then start a worker:', `${program} init`, `${program} worker`],
+  ]);
 }

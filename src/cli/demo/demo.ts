@@ -17,7 +17,14 @@ import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { textTable } from '../output/text-table.ts';
-import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, demoParquet } from './demo-config.ts';
+import {
+  type DemoFlags,
+  openDemo,
+  demoBaseUrl,
+  demoDatabase,
+  demoParquet,
+  nextSteps,
+} from './demo-config.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { totalsText, demoQueries, type DemoQuery } from './demo-totals.ts';
 
@@ -68,7 +75,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
     '',
     'Published for a warehouse, as numbered publications in files of Parquet:',
     `  ${published}`,
-    ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
+    ...stepsAfter(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
   ];
   terminal.print(...lines);
   return gravestExitCode(reports.map(exitCodeOfReport));
@@ -114,8 +121,7 @@ function answerText({ question, sql, rows }: DemoQuery & { readonly rows: Rows }
   ];
 }
 
-/** What it is for above each command: side by side they would not fit a narrow terminal. */
-function nextSteps(
+function stepsAfter(
   { program }: CommandContext,
   database: string,
   directory: string,
@@ -137,7 +143,7 @@ function nextSteps(
       : []),
     ['Write a config for your own connectors:', `${program} init`],
   ];
-  return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
+  return nextSteps(steps);
 }
 
 /** Publishes what the demo has stored, as Parquet; gives the line that says so. */
