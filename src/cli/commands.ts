@@ -1,17 +1,6 @@
 import type { AddCommand } from './command.ts';
 
-/** One word after the program's name: the line that `--help` shows, and where the rest of it is. */
-interface CommandEntry {
-  readonly name: string;
-  readonly description: string;
-  /**
-   * Gives the command its arguments, options and action. Its modules are loaded here, and only for the command that was
-   * asked for.
-   */
-  readonly load: () => Promise<AddCommand>;
-}
-
-/** In the order of `--help`. */
+/** Of each command, by the word after the program's name, the line that `--help` shows, in its order. */
 const descriptions = {
   demo: 'Try it without an account: a local API with sample data, a sync, a database.',
   init: 'Write a config file to start from; never overwrites one.',
@@ -49,7 +38,11 @@ const descriptions = {
 
 type CommandName = keyof typeof descriptions;
 
-const loaders: Readonly<Record<CommandName, CommandEntry['load']>> = {
+/**
+ * Where the rest of it is: its arguments, options and action. Its modules are loaded here, and only for the command
+ * that was asked for.
+ */
+const loaders: Readonly<Record<CommandName, () => Promise<AddCommand>>> = {
   demo: async () => (await import('./demo/demo.ts')).demo,
   init: async () => (await import('./commands/init.ts')).init,
   check: async () => (await import('./commands/check.ts')).check,
@@ -83,7 +76,7 @@ const loaders: Readonly<Record<CommandName, CommandEntry['load']>> = {
   config: async () => (await import('./commands/config.ts')).config,
 };
 
-export const commands: readonly CommandEntry[] = Object.entries(descriptions).map(([name, description]) => ({
+export const commands = Object.entries(descriptions).map(([name, description]) => ({
   name,
   description,
   // `as`: the entries are those of the descriptions.

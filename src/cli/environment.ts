@@ -11,10 +11,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * The environment, filled up from `.env` in the working directory; what is set already wins. Throws CONFIG_INVALID for
  * a file that cannot be read.
  */
-export function withDotEnv(
-  env: Environment,
-  cwd: string,
-): { readonly env: Environment; readonly warning: string | null } {
+export function withDotEnv(env: Environment, cwd: string) {
   const file = join(cwd, '.env');
   if (!existsSync(file)) return { env, warning: null };
   const mode = statSync(file).mode & 0o777;

@@ -1,24 +1,21 @@
 import { hideSecrets, isPlainWord } from '../core/hide-secrets.ts';
 import type { Secret } from '../core/secret.ts';
 
-/** The last filter before output: replaces registered secrets, as `hideSecrets` does, and all bearer tokens. */
-export interface Scrubber {
-  /** Adds a secret, with the spellings it takes inside JSON and URLs. */
-  readonly register: (secret: Secret) => void;
-  readonly scrub: (text: string) => string;
-}
-
 const replacement = '[secret]';
 /** RFC 6750's b64token; "Bearer <token>" and "Bearer authentication" are words about one. */
 const bearer = /\b(Bearer)\s+([\w.~+/=-]+)/gi;
 
-export function createScrubber(): Scrubber {
+/** The last filter before output: replaces registered secrets, as `hideSecrets` does, and all bearer tokens. */
+export type Scrubber = ReturnType<typeof createScrubber>;
+
+export function createScrubber() {
   const spellings = new Set<string>();
   return {
-    register: (secret) => {
+    /** Adds a secret, with the spellings it takes inside JSON and URLs. */
+    register: (secret: Secret): void => {
       for (const spelling of spellingsOf(secret.reveal())) spellings.add(spelling);
     },
-    scrub: (text) =>
+    scrub: (text: string): string =>
       hideSecrets(text, [...spellings]).replace(bearer, (found, name: string, value: string) =>
         isPlainWord(value) ? found : `${name} ${replacement}`,
       ),

@@ -15,20 +15,6 @@ export function metricsIn(registry: Registry) {
   };
 }
 
-/**
- * The series of one metric that has a label for each connector: some hundred thousand of them in a large config, so
- * each is a text and a number. Names and labels are as in Prometheus's text format.
- */
-export interface Series {
-  /** A counter that has not begun stays away until it does: 0 begins none. */
-  add(labels: string, value: number): void;
-  set(labels: string, value: number): void;
-  remove(labels: string): void;
-  clear(): void;
-  /** With the lines that describe it, which are there also where no series is. */
-  text(): string;
-}
-
 /** Series by the names of their metrics. As in Prometheus, a metric whose name ends in `_total` is a counter. */
 export function openSeries<Name extends string>(
   helpByName: Readonly<Record<Name, string>>,
@@ -38,20 +24,28 @@ export function openSeries<Name extends string>(
   return Object.fromEntries(series) as Record<Name, Series>;
 }
 
-function openOne(shortName: string, help: string): Series {
+/**
+ * The series of one metric that has a label for each connector: some hundred thousand of them in a large config, so
+ * each is a text and a number. Names and labels are as in Prometheus's text format.
+ */
+export type Series = ReturnType<typeof openOne>;
+
+function openOne(shortName: string, help: string) {
   const name = prefix + shortName;
   const type = name.endsWith('_total') ? 'counter' : 'gauge';
   const valueByLabels = new Map<string, number>();
   return {
-    add(labels, value) {
+    /** A counter that has not begun stays away until it does: 0 begins none. */
+    add: (labels: string, value: number): void => {
       const known = valueByLabels.get(labels);
       if (known !== undefined) valueByLabels.set(labels, known + value);
       else if (value !== 0) valueByLabels.set(labels, value);
     },
-    set: (labels, value) => void valueByLabels.set(labels, value),
-    remove: (labels) => void valueByLabels.delete(labels),
-    clear: () => valueByLabels.clear(),
-    text() {
+    set: (labels: string, value: number): void => void valueByLabels.set(labels, value),
+    remove: (labels: string): void => void valueByLabels.delete(labels),
+    clear: (): void => valueByLabels.clear(),
+    /** With the lines that describe it, which are there also where no series is. */
+    text: (): string => {
       const lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
       for (const [labels, value] of valueByLabels) lines.push(`${name}{${labels}} ${value}`);
       return `${lines.join('\n')}\n`;

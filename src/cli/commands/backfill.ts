@@ -120,7 +120,11 @@ async function runHere(
     await publications.publish();
     return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
   } finally {
-    showEnd(context, plan, done, ended);
+    // Each window has had its line when it ended.
+    if (ended.length > 1) terminal.print(...wrapped(totalText(ended), terminal.columns()));
+    const before = plan.windows.filter((window) => done.has(windowText(window))).length;
+    const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
+    if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);
   }
 }
 
@@ -135,19 +139,6 @@ function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
     toTheSecond(ms).replace(/T00:00:00Z$/, ''),
   );
   terminal.print(`${since} to ${until}: ${endText(report)}  run ${report.run}`);
-}
-
-function showEnd(
-  { terminal }: CommandContext,
-  plan: BackfillPlan,
-  done: ReadonlySet<string>,
-  ended: readonly RunReport[],
-): void {
-  // Each window has had its line when it ended.
-  if (ended.length > 1) terminal.print(...wrapped(totalText(ended), terminal.columns()));
-  const before = plan.windows.filter((window) => done.has(windowText(window))).length;
-  const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
-  if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);
 }
 
 function totalText(reports: readonly RunReport[]): string {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { escaped } from '../../telemetry/format.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
-import type { ProgressScreen } from '../../telemetry/show-progress.ts';
+import type { ProgressStyle } from '../../telemetry/progress-text.ts';
 import { jsonText } from './json-text.ts';
 
 /** The parts of `process.stdout` that are used. */
@@ -15,29 +15,6 @@ export interface Output {
   readonly rows?: number;
 }
 
-/** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
-export interface Terminal extends ProgressScreen {
-  /** A result for people, on stdout; nothing with `--json`. Ends each line. */
-  print(...lines: readonly string[]): void;
-  /** A result for machines, one line of JSON on stdout, only with `--json`. */
-  printJson(value: unknown): void;
-  /**
-   * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a
-   * screen what could steer it is made visible instead. Resolves when there is room for more; false: the reader has
-   * closed the output.
-   */
-  printRecords(text: string): Promise<boolean>;
-  /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
-  printBytes(bytes: Uint8Array): Promise<boolean>;
-  /** What happens and what went wrong, on stderr. */
-  note(...lines: readonly string[]): void;
-  readonly isJson: boolean;
-  /** How wide a line of results may be; null where it is no screen. */
-  columns(): number | null;
-  /** True once standard output refused what it was given (a full disk, say); a reader that closes it is no loss. */
-  hasLostOutput(): boolean;
-}
-
 interface TerminalOptions {
   readonly stdout: Output;
   readonly stderr: Output;
@@ -48,7 +25,10 @@ interface TerminalOptions {
 
 const defaultColumns = 80;
 
-export function openTerminal({ stdout, stderr, env, scrubber, isJson }: TerminalOptions): Terminal {
+/** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
+export type Terminal = ReturnType<typeof openTerminal>;
+
+export function openTerminal({ stdout, stderr, env, scrubber, isJson }: TerminalOptions) {
   let drawn = 0;
   let isLost = false;
   const err = writer(stderr, () => undefined);
@@ -67,25 +47,37 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
   const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
   return {
     isJson,
-    columns: () => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
-    hasLostOutput: () => isLost,
-    print: (...lines) => {
+    /** How wide a line of results may be; null where it is no screen. */
+    columns: (): number | null => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
+    /** True once standard output refused what it was given (a full disk, say); a reader that closes it is no loss. */
+    hasLostOutput: (): boolean => isLost,
+    /** A result for people, on stdout; nothing with `--json`. Ends each line. */
+    print: (...lines: readonly string[]): void => {
       if (isJson || lines.length === 0) return;
       erase();
       toOut(text(lines));
     },
-    printJson: (value) => {
+    /** A result for machines, one line of JSON on stdout, only with `--json`. */
+    printJson: (value: unknown): void => {
       if (isJson) toOut(`${jsonText(value)}\n`);
     },
-    printRecords: (text) => out.writeAll(stdout.isTTY === true ? escaped(text) : text),
-    printBytes: (bytes) => out.writeAll(bytes),
-    note: (...lines) => {
+    /**
+     * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a
+     * screen what could steer it is made visible instead. Resolves when there is room for more; false: the reader has
+     * closed the output.
+     */
+    printRecords: (text: string): Promise<boolean> =>
+      out.writeAll(stdout.isTTY === true ? escaped(text) : text),
+    /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
+    printBytes: (bytes: Uint8Array): Promise<boolean> => out.writeAll(bytes),
+    /** What happens and what went wrong, on stderr. */
+    note: (...lines: readonly string[]): void => {
       if (lines.length === 0) return;
       erase();
       toErr(text(lines));
     },
-    addLine: (line) => toErr(`${line}\n`),
-    redraw: (lines) => {
+    addLine: (line: string): void => toErr(`${line}\n`),
+    redraw: (lines: readonly string[]): void => {
       // One write: in two, the empty screen in between is seen as flicker.
       const shown = within(lines, stderr.rows ?? Infinity);
       const drawing = eraser() + text(shown);
@@ -93,7 +85,10 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       drawn = shown.length;
     },
     style: isLive
-      ? () => ({ columns: stderr.columns ?? defaultColumns, hasColor: (env['NO_COLOR'] ?? '') === '' })
+      ? (): ProgressStyle => ({
+          columns: stderr.columns ?? defaultColumns,
+          hasColor: (env['NO_COLOR'] ?? '') === '',
+        })
       : null,
   };
 }
