@@ -20,8 +20,8 @@ export const localRedisUrl = 'redis://127.0.0.1:6379';
 
 /**
  * One that answers, for keys that begin with the prefix: $REDIS_URL, else the usual port of this machine, where these
- * keys are removed at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE
- * where there is none.
+ * keys are removed at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws
+ * USAGE where there is none.
  */
 export async function findRedis(
   env: Readonly<Record<string, string | undefined>>,
