@@ -1,6 +1,36 @@
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 
+/** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
+export interface Progress {
+  readonly connector: ConnectorName;
+  /** Null until the API has been reached and the run has begun. */
+  readonly run: RunId | null;
+  readonly continues: RunId | null;
+  /** Milliseconds since the epoch. */
+  readonly startedAtMs: number;
+  /** Walks known so far: due at the start and found on the way. Grows while parents are read. */
+  readonly walksKnown: number;
+  readonly walksEnded: number;
+  readonly entities: ReadonlyMap<EntityName, EntityProgress>;
+  readonly retries: number;
+  /** The newest failed attempt that another one follows; null once the API has answered again. */
+  readonly retry: Retry | null;
+  /** Until then the service's rate limit lets no call start. */
+  readonly throttledUntilMs: number;
+  /** Null while the sink's server can be written to. */
+  readonly sinkAway: { readonly message: string; readonly untilMs: number } | null;
+  /** Walks have ended; the run is looking for deletes. */
+  readonly isSweeping: boolean;
+  /** Rows asked for because they seem to be deleted, and rows marked as deleted. */
+  readonly confirmed: number;
+  readonly deleted: number;
+  /** Null until files are fetched. */
+  readonly files: FileProgress | null;
+  /** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
+  readonly arrivals: readonly Arrivals[];
+}
+
 type CallRetried = Extract<RunEvent, { readonly kind: 'call-retried' }>;
 
 export interface Retry extends Pick<CallRetried, 'code' | 'message' | 'attempt' | 'attempts'> {
@@ -32,47 +62,29 @@ export type EntityProgress = Readonly<typeof noProgress>;
 const noFiles = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
 export type FileProgress = Readonly<typeof noFiles>;
 
-/** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
-export type Progress = Readonly<ReturnType<typeof startProgress>>;
-
 export function startProgress(
   connector: ConnectorName,
   nowMs: number,
   expected: ReadonlyMap<EntityName, Expected> = new Map(),
-) {
+): Progress {
   return {
     connector,
-    /** Null until the API has been reached and the run has begun. */
-    run: none<RunId>(),
-    continues: none<RunId>(),
-    /** Milliseconds since the epoch. */
+    run: null,
+    continues: null,
     startedAtMs: nowMs,
-    /** Walks known so far: due at the start and found on the way. Grows while parents are read. */
     walksKnown: 0,
     walksEnded: 0,
-    entities: new Map<EntityName, EntityProgress>(
-      Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }]),
-    ),
+    entities: new Map(Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }])),
     retries: 0,
-    /** The newest failed attempt that another one follows; null once the API has answered again. */
-    retry: none<Retry>(),
-    /** Until then the service's rate limit lets no call start. */
+    retry: null,
     throttledUntilMs: 0,
-    /** Null while the sink's server can be written to. */
-    sinkAway: none<{ readonly message: string; readonly untilMs: number }>(),
-    /** Walks have ended; the run is looking for deletes. */
+    sinkAway: null,
     isSweeping: false,
-    /** Rows asked for because they seem to be deleted, and rows marked as deleted. */
     confirmed: 0,
     deleted: 0,
-    /** Null until files are fetched. */
-    files: none<FileProgress>(),
-    arrivals: noArrivals,
+    files: null,
+    arrivals: [],
   };
-}
-
-function none<Of>(): Of | null {
-  return null;
 }
 
 /** The progress after one more event. Pure: the given one stays as it is. */
@@ -193,9 +205,6 @@ interface Arrivals {
   readonly pages: number;
   readonly records: number;
 }
-
-/** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
-const noArrivals: readonly Arrivals[] = [];
 
 const rateWindowMs = 10_000;
 
