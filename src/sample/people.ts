@@ -1,10 +1,6 @@
 import { diceFor } from './dice.ts';
 
-export interface Person {
-  readonly first: string;
-  readonly last: string;
-  readonly email: string;
-}
+export type Person = ReturnType<typeof personAt>;
 
 /** Name as written, and as it stands in an address. */
 type Name = readonly [string, string];
@@ -45,7 +41,7 @@ const lastNames: readonly [Name, ...Name[]] = [
 const peopleKind = 0x70656f70;
 
 /** The person with this number. Addresses are unique, because the number is a part of them. */
-export function personAt(seed: number, number: number): Person {
+export function personAt(seed: number, number: number) {
   const dice = diceFor(seed, peopleKind, number);
   const [first, firstInAddress] = dice.pick(firstNames);
   const [last, lastInAddress] = dice.pick(lastNames);

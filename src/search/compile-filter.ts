@@ -9,7 +9,8 @@ import type { Condition, FieldCondition } from './search-request.ts';
 import { isJsonType, type SearchField, type SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
 
-interface Compiling {
+/** What conditions and orders are made SQL of. */
+export interface Compiling {
   readonly target: SearchTarget;
   readonly index: SearchIndex;
   readonly functions: RowFunctions;
@@ -25,7 +26,8 @@ export function compileFilter(condition: Condition, compiling: Compiling): Piece
   return compileField(condition, compiling);
 }
 
-function compileField(condition: FieldCondition, { target, index, functions }: Compiling): Piece {
+function compileField(condition: FieldCondition, compiling: Compiling): Piece {
+  const { target, index, functions } = compiling;
   const [name = '', ...inside] = condition.path;
   const field = target.fields.get(name);
   if (field === undefined) return never;
@@ -35,7 +37,7 @@ function compileField(condition: FieldCondition, { target, index, functions }: C
   const column = inside.length === 0 ? nativeColumn(field) : null;
   const native = column === null ? null : nativeCondition(column, condition, look);
   if (native !== null) return native;
-  const rows = indexedRows(condition, field, index, target);
+  const rows = indexedRows(condition, field, compiling);
   const [found] = rows;
   // Of a text of the row itself the index knows all words; only rows written since then are checked.
   if (found !== undefined && condition.kind === 'keyword' && field.type === 'string') {
@@ -89,8 +91,7 @@ function spelled(text: string, extent: 'whole' | 'part'): readonly string[] {
 function indexedRows(
   condition: FieldCondition,
   field: SearchField,
-  index: SearchIndex,
-  target: SearchTarget,
+  { index, target }: Compiling,
 ): readonly Piece[] {
   if (index.indexedSeq === 0) return [];
   return needed(condition)

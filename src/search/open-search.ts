@@ -16,19 +16,7 @@ import type { SearchAnswer } from './search-request.ts';
 import { searchTarget } from './search-target.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. One question after the other. */
-export interface Search extends Disposable {
-  /**
-   * `params`: query, limit, cursor and fields as they came from outside. Rejects with `SyncError` SEARCH_INVALID,
-   * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so one that answers others
-   * searches in processes of their own.
-   */
-  search(searched: Searched, params: unknown, options: SearchOptions): Promise<SearchAnswer>;
-  /** The entities of a connector that have a table, with the columns that it has by now. */
-  stored(
-    connector: ConnectorName,
-    entities: readonly EntityName[],
-  ): Promise<ReadonlyMap<EntityName, EntityTable>>;
-}
+export type Search = ReturnType<typeof openSearch>;
 
 interface Searched {
   readonly connector: ConnectorName;
@@ -36,7 +24,7 @@ interface Searched {
 }
 
 /** Throws `SyncError` SINK_FAILED when there is no sink, SINK_INCOMPATIBLE when the file is something else. */
-export function openSearch(file: string): Search {
+export function openSearch(file: string) {
   const functions = searchFunctions();
   const db = openSearchedSink(file, functions.sql);
   const reader = { db, statements: statementsOn(db) };
@@ -50,7 +38,16 @@ export function openSearch(file: string): Search {
       async () => await inOneState(reader, work),
     );
   return {
-    search: async ({ connector, entity }, params, options) =>
+    /**
+     * `params`: query, limit, cursor and fields as they came from outside. Rejects with `SyncError` SEARCH_INVALID,
+     * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so one that answers
+     * others searches in processes of their own.
+     */
+    search: async (
+      { connector, entity }: Searched,
+      params: unknown,
+      options: SearchOptions,
+    ): Promise<SearchAnswer> =>
       await read(async (tx) => {
         const stored = await storedTables(tx, connector, tablesOf(entity));
         const target = searchTarget(entity, connector, (name) => stored.get(name) ?? null);
@@ -61,9 +58,10 @@ export function openSearch(file: string): Search {
           index: openSearchIndex(db, target),
         });
       }),
-    stored: async (connector, entities) =>
+    /** The entities of a connector that have a table, with the columns that it has by now. */
+    stored: async (connector: ConnectorName, entities: readonly EntityName[]) =>
       await read(async (tx) => await storedTables(tx, connector, entities)),
-    [Symbol.dispose]: () => void db.close(),
+    [Symbol.dispose]: (): void => void db.close(),
   };
 }
 

@@ -4,13 +4,10 @@ import { fieldReader, sourceSql } from './field-value.ts';
 import type { SearchField } from './search-target.ts';
 import type { SqlFunctions } from '../sql/sqlite/open-sqlite.ts';
 
+/** The functions of SQL that searches on one connection call, one search at a time. */
+export type SearchFunctions = ReturnType<typeof searchFunctions>;
 /** What SQL cannot say exactly, for one search at a time on a connection. */
-export interface RowFunctions {
-  /** SQL for what `compute` makes of the row's value of the field: 0 or 1, a number, or a text or bytes that sort. */
-  call(field: SearchField, compute: (value: JsonValue) => Computed): string;
-  /** SQL that is true of every row, and looks now and then whether the time is up. */
-  readonly heartbeat: string;
-}
+export type RowFunctions = ReturnType<SearchFunctions['begin']>;
 
 type Computed = number | string | Buffer | null;
 
@@ -22,16 +19,8 @@ interface Current {
 /** Rows between two looks at the clock, by row number. */
 const heartbeatRows = 1_024;
 
-/** The functions of SQL that searches on one connection call, one search at a time. */
-export interface SearchFunctions {
-  /** The connection is opened with these. */
-  readonly sql: SqlFunctions;
-  /** Begins a search; the functions of the one before end. `checkTime` throws when the time is up. */
-  readonly begin: (checkTime: () => void) => RowFunctions;
-}
-
 /** Two functions for however many searches. */
-export function searchFunctions(): SearchFunctions {
+export function searchFunctions() {
   let current: Current = { calls: [], checkTime: () => undefined };
   const how = { directOnly: true, safeIntegers: true, varargs: true };
   const value = (number: unknown, ...stored: unknown[]): Computed => {
@@ -43,19 +32,27 @@ export function searchFunctions(): SearchFunctions {
     current.checkTime();
     return 1;
   };
+  const sql: SqlFunctions = {
+    _search_value: { how, compute: value },
+    _search_time: { how, compute: time },
+  };
   return {
-    sql: { _search_value: { how, compute: value }, _search_time: { how, compute: time } },
-    begin: (checkTime) => {
+    /** The connection is opened with these. */
+    sql,
+    /** Begins a search; the functions of the one before end. `checkTime` throws when the time is up. */
+    begin: (checkTime: () => void) => {
       const calls: Current['calls'] = [];
       current = { calls, checkTime };
       const readers = new Map<string, (stored: readonly ColumnValue[]) => JsonValue>();
       return {
-        call: (field, compute) => {
+        /** SQL for what `compute` makes of the row's value of the field: a number, or a text or bytes that sort. */
+        call: (field: SearchField, compute: (value: JsonValue) => Computed): string => {
           const read = readers.get(field.name) ?? fieldReader(field);
           readers.set(field.name, read);
           calls.push((stored) => compute(read(stored)));
           return `_search_value(${[calls.length - 1, ...field.sources.map(sourceSql)].join(', ')})`;
         },
+        /** SQL that is true of every row, and looks now and then whether the time is up. */
         heartbeat: `(r._row % ${heartbeatRows} <> 0 OR _search_time())`,
       };
     },

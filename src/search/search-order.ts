@@ -1,13 +1,11 @@
 import { writeJson } from '../core/json-text.ts';
 import type { JsonValue } from '../core/json.ts';
+import type { Compiling } from './compile-filter.ts';
 import { valueAt } from './field-value.ts';
-import type { SearchIndex } from './index/open-search-index.ts';
 import { comparable } from './instants.ts';
 import { conditionMatcher, wordMatcher } from './match-condition.ts';
 import { nativeColumn } from './native-condition.ts';
-import type { RowFunctions } from './row-functions.ts';
 import type { Condition, FieldCondition, SearchRequest, SortKey } from './search-request.ts';
-import type { SearchTarget } from './search-target.ts';
 import { allOf, always, type Bound, oneOf, piece, type Piece } from './sql-piece.ts';
 
 /** The order of a search's rows: by these, then by row number in the direction of the last. */
@@ -30,23 +28,16 @@ export interface Position {
   readonly row: number;
 }
 
-export function searchOrder(
-  { filter, sort }: SearchRequest,
-  target: SearchTarget,
-  functions: RowFunctions,
-  index: SearchIndex,
-): SearchOrder {
-  const rank = sort.length > 0 || filter === null ? null : rankSql(filter, target, functions);
+export function searchOrder({ filter, sort }: SearchRequest, compiling: Compiling): SearchOrder {
+  const rank = sort.length > 0 || filter === null ? null : rankSql(filter, compiling);
   if (rank !== null) return { keys: [{ sql: rank, direction: 'desc', isColumn: false }], rows: 'asc' };
-  const keys = sort.flatMap((key) => orderKey(key, target, functions, index));
+  const keys = sort.flatMap((key) => orderKey(key, compiling));
   return { keys, rows: keys.at(-1)?.direction ?? 'asc' };
 }
 
 function orderKey(
   { path, direction }: SortKey,
-  target: SearchTarget,
-  functions: RowFunctions,
-  index: SearchIndex,
+  { target, index, functions }: Compiling,
 ): readonly OrderKey[] {
   const [name = '', ...inside] = path;
   const field = target.fields.get(name);
@@ -152,7 +143,7 @@ const pointsPerWord = 10_000;
  * SQL for how well a row meets the filter's words, a number that is higher for better ones and depends on the row
  * alone; null where every row that meets the filter would have the same. What stands under `not` counts nothing.
  */
-function rankSql(filter: Condition, target: SearchTarget, functions: RowFunctions): string | null {
+function rankSql(filter: Condition, { target, functions }: Compiling): string | null {
   const ranked = rankedIn(filter);
   const [first] = ranked;
   if (first === undefined || (ranked.length === 1 && isSameForAll(first, filter))) return null;

@@ -2,11 +2,11 @@ import type { Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { quoted } from '../sql/quoted.ts';
-import { compileFilter } from './compile-filter.ts';
+import { compileFilter, type Compiling } from './compile-filter.ts';
 import { projection } from './field-value.ts';
 import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
-import type { RowFunctions, SearchFunctions } from './row-functions.ts';
+import type { SearchFunctions } from './row-functions.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
 import { everyRow, type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
 import { searchProblem, tooSlow } from './search-problem.ts';
@@ -54,14 +54,10 @@ export function searchRecords(
   };
   const seal = cursorSeal(cursorKey, scope, request, target, options.index);
   const after = request.cursor === null ? null : readCursor(request.cursor, seal);
-  const search: Search = { db, target, request, checkTime };
   const functions = options.functions.begin(checkTime);
+  const search: Search = { db, target, request, checkTime, functions, index: options.index };
   const { data, next } = db
-    .transaction(() =>
-      isTableThere(db, target.table)
-        ? readPage(search, functions, options.index, after)
-        : { data: [], next: null },
-    )
+    .transaction(() => (isTableThere(db, target.table) ? readPage(search, after) : { data: [], next: null }))
     .deferred();
   return {
     data,
@@ -73,24 +69,22 @@ export function searchRecords(
   };
 }
 
-interface Search {
+interface Search extends Compiling {
   readonly db: Connection;
-  readonly target: SearchTarget;
   readonly request: SearchRequest;
   readonly checkTime: () => void;
 }
 
 /** `next`: the last record's place where more follow. */
-function readPage(search: Search, functions: RowFunctions, index: SearchIndex, after: Position | null) {
-  const { target, request } = search;
-  const filter =
-    request.filter === null ? always : compileFilter(request.filter, { target, index, functions });
-  const order = searchOrder(request, target, functions, index);
+function readPage(search: Search, after: Position | null) {
+  const { request } = search;
+  const filter = request.filter === null ? always : compileFilter(request.filter, search);
+  const order = searchOrder(request, search);
   const rows: number[] = [];
   for (const stretch of after === null ? everyRow : stretchesBehind(order, after)) {
     const wanted = request.limit + 1 - rows.length;
     if (wanted === 0) break;
-    rows.push(...readRows(search, functions, order, allOf([filter, stretch]), wanted));
+    rows.push(...readRows(search, order, allOf([filter, stretch]), wanted));
   }
   const { data, last } = readRecords(search, rows);
   return { data, next: last === null ? null : positionOf(search, order, last) };
@@ -98,8 +92,7 @@ function readPage(search: Search, functions: RowFunctions, index: SearchIndex, a
 
 /** Row numbers first: whole rows would be sorted, and only a page of them is wanted. */
 function readRows(
-  { db, target, checkTime }: Search,
-  { heartbeat }: RowFunctions,
+  { db, target, checkTime, functions: { heartbeat } }: Search,
   { keys, rows }: SearchOrder,
   condition: Piece,
   limit: number,

@@ -14,6 +14,14 @@ export interface TlsFiles {
   readonly key: string;
 }
 
+export interface ServerOptions {
+  /** Serve HTTPS. Default null: HTTP. */
+  readonly tls?: TlsFiles | null;
+  /** Addresses and networks (`10.0.0.0/8`) of proxies whose X-Forwarded-Proto is believed. Default: of none. */
+  readonly trustedProxies?: readonly string[];
+  readonly onFailure?: OnFailure;
+}
+
 /**
  * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also
  * of what is no HTTP request. What X-Forwarded-Proto says counts in requests that come from one of `trustedProxies`.
@@ -21,15 +29,7 @@ export interface TlsFiles {
  */
 export function openServer(
   limits: ServerLimits,
-  {
-    tls = null,
-    trustedProxies = [],
-    onFailure,
-  }: {
-    readonly tls?: TlsFiles | null;
-    readonly trustedProxies?: readonly string[];
-    readonly onFailure?: OnFailure | undefined;
-  } = {},
+  { tls = null, trustedProxies = [], onFailure }: ServerOptions = {},
 ): FastifyInstance {
   const http = {
     headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),

@@ -1,11 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
 
-interface Bucket {
-  readonly left: number;
-  readonly at: number;
-}
-
 /** Of more than so many the one that was quiet for longest is forgotten: memory is bounded whatever comes. */
 const maxKeys = 10_000;
 
@@ -14,7 +9,7 @@ const maxKeys = 10_000;
  * takes one request of a key's share; throws `ApiError` 429 with Retry-After where nothing of it is left.
  */
 export function createRateLimit(perSecond: number, clock: Clock): (key: string) => void {
-  const buckets = new Map<string, Bucket>();
+  const buckets = new Map<string, { readonly left: number; readonly at: number }>();
   return (key) => {
     const now = clock.now();
     const { left, at } = buckets.get(key) ?? { left: perSecond, at: now };

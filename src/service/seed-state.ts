@@ -20,6 +20,18 @@ export interface ServedConnector {
   readonly organization?: string;
 }
 
+export interface SeedOptions {
+  /** The application of the organization `default`; may be left out where the state has one. */
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** Further ones. */
+  readonly applications?: readonly ServedApplication[];
+  /** By name: the catalog that the service offers, and what parameters are checked against. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+  /** Connectors that are there from the start; one that was made here before is left as it is. */
+  readonly connectors: readonly ServedConnector[];
+}
+
 /** The organization of what names none. */
 const defaultOrganization = 'default';
 
@@ -33,15 +45,8 @@ const defaultOrganization = 'default';
  */
 export function seedState(
   state: ServiceState,
-  options: {
-    readonly clientId?: string;
-    readonly clientSecret?: string;
-    readonly applications?: readonly ServedApplication[];
-    readonly definitions: ReadonlyMap<string, Definition>;
-    readonly connectors: readonly ServedConnector[];
-  },
+  { clientId, clientSecret, applications = [], connectors, definitions }: SeedOptions,
 ): string {
-  const { clientId, clientSecret, applications = [], connectors, definitions } = options;
   const first =
     clientId === undefined || clientSecret === undefined
       ? storedApplication(state)

@@ -1,16 +1,14 @@
 import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
-import type { Definition } from '../definitions/definition.ts';
 import { servedDefinition } from '../definitions/served-definition.ts';
-import type { OnFailure } from './answer-errors.ts';
 import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
-import { openServer, type TlsFiles } from './open-server.ts';
+import { openServer, type ServerOptions } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { makeReference } from './reference/reference-page.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
 import { publicPaths, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
-import { seedState, type ServedApplication, type ServedConnector } from './seed-state.ts';
+import { type SeedOptions, seedState } from './seed-state.ts';
 import {
   defaultScopedTokenSeconds,
   defaultServerLimits,
@@ -22,20 +20,11 @@ import { derivedKey, loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 
-export interface ServiceOptions {
+export interface ServiceOptions extends SeedOptions, ServerOptions {
   /** Address to bind, default 127.0.0.1. */
   readonly host?: string;
   /** 0: any free port. */
   readonly port: number;
-  /** The application of the organization `default`; may be left out where `data` has one. */
-  readonly clientId?: string;
-  readonly clientSecret?: string;
-  /** Further ones. */
-  readonly applications?: readonly ServedApplication[];
-  /** By name: the catalog that the service offers, and what parameters are checked against. */
-  readonly definitions: ReadonlyMap<string, Definition>;
-  /** Connectors that are there from the start; one that was made here before is left as it is. */
-  readonly connectors: readonly ServedConnector[];
   /**
    * The third parties behind all connectors, also behind those that are created later. The service disposes of them.
    */
@@ -60,15 +49,10 @@ export interface ServiceOptions {
   readonly latencyMs?: number;
   /** Host names to answer for besides the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
-  /** Addresses and networks (`10.0.0.0/8`) of proxies whose X-Forwarded-Proto is believed. Default: of none. */
-  readonly trustedProxies?: readonly string[];
   /** Requests a second of one token. */
   readonly rateLimit?: number;
   readonly limits?: Partial<ServerLimits>;
   readonly clock?: Clock;
-  /** Serve HTTPS. Default null: HTTP. */
-  readonly tls?: TlsFiles | null;
-  readonly onFailure?: OnFailure;
   /** Called for each request when its answer has been sent or cut off. */
   readonly onRequest?: (entry: RequestEntry) => void;
 }
@@ -105,9 +89,7 @@ const defaults = {
   scopedTokenTtlSeconds: defaultScopedTokenSeconds,
   latencyMs: 0,
   allowedHosts: [],
-  trustedProxies: [],
   clock: systemClock,
-  tls: null,
 } satisfies Partial<ServiceOptions>;
 
 export type Service = Awaited<ReturnType<typeof startService>>;

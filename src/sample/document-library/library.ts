@@ -4,12 +4,7 @@ import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
 import { fileKindOf } from './file-bytes.ts';
 
 /** What is in a library, in the order in which listings show it. Small enough to be kept. */
-export interface Library {
-  readonly folders: readonly Folder[];
-  readonly documents: readonly LibraryDocument[];
-  readonly attachments: readonly Attachment[];
-}
-
+export type Library = ReturnType<typeof planLibrary>;
 export type Folder = ReturnType<typeof planFolder>;
 export type LibraryDocument = ReturnType<typeof planDocument>;
 export type Attachment = ReturnType<typeof planAttachment>;
@@ -28,7 +23,7 @@ const bigFile = { documentIndex: 3, size: 8 * 1024 * 1024 + 123 };
 const attachmentCounts = [2, 1, 0, 1, 3, 0];
 
 /** The library before all revisions. */
-export function planLibrary(seed: number, size: SampleSize): Library {
+export function planLibrary(seed: number, size: SampleSize) {
   const shape = shapes[size === 'small' ? 'small' : 'tiny'];
   const folders = Array.from({ length: shape.folders }, (_, index) => planFolder(seed, index));
   const documents = Array.from({ length: shape.documents }, (_, index) => {

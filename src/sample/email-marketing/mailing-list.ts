@@ -23,37 +23,9 @@ export interface MailingList {
   readonly categories: readonly InterestCategory[];
 }
 
-/** A tag sits on the members of its slots. */
-export interface Tag {
-  readonly id: number;
-  readonly name: string;
-  readonly slots: readonly number[];
-}
-
-export interface Segment {
-  readonly id: number;
-  readonly name: string;
-  readonly type: 'static' | 'saved';
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  /** Only subscribed members: the third party leaves the others out of a segment. */
-  readonly slots: readonly number[];
-  readonly options: JsonObject;
-}
-
-export interface InterestCategory {
-  readonly id: string;
-  readonly title: string;
-  readonly type: string;
-  readonly interests: readonly Interest[];
-}
-
-interface Interest {
-  readonly id: string;
-  readonly name: string;
-  /** Every `stride`-th member of the list is interested; null: none is. */
-  readonly stride: number | null;
-}
+export type Tag = ReturnType<typeof planTags>[number];
+export type Segment = ReturnType<typeof planSegments>[number];
+export type InterestCategory = ReturnType<typeof planCategories>[number];
 
 /** Shorter lists stay as they are in all revisions. */
 export const fewestMembers = 10;
@@ -70,10 +42,11 @@ export const kind = {
   unsubscribe: 9,
 } as const;
 
-const tagNames = ['2022', 'Influencer', 'VIP', 'Müde Leser', '常連'] as const;
+const tagNames = ['2022', 'Influencer', 'VIP', 'Müde Leser', '常連'];
 export const slotCount = 20;
 
-export function planTags(dice: Dice, count: number): readonly Tag[] {
+/** A tag sits on the members of its slots. */
+export function planTags(dice: Dice, count: number) {
   return tagNames.slice(0, count).map((name) => ({
     id: 13_000_000 + dice.below(900_000),
     name,
@@ -88,19 +61,15 @@ export function planTags(dice: Dice, count: number): readonly Tag[] {
  */
 export function planSegments(
   dice: Dice,
-  of: {
-    readonly tags: readonly Tag[];
-    readonly createdAt: number;
-    readonly revision: number;
-    readonly isFirst: boolean;
-  },
-): readonly Segment[] {
-  const { tags, revision } = of;
+  tags: readonly Tag[],
+  list: Pick<MailingList, 'index' | 'revision' | 'createdAt'>,
+) {
+  const { index, revision } = list;
   if (tags.length === 0) return [];
   // Members come, go and change with every revision.
   const updatedIn = revision === 0 ? 0 : revisionTime(revision);
-  const segment = (id: number, name: string, slots: readonly number[], position: number): Segment => {
-    const createdAt = of.createdAt + position * dayMs + dice.below(dayMs / 1000) * 1000;
+  const segment = (id: number, name: string, slots: readonly number[], position: number) => {
+    const createdAt = list.createdAt + position * dayMs + dice.below(dayMs / 1000) * 1000;
     const updatedAt = Math.max(createdAt + (position % 2) * 9 * dayMs, updatedIn);
     const isTag = position < tags.length;
     return {
@@ -120,11 +89,11 @@ export function planSegments(
     ...statics,
     segment(14_000_000 + dice.below(900_000), `Active ${since}`, [0, 3, 5], tags.length),
     segment(15_000_000 + dice.below(900_000), 'Bought twice in December', [], tags.length + 1),
-    ...(of.isFirst ? madeAndThere(revision).flatMap((madeIn) => newSegments(madeIn, revision)) : []),
+    ...(index === 0 ? madeAndThere(revision).flatMap((madeIn) => newSegments(madeIn, revision)) : []),
   ];
 }
 
-function newSegments(madeIn: number, revision: number): readonly Segment[] {
+function newSegments(madeIn: number, revision: number) {
   const times = { createdAt: revisionTime(madeIn), updatedAt: revisionTime(revision) };
   const [id, searchId] = [16_000_000 + madeIn, 17_000_000 + madeIn];
   const day = dayOf(madeIn);
@@ -161,30 +130,30 @@ const strides = [2, 4, 5, 8, 10, 20, 25];
  */
 export function planCategories(
   dice: Dice,
-  of: { readonly count: number; readonly revision: number; readonly isFirst: boolean },
-): readonly InterestCategory[] {
-  const { revision } = of;
+  count: number,
+  { index, revision }: Pick<MailingList, 'index' | 'revision'>,
+) {
   const suffix = (place: number): string => {
     const renamed = lastTurn(revision, place + 1, 3);
     return renamed === 0 ? '' : ` (${dayOf(renamed)})`;
   };
-  const planned = categories.slice(0, of.count).map(({ title, type, interests }, place) => ({
+  /** Every `stride`-th member of the list is interested; null: none is. */
+  const interest = (name: string, stride: number | null) => ({ id: dice.hex(10), name, stride });
+  const planned = categories.slice(0, count).map(({ title, type, interests }, place) => ({
     id: dice.hex(10),
     title: `${title}${suffix(place)}`,
     type,
-    interests: interests.map((name, position) => ({
-      id: dice.hex(10),
-      name: position === 0 ? `${name}${suffix(place)}` : name,
-      stride: strides[place + position] ?? 2,
-    })),
+    interests: interests.map((name, position) =>
+      interest(position === 0 ? `${name}${suffix(place)}` : name, strides[place + position] ?? 2),
+    ),
   }));
-  const made = of.isFirst && of.count > 0 ? makingRevisions(revision) : [];
+  const made = index === 0 && count > 0 ? makingRevisions(revision) : [];
   const added = made.map((madeIn) => ({
     madeIn,
     id: dice.hex(10),
     title: `Which event in ${dayOf(madeIn).split(' ')[1]} suits you?`,
     type: 'radio',
-    interests: ['Evenings', 'Weekends'].map((name) => ({ id: dice.hex(10), name, stride: null })),
+    interests: ['Evenings', 'Weekends'].map((name) => interest(name, null)),
   }));
   return [...planned, ...added.filter(({ madeIn }) => isThere(madeIn, revision))];
 }

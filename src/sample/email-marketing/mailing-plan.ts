@@ -22,23 +22,19 @@ import {
   type Tag,
   selfLinks,
 } from './mailing-list.ts';
-import { type Campaign, planCampaigns } from './plan-campaigns.ts';
+import { planCampaigns } from './plan-campaigns.ts';
 
 /**
  * What is behind one account: everything but the rows that grow with the members, which are computed when asked for.
  */
-export interface MailingPlan {
-  readonly lists: readonly MailingList[];
-  readonly campaigns: readonly Campaign[];
-  readonly automations: readonly JsonObject[];
-}
+export type MailingPlan = ReturnType<typeof planMailing>;
 
 const shapes = {
   small: { members: [2300, 900, 430, 57, 1, 0], campaigns: 30, automations: 7, tags: 5, categories: 3 },
   tiny: { members: [23, 0], campaigns: 5, automations: 2, tags: 2, categories: 1 },
 } as const;
 
-export function planMailing(seed: number, size: SampleSize, revision: number): MailingPlan {
+export function planMailing(seed: number, size: SampleSize, revision: number) {
   const shape =
     typeof size === 'string'
       ? shapes[size]
@@ -63,12 +59,8 @@ export function planMailing(seed: number, size: SampleSize, revision: number): M
       importedAt: createdAt + dayMs,
       spanMs: 900 * dayMs,
       tags: [...tags, ...(index === 0 && tags.length > 0 ? newTags(revision) : [])],
-      segments: planSegments(dice, { tags, createdAt, revision, isFirst: index === 0 }),
-      categories: planCategories(dice, {
-        count: Math.max(0, shape.categories - index),
-        revision,
-        isFirst: index === 0,
-      }),
+      segments: planSegments(dice, tags, { index, revision, createdAt }),
+      categories: planCategories(dice, Math.max(0, shape.categories - index), { index, revision }),
     };
   });
   const inhabited = lists.filter(({ memberCount }) => memberCount > 0);

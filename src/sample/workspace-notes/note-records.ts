@@ -4,7 +4,7 @@ import { notesTime } from '../writing.ts';
 import { type Database, notesKind, type NotesPlan, type Page, type Stamps } from './notes-plan.ts';
 import type { Block } from './page-blocks.ts';
 import { pageProperties, propertySchemas } from './page-properties.ts';
-import { richText } from './rich-text.ts';
+import { hostedFile, richText } from './rich-text.ts';
 
 const workspace: JsonObject = { type: 'workspace', workspace: true };
 
@@ -46,13 +46,7 @@ function iconOf(page: Page): JsonObject | null {
 }
 
 function uploaded({ id }: Page, name: string): JsonObject {
-  return {
-    type: 'file',
-    file: {
-      url: `https://files.example.test/${id}/${name}?signature=${id.slice(0, 8)}`,
-      expiry_time: '2024-03-01T10:00:00.000Z',
-    },
-  };
+  return { type: 'file', file: hostedFile(`${id}/${name}`, id.slice(0, 8)) };
 }
 
 function slug(title: string): string {
@@ -158,8 +152,7 @@ export function commentRecord(comment: Comment, parent: JsonObject): JsonObject 
 }
 
 function attachmentOf({ id }: Comment): JsonObject {
-  const url = `https://files.example.test/${id}/photo.png?signature=${id.slice(0, 8)}`;
-  return { category: 'image', file: { url, expiry_time: '2024-03-01T10:00:00.000Z' } };
+  return { category: 'image', file: hostedFile(`${id}/photo.png`, id.slice(0, 8)) };
 }
 
 function user(id: string): JsonObject {
@@ -190,9 +183,7 @@ export const remarks = [
 export function commentsOnPage(plan: NotesPlan, { index, createdAt }: Page): Comment[] {
   const isLong = plan.size === 'small' && index === 8;
   const count = isLong ? 130 : index % 4 === 0 ? 1 + (index % 3) : 0;
-  return Array.from({ length: count }, (_, position) =>
-    planComment(plan, index * 2, position, createdAt + position * 11 * 60_000),
-  );
+  return discussion(plan, index * 2, count, createdAt);
 }
 
 /** The block of such a page that is talked about, too: those comments are listed for the block's id only. */
@@ -201,8 +192,12 @@ export function discussedBlock({ index }: Page, blocks: readonly Block[]): Block
 }
 
 export function commentsOnBlock(plan: NotesPlan, { index, createdAt }: Page): Comment[] {
-  return [0, 1].map((position) =>
-    planComment(plan, index * 2 + 1, position, createdAt + position * 11 * 60_000),
+  return discussion(plan, index * 2 + 1, 2, createdAt);
+}
+
+function discussion(plan: NotesPlan, number: number, count: number, from: number): Comment[] {
+  return Array.from({ length: count }, (_, position) =>
+    planComment(plan, number, position, from + position * 11 * 60_000),
   );
 }
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { notesKind, type NotesPlan, type Page, type Stamps } from './notes-plan.ts';
-import { decoratedText, longSentence, richText } from './rich-text.ts';
+import { decoratedText, hostedFile, longSentence, richText } from './rich-text.ts';
 
 /** A block as it stands on a page. Revisions change it in place. */
 export interface Block extends Stamps {
@@ -161,10 +161,7 @@ function plainBlocks(userId: string, linkedPageId: string): readonly BlockSketch
   const uploaded = (name: string): JsonObject => ({
     caption: richText(name),
     type: 'file',
-    file: {
-      url: `https://files.example.test/${name}?signature=5f6e7d8c`,
-      expiry_time: '2024-03-01T10:00:00.000Z',
-    },
+    file: hostedFile(name, '5f6e7d8c'),
   });
   return [
     sketch('paragraph', { rich_text: decoratedText(userId), color: 'default' }),

@@ -2,25 +2,19 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { notesTime } from '../writing.ts';
 import { notesKind, type Database, type NotesPlan, type Page } from './notes-plan.ts';
-import { richText } from './rich-text.ts';
+import { hostedFile, richText } from './rich-text.ts';
 
 const optionNames = ['Standup', 'Retro', '1:1', 'Планирование'] as const;
 const optionColors = ['green', 'blue', 'default', 'pink'];
 
-interface Option {
-  readonly id: string;
-  readonly name: string;
-  readonly color: string;
-}
-
-function optionsOf(seed: number, database: Database): readonly [Option, ...Option[]] {
+function optionsOf(seed: number, database: Database) {
   const dice = diceFor(seed, notesKind.database, database.index, 1);
-  const option = (position: number): Option => ({
+  const option = (position: number) => ({
     id: dice.uuid(),
     name: optionNames[position] ?? optionNames[0],
     color: optionColors[position] ?? 'default',
   });
-  return [option(0), option(1), option(2), option(3)];
+  return [option(0), option(1), option(2), option(3)] as const;
 }
 
 /** The properties of every database's pages, by name: id and type. */
@@ -97,12 +91,6 @@ function dueDate(page: Page, dice: Dice): JsonObject | null {
 }
 
 function attachment(dice: Dice): JsonObject {
-  return {
-    name: 'Protokoll.pdf',
-    type: 'file',
-    file: {
-      url: `https://files.example.test/${dice.hex(8)}/protokoll.pdf?signature=${dice.hex(16)}`,
-      expiry_time: '2024-03-01T10:00:00.000Z',
-    },
-  };
+  const file = hostedFile(`${dice.hex(8)}/protokoll.pdf`, dice.hex(16));
+  return { name: 'Protokoll.pdf', type: 'file', file };
 }

@@ -52,6 +52,12 @@ export function decoratedText(userId: string): readonly JsonObject[] {
   ];
 }
 
+/** A file that the notes service keeps itself: its address holds for a time. */
+export function hostedFile(path: string, signature: string): JsonObject {
+  const url = `https://files.example.test/${path}?signature=${signature}`;
+  return { url, expiry_time: '2024-03-01T10:00:00.000Z' };
+}
+
 /** More characters than the API shows of a text when it shortens them. */
 export const longSentence =
   'Anything that is worth writing down is worth finding again, so this paragraph goes on for a while – ' +

@@ -51,20 +51,10 @@ export function indexFormat(fields: ReadonlyMap<string, IndexedField>): string {
 }
 
 /** What the index says of a row. */
-export interface RowWords {
-  /** Each word behind its field's prefix. */
-  readonly entries: ReadonlySet<string>;
-  readonly words: ReadonlySet<string>;
-  /** How its times are spelled, with the name of the field: of texts, not of what is inside of objects. */
-  readonly spellings: readonly (readonly [field: string, spelling: string])[];
-}
+export type RowWords = ReturnType<ReturnType<typeof prepareRowWords>>;
 
 /** Reads the words of rows, by row number: those of the values that a search sees. One row is held at a time. */
-export function prepareRowWords(
-  db: Connection,
-  table: string,
-  fields: readonly IndexedField[],
-): (row: number) => RowWords {
+export function prepareRowWords(db: Connection, table: string, fields: readonly IndexedField[]) {
   const { columns, read } = rowReader(fields.map(({ field }) => field));
   const stored = db
     .prepare<[number], readonly ColumnValue[]>(
@@ -72,11 +62,13 @@ export function prepareRowWords(
     )
     .raw()
     .safeIntegers();
-  return (row) => {
+  return (row: number) => {
     const values = read(stored.get(row)?.slice(1) ?? []);
+    /** Each word behind its field's prefix. */
     const entries = new Set<string>();
     const words = new Set<string>();
-    const spellings: (readonly [string, string])[] = [];
+    /** How its times are spelled, with the name of the field: of texts, not of what is inside of objects. */
+    const spellings: (readonly [field: string, spelling: string])[] = [];
     for (const [index, { field, prefix }] of fields.entries()) {
       const value = values[index] ?? null;
       const spelling = typeof value === 'string' ? timeSpelling(value) : null;

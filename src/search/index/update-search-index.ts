@@ -136,9 +136,9 @@ function indexBatch(
   const format = indexFormat(fields);
   const present = readIndexedSeq(db, table, format);
   if (!mayBegin && present === null) return 0;
-  const indexed = resumeAfter(db, table, { format, present });
+  const indexed = resumeAfter(db, table, format, present);
   const list = [...fields.values()];
-  const changes = nextChanges(db, table, { after: indexed, bytesSql: textBytesSql(list) });
+  const changes = nextChanges(db, table, indexed, textBytesSql(list));
   const wordsOfRow = prepareRowWords(db, table, list);
   const writer = prepareWordWriter(db, table);
   for (const { row, isDeleted } of changes) {
@@ -154,11 +154,7 @@ function indexBatch(
  * The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all
  * were dropped).
  */
-function resumeAfter(
-  db: Connection,
-  table: string,
-  { format, present }: { readonly format: string; readonly present: number | null },
-): number {
+function resumeAfter(db: Connection, table: string, format: string, present: number | null): number {
   const oldest =
     db
       .prepare<[], number | null>(`SELECT min(_seq) FROM ${quoted(table)}`)
@@ -176,11 +172,7 @@ interface Change {
 }
 
 /** At least one where there is one. */
-function nextChanges(
-  db: Connection,
-  table: string,
-  { after, bytesSql }: { readonly after: number; readonly bytesSql: string },
-): readonly Change[] {
+function nextChanges(db: Connection, table: string, after: number, bytesSql: string): readonly Change[] {
   const read = db.prepare<[number, number], Change & { readonly bytes: number }>(
     `SELECT _row AS row, _seq AS seq, _deleted_at IS NOT NULL AS isDeleted, ${bytesSql} AS bytes
      FROM ${quoted(table)} AS r WHERE _seq > ? ORDER BY _seq LIMIT ?`,

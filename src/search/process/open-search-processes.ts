@@ -46,14 +46,7 @@ export interface SearchProcessesOptions {
   readonly entry?: URL;
 }
 
-export interface SearchProcesses extends AsyncDisposable {
-  /**
-   * Rejects with `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SEARCH_BUSY, SINK_FAILED (no such file, or the process
-   * died), INTERRUPTED (disposed meanwhile), or with the signal's reason; then the search has ended too, wherever it
-   * was.
-   */
-  search(call: SearchCall, signal: AbortSignal): Promise<SearchAnswer>;
-}
+export type SearchProcesses = ReturnType<typeof openSearchProcesses>;
 
 /** Enough for the largest answer; more than that and the process ends instead of the machine's memory. */
 const maxHeapMiB = 512;
@@ -68,7 +61,7 @@ const idleMs = 60_000;
  * Runs searches in separate processes: a SQLite statement cannot be interrupted, but a process can be killed. No
  * process is left after it is disposed, or after this process dies.
  */
-export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
+export function openSearchProcesses(options: SearchProcessesOptions) {
   const { processes, maxWaiting, clock, deadlineMs } = options;
   const slots = new PQueue({ concurrency: processes });
   let isClosed = false;
@@ -131,7 +124,12 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
   };
 
   return {
-    search: async (call, given) => {
+    /**
+     * Rejects with `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SEARCH_BUSY, SINK_FAILED (no such file, or the process
+     * died), INTERRUPTED (disposed meanwhile), or with the signal's reason; then the search has ended too, wherever it
+     * was.
+     */
+    search: async (call: SearchCall, given: AbortSignal): Promise<SearchAnswer> => {
       checkCallSize(call.params);
       given.throwIfAborted();
       if (isClosed) throw interrupted();
@@ -146,7 +144,7 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
         given.removeEventListener('abort', end);
       }
     },
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       isClosed = true;
       for (const ending of searches) ending.abort(interrupted());
       for (const one of alive) one.kill();

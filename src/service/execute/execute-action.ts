@@ -4,9 +4,9 @@ import type { JsonObject } from '../../core/json.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import { copiedFields } from '../../engine/prepare/column-value.ts';
 import { ApiError, notFound } from '../api-error.ts';
-import { askProvider, type Provider, type ProviderFile, type ProviderRequest } from '../provider.ts';
+import { askProvider, type ProviderFile, type ProviderRequest } from '../provider.ts';
 import { textUpTo } from '../routes/endpoint.ts';
-import type { ContextStores } from '../store/context-stores.ts';
+import type { ContextStores, KeptConnector } from '../store/context-stores.ts';
 import { checkParams, pythonList } from './check-params.ts';
 import { fieldsOf, type ResultShape, shapeResult } from './shape-result.ts';
 
@@ -37,10 +37,7 @@ export const executeBody = z.object({
 
 export type ExecuteBody = z.output<typeof executeBody>;
 
-interface ExecuteCall {
-  readonly connectorId: string;
-  readonly definition: Definition;
-  readonly provider: Provider;
+interface ExecuteCall extends KeptConnector {
   readonly stores: Pick<ContextStores, 'search'>;
   readonly body: ExecuteBody;
   /** Aborted when the client disconnects. */

@@ -15,6 +15,8 @@ export interface Application {
   readonly createdAt: Instant;
 }
 
+type NewApplication = Pick<Application, 'organizationName' | 'clientId'> & { readonly clientSecret: string };
+
 interface ApplicationRow extends Application {
   readonly secret: string;
 }
@@ -38,15 +40,7 @@ export function createApplications(
      * Makes the application, and its organization where there is none of this name; one that already exists gets the
      * new secret. Throws `SyncError` USAGE for a client id of another organization.
      */
-    put({
-      organizationName,
-      clientId,
-      clientSecret,
-    }: {
-      readonly organizationName: string;
-      readonly clientId: string;
-      readonly clientSecret: string;
-    }): Application {
+    put({ organizationName, clientId, clientSecret }: NewApplication): Application {
       checkNames(organizationName, clientId);
       checkSecret(clientSecret);
       const row = write(() => {

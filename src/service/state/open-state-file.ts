@@ -12,24 +12,7 @@ import { statementsOn } from '../../sql/sqlite/sqlite-tx.ts';
 import { createState, stateApplicationId, stateVersion } from './state-schema.ts';
 
 /** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
-export interface StateFile {
-  readonly db: Connection;
-  /** Statements, rows and values as `Tx` has them. */
-  readonly ask: <Row extends object>(sql: string, values?: Values) => Found<Row>;
-  /** How many rows the statement wrote. */
-  readonly run: (sql: string, values?: Values) => number;
-  /** One IMMEDIATE transaction: all of `work` or nothing. */
-  readonly write: <Result>(work: () => Result) => Result;
-  /** Idempotent. */
-  close(): void;
-}
-
-interface Found<Row> {
-  readonly all: readonly Row[];
-  readonly first: Row | undefined;
-  /** Of a row that must be there. */
-  one(): Row;
-}
+export type StateFile = ReturnType<typeof openStateFile>;
 
 const busyMs = 5_000;
 
@@ -37,7 +20,7 @@ const busyMs = 5_000;
  * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it,
  * as a service that runs does; then the file must be of this version already.
  */
-export function openStateFile(folder: string | null, clock: Clock, isShared = false): StateFile {
+export function openStateFile(folder: string | null, clock: Clock, isShared = false) {
   const name = folder === null ? ':memory:' : join(folder, 'service.db');
   const guarded = <Result>(work: () => Result): Result => {
     try {
@@ -63,17 +46,21 @@ export function openStateFile(folder: string | null, clock: Clock, isShared = fa
       const isHeldElsewhere = folder !== null && lock === null;
       const opened = openSqlite(name, { timeout: busyMs });
       db = opened;
-      prepare(opened, { name, clock, isHeldElsewhere });
+      prepare(opened, name, clock, isHeldElsewhere);
       const statements = statementsOn(opened);
       return {
         db: opened,
-        ask: <Row extends object>(sql: string, values: Values = {}): Found<Row> => {
-          const all = guarded(() => statements.rows(sql, values) as Row[]);
+        /** Statements, rows and values as `Tx` has them. `one`: of a row that must be there. */
+        ask: <Row extends object>(sql: string, values: Values = {}) => {
+          const all: readonly Row[] = guarded(() => statements.rows(sql, values) as Row[]);
           const [first] = all;
           return { all, first, one: () => first ?? lost() };
         },
-        run: (sql, values = {}) => guarded(() => statements.run(sql, values)),
-        write: (work) => guarded(() => opened.transaction(work).immediate()),
+        /** How many rows the statement wrote. */
+        run: (sql: string, values: Values = {}): number => guarded(() => statements.run(sql, values)),
+        /** One IMMEDIATE transaction: all of `work` or nothing. */
+        write: <Result>(work: () => Result): Result => guarded(() => opened.transaction(work).immediate()),
+        /** Idempotent. */
         close,
       };
     });
@@ -107,14 +94,7 @@ function makePrivate(file: string): void {
   }
 }
 
-function prepare(
-  db: Connection,
-  {
-    name,
-    clock,
-    isHeldElsewhere,
-  }: { readonly name: string; readonly clock: Clock; readonly isHeldElsewhere: boolean },
-): void {
+function prepare(db: Connection, name: string, clock: Clock, isHeldElsewhere: boolean): void {
   const version = inspect(db, name);
   if (isHeldElsewhere && version !== stateVersion) {
     throw new SyncError(

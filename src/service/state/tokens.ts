@@ -113,11 +113,7 @@ export function createTokens({ ask, run, write }: StateFile, options: TokenOptio
   };
 }
 
-interface UnstoredToken {
-  readonly clientId: string;
-  /** Milliseconds since 1970. */
-  readonly expiresAt: number;
-}
+type UnstoredToken = Pick<Principal, 'clientId'> & { readonly expiresAt: number };
 
 /** Application tokens that a full disk had no room for, the newest `max` of them, by their hashes. */
 function createUnstoredTokens(max: number) {

@@ -2,7 +2,7 @@ import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
-import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
+import { openSearchProcesses, type SearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-request.ts';
 import { isSinkThere } from '../../sinks/sqlite/open-database.ts';
 import { ApiError } from '../api-error.ts';
@@ -102,8 +102,6 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
     },
   };
 }
-
-type SearchProcesses = ReturnType<typeof openSearchProcesses>;
 
 /** Searches one entity of a store in another process. Throws as `ContextStores.search` does. */
 async function searchStore(

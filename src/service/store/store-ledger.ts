@@ -1,4 +1,3 @@
-import type { Instant } from '../../core/clock.ts';
 import type { ErrorCode, SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
@@ -12,25 +11,7 @@ import { searchableEntities } from './store-entities.ts';
 import { storeConnector } from './store-file.ts';
 
 /** What a store's own account says of it. Small, so that it can be sent from process to process. */
-export interface StoreLedger {
-  /** Of the entities that can be searched and have a table. */
-  readonly entities: readonly StoredEntity[];
-  /** A sync came to its end, whatever that was. */
-  readonly hasEnded: boolean;
-  /** When the last sync that was not cut off ended. */
-  readonly endedAt: Instant | null;
-  /** What the last sync left out; null: nothing. */
-  readonly problem: string | null;
-}
-
-interface StoredEntity {
-  readonly entity: string;
-  /** Without those that were deleted: what a search without a filter finds. */
-  readonly records: number;
-  /** A sync read all of it. */
-  readonly isWhole: boolean;
-  readonly updatedAt: Instant | null;
-}
+export type StoreLedger = Awaited<ReturnType<typeof readIn>>;
 
 export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt: null, problem: null };
 
@@ -47,7 +28,7 @@ export async function readStoreLedger(file: string, definition: Definition): Pro
   return await db.read(async (tx) => await readIn(tx, definition));
 }
 
-async function readIn(tx: Tx, definition: Definition): Promise<StoreLedger> {
+async function readIn(tx: Tx, definition: Definition) {
   const [status] = await readConnectors(tx, [storeConnector]);
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
   const freshness = await readFreshness(tx, storeConnector);
@@ -55,20 +36,26 @@ async function readIn(tx: Tx, definition: Definition): Promise<StoreLedger> {
   const runs = await readRuns(tx, { connector: storeConnector, kind: 'sync', limit: runsLookedAt });
   const ended = runs.find(({ report }) => report !== null && report.outcome !== 'interrupted');
   return {
+    /** Of the entities that can be searched and have a table. */
     entities: searchableEntities(definition).flatMap(({ name, table, explodedTable }) => {
       const stored = tables.get((explodedTable ?? table).entity);
       if (stored === undefined) return [];
       return [
         {
-          entity: name,
+          entity: String(name),
+          /** Without those that were deleted: what a search without a filter finds. */
           records: stored.rows,
+          /** A sync read all of it. */
           isWhole: (whole.get(name) ?? null) !== null,
           updatedAt: tables.get(name)?.lastSealedAt ?? null,
         },
       ];
     }),
+    /** A sync came to its end, whatever that was. */
     hasEnded: ended !== undefined,
+    /** When the last sync that was not cut off ended. */
     endedAt: ended?.finishedAt ?? null,
+    /** What the last sync left out; null: nothing. */
     problem: runs[0] === undefined ? null : problemOf(runs[0]),
   };
 }
