@@ -21,6 +21,7 @@ export interface SearchOptions {
   /** What a cursor belongs to: connector and entity. */
   readonly scope: string;
   readonly clock: Clock;
+  /** What a search may take once it runs. */
   readonly deadlineMs: number;
 }
 

@@ -35,18 +35,17 @@ function fromFullDisk(error: unknown): ApiError | null {
  * discloses no internals.
  */
 export function fromFramework({ statusCode }: Pick<FastifyError, 'statusCode'>): ApiError {
-  if (statusCode === 400) {
-    return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.', {
-      errorCode: 'unreadable_request',
-    });
-  }
   const message = messageByStatus[statusCode ?? 500];
-  return message === undefined
-    ? new ApiError(500, 'The server failed to answer this request.')
-    : new ApiError(statusCode ?? 500, message);
+  if (message === undefined) return new ApiError(500, 'The server failed to answer this request.');
+  return new ApiError(
+    statusCode ?? 500,
+    message,
+    statusCode === 400 ? { errorCode: 'unreadable_request' } : {},
+  );
 }
 
 const messageByStatus: Readonly<Record<number, string>> = {
+  400: 'The request cannot be read: expected a valid path and a valid JSON body.',
   408: 'The request did not arrive whole in time.',
   413: 'The request body is larger than this server accepts.',
   415: 'Expected a body with Content-Type: application/json.',

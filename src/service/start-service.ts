@@ -127,15 +127,10 @@ export async function startService(options: ServiceOptions) {
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
     const server = openServer(limits, settings);
-    logRequests(server, options.onRequest);
+    const requestCount = logRequests(server, options.onRequest);
     // Connections first: an answer that latency holds back is cut off, not turned into an error.
     opened.push(async () => await server.close().finally(() => calls.abortAll()));
-    let requests = 0;
     const routes: string[] = [];
-    server.addHook('onRequest', (_request, _reply, done) => {
-      requests += 1;
-      done();
-    });
     server.addHook('onRoute', ({ method, url }) => {
       if (method !== 'HEAD') routes.push(`${String(method)} ${url}`);
     });
@@ -166,7 +161,7 @@ export async function startService(options: ServiceOptions) {
       /** Every route that the server answers: `GET /docs`. Where GET is, HEAD is too. */
       routes,
       /** HTTP requests that reached the server since its start, refused ones included. */
-      requestCount: () => requests,
+      requestCount,
       /** Cuts open connections, ends syncs and searches, and frees the port; may be called again. */
       close,
       [Symbol.asyncDispose]: close,
@@ -202,8 +197,11 @@ function answeredHosts({
 
 const maxIdChars = 128;
 
-function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): void {
+/** Returns what says how many requests there were. */
+function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onRequest']): () => number {
+  let count = 0;
   server.addHook('onRequest', (request, reply, done) => {
+    count += 1;
     reply.header('x-request-id', request.id);
     done();
   });
@@ -225,4 +223,5 @@ function logRequests(server: FastifyInstance, onRequest: ServiceOptions['onReque
     });
     done();
   });
+  return () => count;
 }

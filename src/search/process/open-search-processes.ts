@@ -6,6 +6,7 @@ import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { tooSlow } from '../search-problem.ts';
+import type { SearchOptions } from '../search-records.ts';
 import type { SearchAnswer } from '../search-request.ts';
 import { takeSlot } from './take-slot.ts';
 
@@ -21,10 +22,7 @@ export interface SearchCall {
   readonly scope: string;
 }
 
-export interface ProcessSettings {
-  readonly cursorKey: Buffer;
-  readonly deadlineMs: number;
-}
+export type ProcessSettings = Pick<SearchOptions, 'cursorKey' | 'deadlineMs'>;
 
 /** What a search process answers: first `settings`, then one search after the other. */
 export type SearchCalls = {
@@ -32,15 +30,11 @@ export type SearchCalls = {
   readonly search: (call: SearchCall) => Promise<SearchAnswer>;
 };
 
-export interface SearchProcessesOptions {
+export interface SearchProcessesOptions extends ProcessSettings {
   /** At most so many at once; each is started when it is first needed. */
   readonly processes: number;
-  /** What a search may take once it runs. */
-  readonly deadlineMs: number;
   /** Searches that may wait for a process. */
   readonly maxWaiting: number;
-  /** Authenticates cursors. */
-  readonly cursorKey: Buffer;
   readonly clock: Clock;
   /** The module that a process runs; the search process of this folder unless a test wants another. */
   readonly entry?: URL;
