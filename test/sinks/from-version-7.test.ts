@@ -78,7 +78,11 @@ it('keeps every row, and gives each what version 8 has besides', async ({ folder
   const tables = ['tables', 'runs', 'partitions', 'counts', 'quarantine', 'downloads', 'also', 'missing'];
   const count = () => tables.map((table) => all(file, `SELECT count(*) AS n FROM _sync_${table}`)[0]?.['n']);
   const before = count();
-  const sequence = all(file, 'SELECT seq FROM sqlite_sequence')[0]?.['seq'];
+  // The partitions with the highest numbers no longer exist.
+  const db = new Database(file);
+  db.exec("UPDATE sqlite_sequence SET seq = seq + 10 WHERE name = '_sync_partitions'");
+  db.close();
+  const sequence = all(file, "SELECT seq FROM sqlite_sequence WHERE name = '_sync_partitions'")[0]?.['seq'];
   const seen = seenRows(file, 4_096);
   await opened(file);
   expect(count()).toEqual(before);
