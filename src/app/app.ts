@@ -95,7 +95,7 @@ export interface App extends AsyncDisposable {
   ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
-  /** A run that `repair` makes itself (null: there was nothing to do). Its end is told like that of a sync. */
+  /** A run that `repair` makes itself (null: there was nothing to do). Its end is reported like that of a sync. */
   repair<Report extends RunReport | null>(
     connector: ConnectorSettings,
     repair: () => Promise<Report>,

@@ -7,7 +7,7 @@ import { sinksOf } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 
 /**
- * What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. The metrics have
+ * States of a connector, several at a time. Without any of them, the connector is `ok`. The metrics have
  * the same words.
  */
 export const troubleStates = [

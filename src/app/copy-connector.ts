@@ -136,7 +136,7 @@ export async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<Co
 }
 
 /**
- * None where the sink cannot be read: one that no connector uses need not be there yet, and of the others that is said
+ * None where the sink cannot be read: one that no connector uses need not exist yet, and others are reported
  * elsewhere.
  */
 export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {

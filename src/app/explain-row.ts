@@ -19,7 +19,7 @@ type Reason =
   /** All of its listing was read; `isMet`: it was in it. */
   | { readonly kind: 'full'; readonly isMet: boolean }
   /**
-   * Of its listing only what had changed was asked for. `isMet` null: that cannot be said, it carries no readable
+   * Of its listing only what had changed was asked for. `isMet` null: unknown, it carries no readable
    * change value.
    */
   | { readonly kind: 'incremental'; readonly isMet: boolean | null }

@@ -8,7 +8,7 @@ import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 
 /**
- * Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows
+ * Where a sink of the config is: on this machine, where a worker registered it in Redis, or at an unknown place
  * of.
  */
 type LocatedSink =

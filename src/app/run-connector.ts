@@ -106,7 +106,7 @@ export async function readConnector(
   });
 }
 
-/** As whom a process takes a connector; `command` is what the second one to want it is told. */
+/** As whom a process takes a connector; `command` is shown to the second one that wants it. */
 export function connectorIdentity(
   { name, definition }: ConnectorSettings,
   origin: ConnectorOrigin,

@@ -17,7 +17,7 @@ export function wireApp(options: AppOptions): App {
   const { settings, clock } = options;
   const api = settings.access;
   const listeners = new Set<OnRunEvent>();
-  // All runs wait for the same token, and for the catalog before they begin: each is told of failed attempts.
+  // All runs wait for the same token, and for the catalog before they begin: failed attempts are reported to each.
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'call-retried' && event.kind !== 'throttled') return;
     options.onWait?.(event);
@@ -137,7 +137,7 @@ function absentClient({ clock }: Pick<AppOptions, 'clock'>): ApiClient {
   };
 }
 
-/** The client, with failures to reach the API told by its address: the layers below know only paths. */
+/** The client, with failures to reach the API named by its address: the layers below know only paths. */
 function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
   const named = async <T>(call: Promise<T>): Promise<T> =>
     await call.catch((error: unknown) => {

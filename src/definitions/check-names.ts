@@ -4,7 +4,7 @@ import type { YamlPath } from './read-yaml.ts';
 import { noSuch } from './suggest-name.ts';
 
 /**
- * Notes a problem at a place of the file. `restsOn` are the other places that were looked at to find it: where one of
+ * Notes a problem at a place of the file. `restsOn` are the other places that were checked to find it: where one of
  * them is broken itself, this may not be a problem and is not reported.
  */
 export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPath[]) => void;

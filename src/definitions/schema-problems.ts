@@ -46,7 +46,7 @@ function unknownKey(key: string, known: readonly string[]): string {
 
 /**
  * Parses a file's data and tells everything that is wrong with its shapes. With problems, `value` is only good for more
- * checks (see `soundRest`), so that what else is wrong is told in the same round. `mayShow` says whether the value at a
+ * checks (see `soundRest`), so that other problems show in the same round. `mayShow` says whether the value at a
  * path may be quoted: one that came from the environment or a secret file may not.
  */
 export function parseShape<Schema extends z.ZodType>(

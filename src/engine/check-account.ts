@@ -30,7 +30,7 @@ export function isStrange({ live, isAdopted, records, known }: Strangeness): boo
 
 export type Answered = 'found' | 'not-found' | 'unanswered';
 
-/** Of one entity, what `get` said of stored rows that are spread over all of them. */
+/** Of one entity, what `get` returned for stored rows that are spread over all of them. */
 export interface SampledEntity {
   readonly isWalked: boolean;
   readonly answers: readonly Answered[];

@@ -37,7 +37,7 @@ export function runEnding(outer: AbortSignal, clock: Clock) {
     resumeBecause: null as string | null,
     /** The time or the calls that the run was given are used up: nothing more may start. */
     isSpent: false,
-    /** The run ended early or was told to: the phases to come are left to a later run. */
+    /** The run ended early or was asked to: the phases to come are left to a later run. */
     get isOver(): boolean {
       return this.error !== null || this.resumeAt !== null || this.isSpent || signal.aborted;
     },

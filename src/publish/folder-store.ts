@@ -16,7 +16,7 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
  */
 export function openFolderStore(directory: string): ObjectStore {
   const pathOf = (name: string): string => join(directory, ...name.split('/'));
-  /** What fails is said of the path of the name. */
+  /** Failures name the path of the name. */
   const at = async <Result>(name: string, work: (path: string) => Promise<Result>): Promise<Result> => {
     const path = pathOf(name);
     return await explained(path, async () => await work(path));

@@ -22,7 +22,7 @@ type At = readonly string[];
 export const publishCommands: readonly string[] = ['status', 'check', 'snapshot', 'prune', 'schema', 'help'];
 
 /**
- * The targets by name. Two of them never share a place, nor does one with a sink: each is told apart by what is there.
+ * The targets by name. Two of them never share a place, nor does one with a sink: each is identified by what is there.
  */
 export function buildPublish(
   file: SettingsFile['publish'],

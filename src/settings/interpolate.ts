@@ -31,7 +31,7 @@ export interface Interpolated {
 
 /**
  * Replaces `${NAME}`, `${NAME:-default}` and `${file:path}` in the string values of a parsed file; `$${` stays a
- * literal `${`. What is put in is not looked at again. Keys, numbers and flags are left alone. A variable that is
+ * literal `${`. Inserted text is not interpolated again. Keys, numbers and flags are left alone. A variable that is
  * missing or empty and a file that cannot be read or that others may read come back as `unresolved`.
  */
 export function interpolate(data: unknown, options: InterpolateOptions): Interpolated {

@@ -131,7 +131,7 @@ const ofSink = new Set<ErrorCode>(['SINK_FULL', 'SINK_FAILED', 'SINK_INCOMPATIBL
  * for it in another way.
  */
 const ofFile = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
-/** The service did not answer, as far as can be told, or redirected the call. */
+/** The service did not answer, as far as is known, or redirected the call. */
 const silent = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
 
 function endsRun({ code, recovery }: SyncError): boolean {

@@ -45,7 +45,7 @@ export function fileTally() {
       const leftOf = new Map(left.map(({ entity, files }) => [entity, files]));
       return Array.from(sums, ([entity, sum]) => ({ entity, ...sum, left: leftOf.get(entity) ?? 0 }));
     },
-    /** At most `limit` of them are told. */
+    /** At most `limit` of them are reported. */
     failures: (limit: number): ReportedFailures => {
       const reported = failures.slice(0, Math.max(0, limit));
       return { reported, omitted: failed - reported.length };

@@ -136,7 +136,7 @@ export function compilePreparePage(run: FindingRun & { readonly policies: Schema
       },
       /** One per record of the response, in its order: what the pagination recognizes records by. */
       marks,
-      /** Of the records that can be told from others whatever else changes in them. */
+      /** Of the records that can be identified whatever else changes in them. */
       keys,
       /** One per record likewise: its change values. Empty where the entity is only read in full. */
       changes: changeSpan === null ? [] : dates,

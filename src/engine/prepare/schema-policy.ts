@@ -8,7 +8,7 @@ import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
 
 /** Longer names are cut, in what is noted of them. */
 const maxNameChars = 200;
-/** Names told apart in a run; a service that makes up a name for every record fills no memory. */
+/** Names distinguished in a run; a service that makes up a name for every record fills no memory. */
 const maxNames = 1_000;
 
 /** What becomes of a record with a field, or a type of a field, that is new. */
@@ -20,7 +20,7 @@ export interface SchemaPolicy {
 /** Table (also one of exploded elements) -> what is done with changes of its records. */
 export type SchemaPolicies = ReadonlyMap<EntityName, SchemaPolicy>;
 
-/** Stands in for a table's names that are no longer told apart, and for all of them once it is known itself. */
+/** Stands in for a table's names that are no longer distinguished, and for all of them once it is known itself. */
 const otherFields = '*';
 
 export const acceptEverything: SchemaPolicy = { onNews: 'accept', isKnown: () => true };
@@ -124,7 +124,7 @@ function tablesOf({ entities }: Definition, name: EntityName): readonly EntityNa
 }
 
 /**
- * What is to be noted of a field. The same field and type give the very same object: a page's notes are told apart by
+ * What is to be noted of a field. The same field and type give the very same object: a page's notes are keyed by
  * identity.
  */
 export function driftNotes(

@@ -22,7 +22,7 @@ const halveAtMostEveryMs = 1_000;
 /** A waiting caller asks at least this often: callers before it may have given up. */
 const askEveryMs = 1_000;
 /**
- * Who asks later than it was told to, by more than this, loses its place to the next one: its process may have been
+ * A caller that is late for its turn, by more than this, loses its place to the next one: its process may have been
  * killed.
  */
 const lateMs = 50;

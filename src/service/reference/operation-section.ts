@@ -76,7 +76,7 @@ function limitsOf({ minimum, maximum, default: preset }: Parameter['schema']): s
   return `${limits || ''}${typeof preset === 'number' ? `, default ${preset}` : ''}`;
 }
 
-/** Refusals that mean the same at every endpoint: told once, at the top. */
+/** Refusals that mean the same at every endpoint: listed once, at the top. */
 const everywhere: Readonly<Record<string, string>> = {
   413: 'The body is larger than the service takes.',
   415: 'The body does not say that it is application/json.',

@@ -12,7 +12,7 @@ import {
   type StoreLedger,
 } from './store-ledger.ts';
 
-/** What the service knows of one store: read from its file once, then told by its syncs. */
+/** What the service knows of one store: read from its file once, then updated by its syncs. */
 export function storeRecord(file: string, definition: () => Definition) {
   let ledger = emptyLedger;
   let problem: string | null = null;
