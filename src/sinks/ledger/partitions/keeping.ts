@@ -14,37 +14,28 @@ const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHER
 /** What a new chain of runs, the age of partitions and a person do to them. */
 export const keeping = {
   // The index holds the few listings inside trees; any other would lead through all partitions.
-  dropHalfRead: transition(
-    {
-      what: 'a new chain begins: listings inside trees are found anew',
-      from: anyLive,
-      to: ['unknown'],
-      by: ['runs/start-run'],
-    },
-    write<Scope>(
+  dropHalfRead: transition({
+    what: 'a new chain begins: listings inside trees are found anew',
+    from: anyLive,
+    to: ['unknown'],
+    run: write<Scope>(
       `DELETE FROM _sync_partitions {index _sync_partitions_tree} WHERE tree IS NOT NULL AND ${inScope}`,
     ),
-  ),
-  stopSweep: transition(
-    {
-      what: 'a new chain begins: what was to be swept for an earlier one is not swept any more',
-      from: ['unswept', ...anyDue, 'resting'],
-      to: ['idle', ...anyDue, 'resting'],
-      by: ['runs/start-run'],
-    },
-    write<Scope>(
+  }),
+  stopSweep: transition({
+    what: 'a new chain begins: what was to be swept for an earlier one is not swept any more',
+    from: ['unswept', ...anyDue, 'resting'],
+    to: ['idle', ...anyDue, 'resting'],
+    run: write<Scope>(
       `UPDATE _sync_partitions {index _sync_partitions_sweep} SET sweep_origin = NULL, swept_to = 0
       WHERE sweep_origin IS NOT NULL AND ${inScope}`,
     ),
-  ),
-  startOver: transition(
-    {
-      what: 'a new chain begins: roots are found anew, what lies below a record waits',
-      from: anyDue,
-      to: ['idle', 'unswept', 'waiting'],
-      by: ['runs/start-run'],
-    },
-    write<Scope & { leaves: readonly string[]; keepAfter: Instant }>(
+  }),
+  startOver: transition({
+    what: 'a new chain begins: roots are found anew, what lies below a record waits',
+    from: anyDue,
+    to: ['idle', 'unswept', 'waiting'],
+    run: write<Scope & { leaves: readonly string[]; keepAfter: Instant }>(
       `UPDATE _sync_partitions {index _sync_partitions_due} SET ready = 0, listed = 0, set_aside_run = NULL,
         position = CASE WHEN set_aside_run IS NOT NULL AND failed_at > :keepAfter
                           AND (sealed_at IS NULL OR mode = 'incremental') AND entity IN {leaves text} THEN position END,
@@ -54,28 +45,22 @@ export const keeping = {
         failed_at = CASE WHEN parent_key IS NOT NULL THEN failed_at END
       WHERE ${inScope} AND due_since IS NOT NULL`,
     ),
-  ),
-  park: transition(
-    {
-      what: 'a new chain begins that does not read the entity',
-      from: ['ready'],
-      to: ['waiting'],
-      by: ['runs/start-run'],
-    },
-    write<{ connector: string }>(
+  }),
+  park: transition({
+    what: 'a new chain begins that does not read the entity',
+    from: ['ready'],
+    to: ['waiting'],
+    run: write<{ connector: string }>(
       `UPDATE _sync_partitions SET ready = 0 WHERE connector = :connector AND backfill = '' AND ready = 1`,
     ),
-  ),
+  }),
   // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was withdrawn.
   // Each is a range of the index.
-  age: transition(
-    {
-      what: 'a new chain begins: what lies below a record was not read in full for too long',
-      from: ['idle'],
-      to: ['waiting'],
-      by: ['runs/start-run'],
-    },
-    write<{
+  age: transition({
+    what: 'a new chain begins: what lies below a record was not read in full for too long',
+    from: ['idle'],
+    to: ['waiting'],
+    run: write<{
       connector: string;
       entity: string;
       fullBefore: Instant;
@@ -85,71 +70,53 @@ export const keeping = {
       `UPDATE _sync_partitions SET due_since = :now, ready = 0 WHERE id IN (
         ${aged} AND full_at <= :fullBefore UNION ALL ${aged} AND full_at > :believedUntil UNION ALL ${aged} AND full_at IS NULL)`,
     ),
-  ),
-  release: transition(
-    {
-      what: 'nothing leads to it any more',
-      from: ['waiting', 'set-aside'],
-      to: ['idle', 'unswept'],
-      by: ['partitions/next-partitions'],
-    },
-    write<Ids>(
+  }),
+  release: transition({
+    what: 'nothing leads to it any more',
+    from: ['waiting', 'set-aside'],
+    to: ['idle', 'unswept'],
+    run: write<Ids>(
       `UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failure_code = NULL,
         failed_at = NULL
       WHERE id IN {ids bigint}`,
     ),
-  ),
-  forget: transition(
-    {
-      what: 'nothing has led to it, or was read in it, for too long',
-      from: ['idle', 'unswept', 'emptied', 'resting'],
-      to: ['unknown'],
-      by: ['runs/forget'],
-    },
-    write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
-  ),
-  abandon: transition(
-    {
-      what: 'of a backfill that was not resumed for too long',
-      from: anyKnown,
-      to: ['unknown'],
-      by: ['runs/forget'],
-    },
-    write<{ connector: string; since: Instant }>(
+  }),
+  forget: transition({
+    what: 'nothing has led to it, or was read in it, for too long',
+    from: ['idle', 'unswept', 'emptied', 'resting'],
+    to: ['unknown'],
+    run: write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
+  }),
+  abandon: transition({
+    what: 'of a backfill that was not resumed for too long',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<{ connector: string; since: Instant }>(
       `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since`,
     ),
-  ),
-  dropWindow: transition(
-    {
-      what: 'of a window of a backfill that is done, or begins anew',
-      from: anyKnown,
-      to: ['unknown'],
-      by: ['runs/finish', 'runs/start-run'],
-    },
-    write<{ connector: string; window: string }>(
+  }),
+  dropWindow: transition({
+    what: 'of a window of a backfill that is done, or begins anew',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<{ connector: string; window: string }>(
       `DELETE FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND backfill <> ''`,
     ),
-  ),
-  dropUnfinished: transition(
-    {
-      what: 'a reset: listings inside trees, and those of backfills',
-      from: anyKnown,
-      to: ['unknown'],
-      by: ['repair/reset'],
-    },
-    write<OfEntities>(
+  }),
+  dropUnfinished: transition({
+    what: 'a reset: listings inside trees, and those of backfills',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<OfEntities>(
       `DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`,
     ),
-  ),
+  }),
   /** `reading`: what the newest sync reads, which may be resumed. */
-  readAgain: transition(
-    {
-      what: 'a reset: due from the start, and ready where the unfinished run reads the entity',
-      from: anyLive,
-      to: ['ready', 'waiting'],
-      by: ['repair/reset'],
-    },
-    write<OfEntities & { now: Instant; reading: readonly string[] }>(
+  readAgain: transition({
+    what: 'a reset: due from the start, and ready where the unfinished run reads the entity',
+    from: anyLive,
+    to: ['ready', 'waiting'],
+    run: write<OfEntities & { now: Instant; reading: readonly string[] }>(
       `UPDATE _sync_partitions SET position = NULL, mode = 'full', midway = 0, watermark = NULL, marker = NULL,
         found_marker = NULL, sealed_at = NULL, sealed_run = NULL, sealed_scope = NULL, proof = NULL, last_page_size = NULL,
         last_page_records = NULL, absence = NULL, full_at = NULL, full_origin = NULL, sweep_origin = NULL, swept_to = 0, listed = 0,
@@ -157,29 +124,23 @@ export const keeping = {
         ready = CASE WHEN entity IN {reading text} THEN 1 ELSE 0 END
       WHERE ${ofEntities} AND gone = ${standing.live}`,
     ),
-  ),
-  dropConnector: transition(
-    {
-      what: 'a reset of a whole connector with its data, or a copy that begins again',
-      from: anyKnown,
-      to: ['unknown'],
-      by: ['copies/copy-in', 'repair/reset'],
-    },
-    write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
-  ),
+  }),
+  dropConnector: transition({
+    what: 'a reset of a whole connector with its data, or a copy that begins again',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
+  }),
   /** With the ids given. */
-  copyIn: transition(
-    {
-      what: 'a copy from another sink: as it is there',
-      from: ['unknown'],
-      to: anyKnown,
-      by: ['copies/copy-in'],
-    },
-    insertFacts('partitions', [
+  copyIn: transition({
+    what: 'a copy from another sink: as it is there',
+    from: ['unknown'],
+    to: anyKnown,
+    run: insertFacts('partitions', [
       { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
       { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
     ]),
-  ),
+  }),
 } as const;
 
 type OfEntities = { readonly connector: string; readonly entities: readonly string[] };

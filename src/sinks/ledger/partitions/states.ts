@@ -17,17 +17,19 @@ export type PartitionState =
   | Exclude<keyof typeof standing, 'live'>;
 
 /**
- * A statement that writes `_sync_partitions`, as docs/internals/partitions.md prints it. `from`, `to`: states (no
- * `to`: it stays). `by`: the only files that run it.
+ * A statement that writes `_sync_partitions`, as docs/internals/partitions.md prints it, with the only files that run
+ * it. `from`, `to`: states (no `to`: it stays).
  */
 export interface Transition {
   readonly what: string;
   readonly from: readonly PartitionState[];
   readonly to?: readonly PartitionState[];
-  readonly by: readonly string[];
 }
 
-export function transition<Run extends object>(one: Transition, run: Run): Run & Transition {
+export function transition<Run extends object>({
+  run,
+  ...one
+}: Transition & { readonly run: Run }): Run & Transition {
   return Object.assign(run, one);
 }
 

@@ -11,14 +11,11 @@ const foundColumns = `entity text, params text, params_hash bytea, base bigint, 
 /** From being found to being read. */
 export const walking = {
   // In the order given, which is that of their ids.
-  find: transition(
-    {
-      what: 'found for the first time; idle where only a backfill needs it as the home of its rows',
-      from: ['unknown'],
-      to: ['ready', 'waiting', 'idle'],
-      by: ['partitions/find-partitions'],
-    },
-    put<
+  find: transition({
+    what: 'found for the first time; idle where only a backfill needs it as the home of its rows',
+    from: ['unknown'],
+    to: ['ready', 'waiting', 'idle'],
+    run: put<
       Finding & {
         connector: string;
         window: string;
@@ -33,42 +30,33 @@ export const walking = {
         found.tree_depth, found.parent_entity, found.parent_key, found.parent_hash, found.marker
       FROM {found: ${foundColumns}, ready integer, n} ORDER BY found.n`,
     ),
-  ),
-  renew: transition(
-    {
-      what: 'found again below a record that was deleted or left out: nothing that was known of it counts',
-      from: ['ended', 'emptied', 'resting'],
-      to: ['idle', 'unswept'],
-      by: ['partitions/find-partitions'],
-    },
-    put<Ids>(
+  }),
+  renew: transition({
+    what: 'found again below a record that was deleted or left out: nothing that was known of it counts',
+    from: ['ended', 'emptied', 'resting'],
+    to: ['idle', 'unswept'],
+    run: put<Ids>(
       `UPDATE _sync_partitions SET gone = ${standing.live}, position = NULL, watermark = NULL, marker = NULL, full_at = NULL
       WHERE id IN {ids bigint}`,
     ),
-  ),
-  meet: transition(
-    {
-      what: 'found again by another chain of runs',
-      from: anyLive,
-      by: ['partitions/find-partitions'],
-    },
-    put<Finding & { found: readonly (FoundAgain & { readonly id: number })[] }>(
+  }),
+  meet: transition({
+    what: 'found again by another chain of runs',
+    from: anyLive,
+    run: put<Finding & { found: readonly (FoundAgain & { readonly id: number })[] }>(
       `UPDATE _sync_partitions AS one SET origin = :origin, inject = found.inject, rank = found.rank, tree = found.tree,
         tree_depth = found.tree_depth, parent_entity = found.parent_entity, parent_key = found.parent_key,
         parent_hash = found.parent_hash, found_at = :now, found_marker = found.marker, base = found.base, failure = NULL,
         failure_code = NULL, failed_at = NULL
       FROM {found: ${foundColumns}, id bigint} WHERE one.id = found.id`,
     ),
-  ),
+  }),
   // A full walk that is due stays due, whatever breaks it off: the one before it counts no more.
-  begin: transition(
-    {
-      what: 'to be walked by this chain, where its run reads the entity; a position counts only for a walk of the same mode',
-      from: anyLive,
-      to: ['ready', 'waiting'],
-      by: ['partitions/find-partitions'],
-    },
-    ask<
+  begin: transition({
+    what: 'to be walked by this chain, where its run reads the entity; a position counts only for a walk of the same mode',
+    from: anyLive,
+    to: ['ready', 'waiting'],
+    run: ask<
       Finding & { begun: readonly { readonly id: number; readonly mode: WalkMode; readonly ready: 0 | 1 }[] },
       { readonly entity: string; readonly midway: number }
     >(
@@ -79,26 +67,20 @@ export const walking = {
       FROM {begun: id bigint, mode text, ready integer}
       WHERE one.id = begun.id RETURNING entity, midway`,
     ),
-  ),
-  advance: transition(
-    {
-      what: 'a page of its walk is stored',
-      from: ['ready', 'set-aside'],
-      by: ['partitions/end-walk'],
-    },
-    put<{ walked: readonly { readonly id: number; readonly position: string }[] }>(
+  }),
+  advance: transition({
+    what: 'a page of its walk is stored',
+    from: ['ready', 'set-aside'],
+    run: put<{ walked: readonly { readonly id: number; readonly position: string }[] }>(
       `UPDATE _sync_partitions AS one SET position = walked.position
       FROM {walked: id bigint, position text} WHERE one.id = walked.id`,
     ),
-  ),
-  setAside: transition(
-    {
-      what: 'its walk failed and is left to a later run',
-      from: ['ready', 'set-aside'],
-      to: ['set-aside'],
-      by: ['partitions/end-walk'],
-    },
-    write<{
+  }),
+  setAside: transition({
+    what: 'its walk failed and is left to a later run',
+    from: ['ready', 'set-aside'],
+    to: ['set-aside'],
+    run: write<{
       id: number;
       run: string;
       failure: string;
@@ -116,28 +98,22 @@ export const walking = {
         mode = CASE WHEN :dropWatermark = 1 THEN 'full' ELSE mode END
       WHERE id = :id AND due_since IS NOT NULL`,
     ),
-  ),
-  retry: transition(
-    {
-      what: 'set aside by a run that this one resumes',
-      from: ['set-aside'],
-      to: ['ready'],
-      by: ['runs/start-run'],
-    },
-    write<Scope & { origin: number }>(
+  }),
+  retry: transition({
+    what: 'set aside by a run that this one resumes',
+    from: ['set-aside'],
+    to: ['ready'],
+    run: write<Scope & { origin: number }>(
       `UPDATE _sync_partitions {index _sync_partitions_set_aside} SET ready = 1, set_aside_run = NULL
       WHERE ${inScope} AND due_since IS NOT NULL AND origin = :origin AND listed = 0 AND set_aside_run IS NOT NULL`,
     ),
-  ),
+  }),
   // A service may keep waiting what is about one thing alone, and the rest must have its turn. Holds until they are
   // found again.
-  putFirstBack: transition(
-    {
-      what: 'the walk that would be first becomes the last, and those of its entity go behind all others',
-      from: ['ready'],
-      by: ['runs/start-run'],
-    },
-    write<{ connector: string; window: string }>(
+  putFirstBack: transition({
+    what: 'the walk that would be first becomes the last, and those of its entity go behind all others',
+    from: ['ready'],
+    run: write<{ connector: string; window: string }>(
       `WITH first AS (
         SELECT id, entity FROM _sync_partitions {index _sync_partitions_ready}
         WHERE connector = :connector AND backfill = :window AND ready = 1 ORDER BY rank DESC, id LIMIT 1
@@ -148,7 +124,7 @@ export const walking = {
       UPDATE _sync_partitions AS one SET rank = last.rank - CASE WHEN one.id = first.id THEN 2 ELSE 1 END FROM first, last
       WHERE one.connector = :connector AND one.backfill = :window AND one.ready = 1 AND one.entity = first.entity`,
     ),
-  ),
+  }),
 } as const;
 
 // Types, not interfaces: only they are known to have no other members, as values of statements.
