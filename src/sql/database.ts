@@ -83,6 +83,21 @@ export interface Database extends ReadableDatabase {
   transact<Result>(work: (tx: Tx) => Promise<Result>, how?: TransactHow): Promise<Result>;
 }
 
+/** Of a statement for one column: its value in the first row; undefined where there is no row. */
+export async function cellOf<Value>(tx: Tx, sql: string, values?: Values): Promise<Value | undefined> {
+  const [value] = await columnOf<Value>(tx, sql, values);
+  return value;
+}
+
+/** Of a statement for one column: its values. */
+export async function columnOf<Value>(
+  { rows }: Pick<Tx, 'rows'>,
+  sql: string,
+  values?: Values,
+): Promise<readonly Value[]> {
+  return (await rows<Record<string, Value>>(sql, values)).flatMap((row) => Object.values(row));
+}
+
 /** One statement; gives how many rows it wrote. */
 type Write<Given extends Values> = (tx: Tx, values: Given) => Promise<number>;
 /** One statement; gives the rows that it wrote or read. */

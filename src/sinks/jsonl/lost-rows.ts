@@ -1,5 +1,5 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Tx } from '../../sql/database.ts';
+import { columnOf, cellOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { tableName } from '../decisions/stored-table.ts';
@@ -34,12 +34,12 @@ async function withLosses(
   entities: readonly EntityName[],
 ): Promise<readonly EntityName[]> {
   if (entities.length === 0) return [];
-  const found = await tx.rows<{ readonly name: string }>(
+  const found = await columnOf<string>(
+    tx,
     `SELECT name FROM sqlite_schema WHERE type = 'index' AND name IN {names text}`,
     { names: entities.map((entity) => lostIndexName(tableName(connector, entity))) },
   );
-  const names = new Set(found.map(({ name }) => name));
-  return entities.filter((entity) => names.has(lostIndexName(tableName(connector, entity))));
+  return entities.filter((entity) => found.includes(lostIndexName(tableName(connector, entity))));
 }
 
 export async function countLost(
@@ -49,10 +49,9 @@ export async function countLost(
 ): Promise<readonly LostRows[]> {
   const lost: LostRows[] = [];
   for (const entity of await withLosses(tx, connector, entities)) {
-    const found = await tx.first<{ readonly rows: number }>(
-      `SELECT count(*) AS rows FROM ${quoted(tableName(connector, entity))} WHERE ${isToCome}`,
-    );
-    if (found !== undefined && found.rows > 0) lost.push({ entity, rows: found.rows });
+    const sql = `SELECT count(*) FROM ${quoted(tableName(connector, entity))} WHERE ${isToCome}`;
+    const rows = (await cellOf<number>(tx, sql)) ?? 0;
+    if (rows > 0) lost.push({ entity, rows });
   }
   return lost;
 }

@@ -1,7 +1,7 @@
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
-import type { Tx } from '../../sql/database.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
 import { parseHolder } from '../stored-json.ts';
 
 export interface StoredIdentity {
@@ -20,12 +20,12 @@ export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<
 
 /** Another connector whose table names would be the same (`a-b` and `a_b`). */
 export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<ConnectorName | undefined> {
-  const rival = await tx.first<{ connector: ConnectorName }>(
+  return await cellOf<ConnectorName>(
+    tx,
     `SELECT connector FROM _sync_connectors
      WHERE connector <> :connector AND replace(connector, '-', '_') = replace(:connector, '-', '_')`,
     { connector },
   );
-  return rival?.connector;
 }
 
 /** Writes the new holder, definition hash and epoch; of a connector that is known, its identity stays. */
@@ -67,19 +67,17 @@ export async function noteCopiedTo(
 
 /** Of the connector's last holder; 0 for an unknown connector. */
 export async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<number> {
-  const found = await tx.first<{ epoch: number }>(
-    'SELECT epoch FROM _sync_connectors WHERE connector = :connector',
-    { connector },
-  );
-  return found?.epoch ?? 0;
+  const sql = 'SELECT epoch FROM _sync_connectors WHERE connector = :connector';
+  return (await cellOf<number>(tx, sql, { connector })) ?? 0;
 }
 
 /** Whose the connector is, or was last. Of a copy that goes on there is nothing else yet. */
 export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder | null> {
-  const found = await tx.first<{ holder: string }>(
+  const found = await cellOf<string>(
+    tx,
     `SELECT holder FROM _sync_connectors WHERE connector = :connector
      UNION ALL SELECT holder FROM _sync_copies WHERE connector = :connector AND finished_at IS NULL`,
     { connector },
   );
-  return found === undefined ? null : parseHolder(found.holder);
+  return found === undefined ? null : parseHolder(found);
 }

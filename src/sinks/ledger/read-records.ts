@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
-import type { Cells, Snapshot, Tx } from '../../sql/database.ts';
+import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
@@ -25,14 +25,14 @@ export async function openRecordReader({
   records,
   newestSeq,
 }: SinkSnapshot): Promise<RecordReader> {
-  const meta = await snapshot
-    .read((tx) => tx.first<{ readonly sinkId: string }>('SELECT sink_id FROM _sync_meta'))
+  const sinkId = await snapshot
+    .read((tx) => cellOf<string>(tx, 'SELECT sink_id FROM _sync_meta'))
     .catch(async (error: unknown) => {
       await snapshot[Symbol.asyncDispose]();
       throw error;
     });
   return {
-    sinkId: meta?.sinkId ?? '',
+    sinkId: sinkId ?? '',
     history: ledgerReader(records, (work) => snapshot.read(work)),
     newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
     table: (connector, entity) => snapshot.read((tx) => storedTable(tx, connector, entity)),
@@ -75,11 +75,8 @@ export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' |
 }
 
 async function storedTableId(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<string | null> {
-  const found = await tx.first<{ readonly id: string }>(
-    'SELECT table_id AS id FROM _sync_tables WHERE connector = :connector AND entity = :entity',
-    { connector, entity },
-  );
-  return found?.id ?? null;
+  const sql = 'SELECT table_id FROM _sync_tables WHERE connector = :connector AND entity = :entity';
+  return (await cellOf<string>(tx, sql, { connector, entity })) ?? null;
 }
 
 async function storedTable(

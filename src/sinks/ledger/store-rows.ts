@@ -1,6 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import { misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
+import { columnOf } from '../../sql/database.ts';
 import type { EntityRows } from '../sink.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import { keepQuarantined } from './counts.ts';
@@ -168,13 +169,14 @@ async function missedEntities(
   { held, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
-  const found = await tx.rows<{ readonly entity: EntityName; readonly isMissed: boolean | null }>(
-    `SELECT asked.entity, (SELECT 1 FROM _sync_missing AS m
-       WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS is_missed
+  const found = await columnOf<EntityName | null>(
+    tx,
+    `SELECT (SELECT m.entity FROM _sync_missing AS m
+       WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1)
      FROM {asked: entity text}`,
     { asked: entities.map((entity) => ({ entity })), connector: held.connector },
   );
-  return new Set(found.flatMap(({ entity, isMissed }) => (isMissed === true ? [entity] : [])));
+  return new Set(found.filter((entity) => entity !== null));
 }
 
 async function writeBatch(

@@ -4,7 +4,7 @@ import type { Lease } from '../lease.ts';
 import { parseParams } from '../stored-json.ts';
 import { nothingStored, spreadOver, type StoredKey, type StoredKeys } from '../stored-keys.ts';
 import type { HeldConnector } from './ledger.ts';
-import type { Tx } from '../../sql/database.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
 
 export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): StoredKeys {
   return {
@@ -57,12 +57,13 @@ async function accountOf(tx: Tx, connector: ConnectorName, entity: EntityName) {
 }
 
 async function lastEnd(tx: Tx, connector: ConnectorName): Promise<Instant | null> {
-  const found = await tx.first<{ finishedAt: Instant | null }>(
-    `SELECT max(finished_at) AS finished_at FROM _sync_runs
+  const found = await cellOf<Instant | null>(
+    tx,
+    `SELECT max(finished_at) FROM _sync_runs
      WHERE connector = :connector AND kind = 'sync' AND state IN ('ok', 'degraded')`,
     { connector },
   );
-  return found?.finishedAt ?? null;
+  return found ?? null;
 }
 
 async function placesOf(

@@ -1,6 +1,7 @@
 import type { OpenHow, SinkFinding } from '../sink-access.ts';
 import { openConnections, type Client } from '../../sql/postgres/connections.ts';
 import type { PostgresPlace } from './open-ledger.ts';
+import { cellOf } from '../../sql/database.ts';
 import { placeOf, type PostgresConnection } from '../../sql/postgres/place.ts';
 import { toSinkError } from './sink-error.ts';
 import { txOn, type PostgresTx as Tx } from '../../sql/postgres/session.ts';
@@ -52,8 +53,7 @@ export async function checkServer(
 }
 
 async function checkVersion(tx: Tx): Promise<SinkFinding> {
-  const found = await tx.first<{ version: string }>("SELECT current_setting('server_version') AS version");
-  return ok('server', `PostgreSQL ${found?.version}`);
+  return ok('server', `PostgreSQL ${await cellOf(tx, "SELECT current_setting('server_version')")}`);
 }
 
 interface Rights {
@@ -102,10 +102,8 @@ async function checkRights(tx: Tx, schema: string): Promise<SinkFinding> {
 }
 
 async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): Promise<SinkFinding> {
-  const found = await tx.first<{ version: string | null }>(
-    'SELECT version FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()',
-  );
-  const version = found?.version ?? 'TLS';
+  const sql = 'SELECT version FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()';
+  const version = (await cellOf<string | null>(tx, sql)) ?? 'TLS';
   const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
   // Whatever the mode says, a socket of this machine has no TLS.
   if (hosts.every(({ host }) => host.startsWith('/'))) {
@@ -189,12 +187,9 @@ function limitOf(free: number, { server, role, database }: Free): string {
 /** Leases go by the server's clock alone; what this machine's says stands in rows and reports. */
 async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
   const before = now();
-  const found = await tx.first<{ at: number }>(
-    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at',
-  );
+  const theirs = Number(await cellOf(tx, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8'));
   const after = now();
   // It was read in between: nothing more exact is known.
-  const theirs = Number(found?.at);
   const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
   const seconds = (Math.abs(difference) / 1000).toFixed(1);
   return Math.abs(difference) <= mostClockDifferenceMs
@@ -207,8 +202,8 @@ async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
 
 /** A pooler gives its clients numbers of its own, which no process of the server has. */
 async function isPooled(client: Client): Promise<boolean> {
-  const found = await txOn(client).first<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-  return !('processID' in client && client.processID === found?.pid);
+  const pid = await cellOf(txOn(client), 'SELECT pg_backend_pid()');
+  return !('processID' in client && client.processID === pid);
 }
 
 function poolerFinding(isUrlPooled: boolean, isSessionPooled: boolean, hasDirect: boolean): SinkFinding {

@@ -1,3 +1,4 @@
+import { cellOf } from '../../sql/database.ts';
 import type { OpenHow } from '../sink-access.ts';
 import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -38,16 +39,12 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
       const { table, column } = numbered[of];
       await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
       const sequence = `pg_get_serial_sequence('${table}', '${column}')`;
-      const reserved = await tx.first<{ last: number }>(
-        `SELECT setval(${sequence}, nextval(${sequence}) + :count) AS last`,
-        { count },
-      );
-      return (reserved?.last ?? 0) - count;
+      const sql = `SELECT setval(${sequence}, nextval(${sequence}) + :count)`;
+      return ((await cellOf<number>(tx, sql, { count })) ?? 0) - count;
     },
     highestPartition: async (tx) => {
       const { table, column } = numbered.partitions;
-      const found = await tx.first<{ last: number }>(`SELECT last_value AS last FROM ${table}_${column}_seq`);
-      return found?.last ?? 0;
+      return (await cellOf<number>(tx, `SELECT last_value FROM ${table}_${column}_seq`)) ?? 0;
     },
     newestSeq,
     raiseSeq,

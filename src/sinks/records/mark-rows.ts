@@ -1,6 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
-import type { Tx } from '../../sql/database.ts';
+import { columnOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { KeyedRow, RecordTable, Stamp } from '../ledger/record-table.ts';
 
@@ -32,12 +32,11 @@ export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
       });
     },
     liveBefore: async (tx, before, after, limit) =>
-      rowNumbers(
-        await tx.rows(
-          `SELECT _row AS row FROM ${name} WHERE _first_seen_at < :before AND _row > :after AND _deleted_at IS NULL
-           ORDER BY _row LIMIT :limit`,
-          { before, after, limit },
-        ),
+      await columnOf(
+        tx,
+        `SELECT _row FROM ${name} WHERE _first_seen_at < :before AND _row > :after AND _deleted_at IS NULL
+         ORDER BY _row LIMIT :limit`,
+        { before, after, limit },
       ),
     rows: async (tx, rows) => {
       // Without any, the server could read the whole table.
@@ -51,17 +50,12 @@ export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
     tombstone: async (tx, rows, stamp) => await mark(tx, rows, stamp, stamp.now),
     revive: async (tx, rows, stamp) => await mark(tx, rows, stamp, null),
     tombstonedBy: async (tx, run, limit) =>
-      rowNumbers(
-        await tx.rows(
-          `SELECT _row AS row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = :run ORDER BY _row LIMIT :limit`,
-          { run, limit },
-        ),
+      await columnOf(
+        tx,
+        `SELECT _row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = :run ORDER BY _row LIMIT :limit`,
+        { run, limit },
       ),
   };
-}
-
-function rowNumbers(rows: readonly { readonly row: number }[]): readonly number[] {
-  return rows.map(({ row }) => row);
 }
 
 /** A `KeyedRow` as a statement gives it: the values of the key are `k0`, `k1` and so on. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
-import type { Tx } from '../../sql/database.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { Stamp } from '../ledger/record-table.ts';
 
@@ -56,7 +56,7 @@ export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: (
 
 /** The newest change number of the file, whatever the connector. */
 export async function newestSeq(tx: Tx): Promise<number> {
-  return (await tx.first<{ readonly seq: number }>('SELECT seq FROM _sync_meta'))?.seq ?? 0;
+  return (await cellOf<number>(tx, 'SELECT seq FROM _sync_meta')) ?? 0;
 }
 
 /** Its next one is above `least`. */

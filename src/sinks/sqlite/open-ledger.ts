@@ -11,7 +11,7 @@ import type { OpenHow } from '../sink-access.ts';
 import { mostCacheKiB, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
 import { newestSeq, raiseSeq, storedId } from './meta.ts';
 import { openLocks, type Beside } from './take.ts';
-import type { Tx } from '../../sql/database.ts';
+import { cellOf, type Tx } from '../../sql/database.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { Sink } from '../sink.ts';
 import { sqliteTables } from './records/record-tables.ts';
@@ -109,10 +109,8 @@ function foldLog(writer: Connection, file: string): void {
 
 /** No row of the table has, or ever had, a higher number: SQLite keeps the highest of each. */
 async function highestNumber(tx: Tx, of: keyof typeof numbered): Promise<number> {
-  const found = await tx.first<{ seq: number }>('SELECT seq FROM sqlite_sequence WHERE name = :table', {
-    table: numbered[of].table,
-  });
-  return found?.seq ?? 0;
+  const { table } = numbered[of];
+  return (await cellOf<number>(tx, 'SELECT seq FROM sqlite_sequence WHERE name = :table', { table })) ?? 0;
 }
 
 /** As `LedgerDriver.reserveNumbers`: the transaction has the write lock, so no other process takes one in between. */

@@ -4,7 +4,7 @@ import type { Needs } from '../../decisions/missing-rows.ts';
 import type { AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { columnOf, type Tx } from '../../../sql/database.ts';
 import type { OfEntity } from './places.ts';
 
 /*
@@ -62,12 +62,12 @@ export async function openMissing(
   after: number,
   limit: number,
 ): Promise<readonly number[]> {
-  const found = await tx.rows<{ row: number }>(
+  return await columnOf<number>(
+    tx,
     `SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing} AND m.row > :after
        AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT :limit`,
     { ...of, after, limit },
   );
-  return found.map(({ row }) => row);
 }
 
 /** Those of the rows that are missing, and that `get` has not vouched for. */
@@ -76,12 +76,13 @@ export async function countedRows(
   of: OfEntity,
   rows: readonly number[],
 ): Promise<ReadonlySet<number>> {
-  const found = await tx.rows<{ row: number }>(
+  const found = await columnOf<number>(
+    tx,
     `SELECT m.row FROM ${withPartition} WHERE m.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}
        AND ${isMissing} AND NOT (${isVouchedFor})`,
     { ...of, rows },
   );
-  return new Set(found.map(({ row }) => row));
+  return new Set(found);
 }
 
 /** How many rows below deleted records wait for a `get`, by entity; those without are left out. */

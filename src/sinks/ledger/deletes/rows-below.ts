@@ -1,5 +1,6 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
+import { columnOf } from '../../../sql/database.ts';
 import type { Commit } from '../ledger.ts';
 import { openStoredTable } from '../tables.ts';
 import type { RecordTable } from '../record-table.ts';
@@ -100,14 +101,15 @@ export async function entitiesLeadingOn(
   { held: { connector }, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
-  const found = await tx.rows<{ entity: EntityName; partition: number | null }>(
-    `SELECT named.entity, (SELECT p.id FROM _sync_partitions AS p {index _sync_partitions_parent}
+  const found = await columnOf<EntityName | null>(
+    tx,
+    `SELECT (SELECT p.parent_entity FROM _sync_partitions AS p {index _sync_partitions_parent}
        WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
-       ORDER BY p.parent_hash LIMIT 1) AS partition
+       ORDER BY p.parent_hash LIMIT 1)
      FROM {named: entity text}`,
     { connector, named: entities.map((entity) => ({ entity })) },
   );
-  return new Set(found.flatMap(({ entity, partition }) => (partition === null ? [] : [entity])));
+  return new Set(found.filter((entity) => entity !== null));
 }
 
 /** That records have led to, by id. Those that are ended belong to a delete that has been judged already. */

@@ -10,7 +10,7 @@ import type {
   QuarantineRow,
   RunSummary,
 } from '../../ledger-reader.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { columnOf, type Tx } from '../../../sql/database.ts';
 
 const runColumns = 'run, kind, connector, state, started_at, finished_at, continues, report';
 
@@ -44,11 +44,8 @@ function toSummary({ report, ...run }: RunRow): RunSummary {
 }
 
 export async function isCancelRequested(tx: Tx, run: RunId): Promise<boolean> {
-  const found = await tx.first(
-    `SELECT 1 AS one FROM _sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`,
-    { run },
-  );
-  return found !== undefined;
+  const sql = `SELECT 1 FROM _sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`;
+  return (await tx.first(sql, { run })) !== undefined;
 }
 
 interface FailedRow {
@@ -130,9 +127,9 @@ export async function readFinishedWindows(
   connector: ConnectorName,
   backfill: string,
 ): Promise<readonly string[]> {
-  const windows = await tx.rows<{ window: string }>(
+  return await columnOf(
+    tx,
     `SELECT "window" FROM _sync_windows WHERE connector = :connector AND backfill = :backfill ORDER BY "window"`,
     { connector, backfill },
   );
-  return windows.map(({ window }) => window);
 }

@@ -7,7 +7,7 @@ import type { FoundPartition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseParams } from '../../stored-json.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { ask, type Tx } from '../../../sql/database.ts';
+import { ask, columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 
 /** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
 export type Scope = {
@@ -135,12 +135,13 @@ interface BelowRow extends Pick<FoundPartition, 'entity' | 'rank' | 'treeDepth'>
 /** Whether the chain left partitions due, or a sweep unfinished. */
 export async function isLeft(tx: Tx, chain: InChain): Promise<boolean> {
   const partitions = `SELECT 1 FROM _sync_partitions WHERE ${inScope}`;
-  const found = await tx.first<{ isLeft: boolean }>(
+  const found = await cellOf(
+    tx,
     `SELECT EXISTS (${partitions} AND due_since IS NOT NULL AND origin = :origin) OR EXISTS (${partitions} AND ${isLeftover})
        OR EXISTS (${partitions} AND sweep_origin = :origin) AS is_left`,
     chain,
   );
-  return found?.isLeft === true;
+  return found === true;
 }
 
 /** Partitions that the run would now walk. */
@@ -148,11 +149,8 @@ export async function countReady(
   tx: Tx,
   of: { readonly connector: ConnectorName; readonly window: string },
 ): Promise<number> {
-  const counted = await tx.first<{ ready: number }>(
-    `SELECT count(*) AS ready FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`,
-    of,
-  );
-  return counted?.ready ?? 0;
+  const sql = `SELECT count(*) FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`;
+  return (await cellOf<number>(tx, sql, of)) ?? 0;
 }
 
 /** What is due, by entity; listings inside a tree are a part of it. */
@@ -185,9 +183,6 @@ export async function fullOrigins(
 
 /** Those of the partitions whose record is there, or which no record led to. */
 export async function livePartitions(tx: Tx, ids: readonly number[]): Promise<ReadonlySet<number>> {
-  const found = await tx.rows<{ id: number }>(
-    `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live}`,
-    { ids: [...new Set(ids)] },
-  );
-  return new Set(found.map(({ id }) => id));
+  const sql = `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live}`;
+  return new Set(await columnOf<number>(tx, sql, { ids: [...new Set(ids)] }));
 }

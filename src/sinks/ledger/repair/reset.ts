@@ -9,7 +9,7 @@ import type { Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { RecordTables } from '../driver.ts';
 import { forbidContinuing } from '../runs/runs.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 
 /** One connector in a transaction that holds it. */
 interface Resetting {
@@ -59,12 +59,12 @@ async function resetConnector(resetting: Resetting, entities: readonly EntityNam
 
 /** Every entity of which there is anything, tables made from others' records included. */
 async function knownEntities({ tx, connector }: Resetting): Promise<readonly EntityName[]> {
-  const known = await tx.rows<{ entity: EntityName }>(
+  return await columnOf(
+    tx,
     `SELECT entity FROM _sync_tables WHERE connector = :connector
      UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
     { connector },
   );
-  return known.map(({ entity }) => entity);
 }
 
 /**
@@ -75,11 +75,12 @@ async function readAgain(resetting: Resetting, entities: readonly EntityName[]):
   const { tx, connector, what } = resetting;
   await transitions.dropUnfinished(tx, { connector, entities });
   await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
-  const newest = await tx.first<{ scope: string }>(
+  const newest = await cellOf<string>(
+    tx,
     `SELECT scope FROM _sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
     { connector },
   );
-  const reading = newest === undefined ? [] : readScope.parse(readJson(newest.scope)).entities;
+  const reading = newest === undefined ? [] : readScope.parse(readJson(newest)).entities;
   return await transitions.readAgain(tx, { connector, entities, now: what.now, reading });
 }
 
@@ -98,13 +99,14 @@ const tablesOfRecords = [
 async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, records, connector } = resetting;
   if (entities.length === 0) return 0;
-  const stored = await tx.first<{ rows: number | null }>(
-    `SELECT CAST(sum(rows) AS bigint) AS rows FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
+  const stored = await cellOf<number | null>(
+    tx,
+    `SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
     { connector, entities },
   );
   await records.drop(tx, connector, entities);
   await deleteOf(resetting, tablesOfRecords, entities);
-  return stored?.rows ?? 0;
+  return stored ?? 0;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
 import type { Pause } from '../../lease.ts';
 import type { RunOutcome } from '../../run-report.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
 
 export async function newestRun(
   tx: Tx,
@@ -27,16 +27,13 @@ export async function newestRun(
 
 /** When the chain's first run began. */
 export async function chainStartedAt(tx: Tx, origin: number): Promise<Instant | undefined> {
-  const first = await tx.first<{ startedAt: Instant }>(
-    `SELECT started_at FROM _sync_runs WHERE number = :origin`,
-    { origin },
-  );
-  return first?.startedAt;
+  return await cellOf(tx, `SELECT started_at FROM _sync_runs WHERE number = :origin`, { origin });
 }
 
 /** Begins a chain, or resumes the one of `earlier`; gives the number of the chain's first run. */
 export async function insertRun(tx: Tx, run: NewRun, earlier: EarlierRun | null): Promise<number> {
-  const inserted = await tx.first<{ number: number }>(
+  const inserted = await cellOf<number>(
+    tx,
     `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
      VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :full) RETURNING number`,
     {
@@ -52,7 +49,7 @@ export async function insertRun(tx: Tx, run: NewRun, earlier: EarlierRun | null)
     },
   );
   if (earlier !== null) return earlier.origin;
-  const number = inserted?.number ?? 0;
+  const number = inserted ?? 0;
   tx.put(`UPDATE _sync_runs SET origin = number WHERE number = :number`, { number });
   return number;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 import type { LeaseSession } from './lease-session.ts';
 import type { WriteTx } from '../../../sql/postgres/server.ts';
 
@@ -33,13 +33,14 @@ export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
     `INSERT INTO _sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
     { connector },
   );
-  const raised = await tx.first<{ epoch: number }>(
+  const raised = await cellOf<number>(
+    tx,
     `UPDATE _sync_counters SET epoch = epoch + 1, last_commit = :token::uuid WHERE connector = :connector
      RETURNING epoch`,
     { connector, token: newToken(tx, connector, tokens) },
   );
   await checkFree(tx, row);
-  const epoch = raised?.epoch ?? 0;
+  const epoch = raised ?? 0;
   await tx.run(
     `INSERT INTO _sync_leases (connector, epoch, holder, until, backend_pid)
      VALUES (:connector, :epoch, :holder, clock_timestamp() + ${lasting}, :pid::integer)
@@ -89,7 +90,7 @@ async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Prom
 
 /** Makes leases last as long again; gives the connectors of those that were not overtaken. */
 export async function renewLeases(
-  { rows }: Pick<Tx, 'rows'>,
+  tx: Pick<Tx, 'rows'>,
   leases: readonly {
     readonly connector: ConnectorName;
     readonly epoch: number;
@@ -97,7 +98,8 @@ export async function renewLeases(
   }[],
 ): Promise<ReadonlySet<ConnectorName>> {
   if (leases.length === 0) return new Set();
-  const renewed = await rows<{ connector: ConnectorName }>(
+  const renewed = await columnOf<ConnectorName>(
+    tx,
     `UPDATE _sync_leases AS lease SET until = clock_timestamp() + ${lasting}, backend_pid = own.pid
      FROM unnest(:connectors::text[], :epochs::bigint[], :pids::integer[]) AS own(connector, epoch, pid)
      WHERE lease.connector = own.connector AND lease.epoch = own.epoch RETURNING lease.connector`,
@@ -107,16 +109,13 @@ export async function renewLeases(
       pids: leases.map(({ pid }) => pid),
     },
   );
-  return new Set(renewed.map(({ connector }) => connector));
+  return new Set(renewed);
 }
 
 /** The newest change number of a connector. */
 export async function newestSeq(tx: Tx, connector: ConnectorName): Promise<number> {
-  const found = await tx.first<{ readonly seq: number }>(
-    `SELECT seq FROM _sync_counters WHERE connector = :connector`,
-    { connector },
-  );
-  return found?.seq ?? 0;
+  const sql = `SELECT seq FROM _sync_counters WHERE connector = :connector`;
+  return (await cellOf<number>(tx, sql, { connector })) ?? 0;
 }
 
 /** Its next one is above `least`. */
@@ -153,13 +152,8 @@ export type LastTokens = Set<string>;
 export function newToken(tx: WriteTx, connector: ConnectorName, tokens: LastTokens): string {
   const token = randomUUID();
   tokens.add(token);
-  tx.proveBy(async (later) => {
-    const found = await later.first<{ isLast: boolean | null }>(
-      `SELECT last_commit = :token::uuid AS is_last FROM _sync_counters WHERE connector = :connector FOR UPDATE`,
-      { connector, token },
-    );
-    return found?.isLast === true;
-  });
+  const sql = `SELECT last_commit = :token::uuid AS is_last FROM _sync_counters WHERE connector = :connector FOR UPDATE`;
+  tx.proveBy(async (later) => (await cellOf(later, sql, { connector, token })) === true);
   return token;
 }
 

@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, FieldType } from '../../../core/records.ts';
-import type { Tx } from '../../../sql/database.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
 
 /* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
 
@@ -26,11 +26,9 @@ const widths: Readonly<Record<FieldType, number>> = {
 
 /** How many columns the table has had; dropped ones count too. Zero where there is none. */
 export async function usedColumns(tx: Tx, table: string): Promise<number> {
-  const found = await tx.first<{ used: number }>(
-    'SELECT count(*) AS used FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0',
-    { table },
-  );
-  return found?.used ?? 0;
+  const sql =
+    'SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(:table) AND attnum > 0';
+  return (await cellOf<number>(tx, sql, { table })) ?? 0;
 }
 
 /** As many of the columns as the table has room for, from the first on. `used`: as `usedColumns` gives it. */
