@@ -2,6 +2,7 @@ import { existsSync, rmSync, rmdirSync, readdirSync, renameSync, statSync, unlin
 import { dirname, join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { syncDirectory, syncFile } from '../../files/private-file.ts';
+import { grouped } from '../ledger/grouped.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { ChangeFile } from './change-file.ts';
 import {
@@ -112,10 +113,8 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
  * next acquire.
  */
 function removeDoomedFiles(files: FileList, directory: string, connector: ConnectorName): void {
-  const doomed = files.doomed(connector);
-  for (const entity of new Set(doomed.map((file) => file.entity))) {
+  for (const [entity, ofEntity] of grouped(files.doomed(connector), (file) => file.entity)) {
     const folder = entityDirectory(directory, connector, entity);
-    const ofEntity = doomed.filter((file) => file.entity === entity);
     try {
       for (const file of ofEntity) {
         rmSync(join(folder, closedName(file)), { force: true });

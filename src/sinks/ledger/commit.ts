@@ -61,9 +61,9 @@ export async function commitPages(
   const learned = await moveOn(commit, placed);
   current.seen.save(tx);
   return counted.map((one, index) => {
-    const { due, ofRun } = learned[index] ?? { due: 0, ofRun: [] };
+    const { ids, ofRun } = learned[index] ?? { ids: [], ofRun: [] };
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
-    return { ...one, newlyDue: (newlyDue[index] ?? 0) + due, ...unsealed };
+    return { ...one, newlyDue: (newlyDue[index] ?? 0) + ids.length, ...unsealed };
   });
 }
 

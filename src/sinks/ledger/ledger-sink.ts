@@ -15,9 +15,8 @@ import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/ledger-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readUnproven } from './history/read-unproven.ts';
-import type { Commit, HeldConnector, InLease, Ledger } from './ledger.ts';
-import { setWalkAside } from './partitions/end-walk.ts';
-import { findLeftovers, left, nextPartitions } from './partitions/next-partitions.ts';
+import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
+import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/next-partitions.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun } from './runs/finish.ts';
 import { dropPause, requestCancel, writePause } from './runs/runs.ts';
@@ -33,8 +32,14 @@ export function ledgerSink(ledger: Ledger): Sink {
     if (held === undefined) throw releasedError(lease.connector);
     return held;
   };
-  const inLease: InLease = async (lease, run, work, how) =>
-    await inRun(ledger, heldOf(lease), run, work, how);
+  const inLease: InLease =
+    (work, how) =>
+    async (lease, run, ...given) =>
+      await inRun(ledger, heldOf(lease), run, async (commit) => await work(commit, ...given), how);
+  const commit = inLease(commitPages);
+  const setAside = inLease(setWalkAside);
+  const finish = inLease(finishRun, long);
+  const makeReady = inLease(findLeftovers, long);
   let closing: Promise<void> | null = null;
 
   return {
@@ -69,27 +74,19 @@ export function ledgerSink(ledger: Ledger): Sink {
       const stray = pages.find(
         ({ walk }) => walk.run !== first.walk.run && walk.run !== heldOf(lease).run?.run,
       );
-      return await inLease(
-        lease,
-        (stray ?? first).walk.run,
-        async (commit) => await commitPages(commit, pages),
-      );
+      return await commit(lease, (stray ?? first).walk.run, pages);
     },
-    setAside: async (lease, { partition, run }, why) =>
-      await inLease(lease, run, async (commit) => await setWalkAside(commit, partition, why)),
+    setAside: async (lease, { partition, run }, why) => await setAside(lease, run, partition, why),
     finish: async (lease, run, report) => {
-      const held = heldOf(lease);
-      const error = await inLease(lease, run, async (commit) => await finishRun(commit, report), {
-        isLong: true,
-      });
-      held.run = null;
+      const error = await finish(lease, run, report);
+      heldOf(lease).run = null;
       await ledger.runEnded?.();
       if (error === null) return;
       throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
     },
     findLeftovers: async (lease) => {
       const { run } = heldOf(lease);
-      return run === null ? 0 : await inLease(lease, run.run, findLeftovers, { isLong: true });
+      return run === null ? 0 : await makeReady(lease, run.run);
     },
     left: async (lease) => await left(heldOf(lease)),
     unproven: async (lease) => {

@@ -23,8 +23,7 @@ export interface CurrentRun extends RunInChain {
   readonly seen: SeenRows;
 }
 
-export interface PlannedTable {
-  readonly table: RecordTable;
+export interface PlannedTable extends RecordTable {
   /** Columns of the plan's table: what every record must have been prepared for. */
   readonly width: number;
 }
@@ -38,10 +37,11 @@ export interface Commit {
   readonly stamp: Stamp;
 }
 
-/** One transaction of a lease's holder, in its run: `inRun` of `ledger-sink.ts`. */
-export type InLease = <Result>(
-  lease: Lease,
-  run: RunId,
-  work: (commit: Commit) => Promise<Result>,
+/** Makes a call of a lease in its run: `work` is one transaction of the holder (`inRun` of `ledger-sink.ts`). */
+export type InLease = <Given extends readonly unknown[], Result>(
+  work: (commit: Commit, ...given: Given) => Promise<Result>,
   how?: Pick<TransactHow, 'isLong'>,
-) => Promise<Result>;
+) => (lease: Lease, run: RunId, ...given: Given) => Promise<Result>;
+
+/** Of a transaction that may look at all rows that are missing, or at all partitions. */
+export const long = { isLong: true } as const;

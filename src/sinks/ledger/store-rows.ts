@@ -5,7 +5,7 @@ import { columnOf } from '../../sql/database.ts';
 import type { EntityRows } from '../sink.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import { keepQuarantined } from './counts.ts';
-import { endMissing } from './deletes/note-missing.ts';
+import { endMissing } from './deletes/noted-rows.ts';
 import { meetElsewhere } from './deletes/places.ts';
 import { noteFiles } from './downloads/note-files.ts';
 import type { Commit } from './ledger.ts';
@@ -105,9 +105,8 @@ async function findKnown(
   entity: EntityName,
   keys: ReadonlyMap<string, PreparedRecord>,
 ) {
-  const planned = current.tables.get(entity);
-  if (planned === undefined) throw misfitError(entity, 'the plan has no table for it');
-  const { table } = planned;
+  const table = current.tables.get(entity);
+  if (table === undefined) throw misfitError(entity, 'the plan has no table for it');
   const rows =
     keys.size === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, [...keys.values()]));
   return { entity, keys, table, rows };

@@ -19,14 +19,14 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
       const held = heldOf(lease);
       return await held.read(async (tx) => {
         const byKey = new Map(records.map((record) => [record.keyText, record]));
-        const found = await held.run?.tables.get(entity)?.table.find(tx, [...byKey.values()]);
+        const found = await held.run?.tables.get(entity)?.find(tx, [...byKey.values()]);
         return records.filter(({ keyText }) => found?.has(keyText) === true).length;
       });
     },
     spread: async (lease, entity, count) => {
       const held = heldOf(lease);
       return await held.read(async (tx) => {
-        const table = held.run?.tables.get(entity)?.table;
+        const table = held.run?.tables.get(entity);
         const before = await lastEnd(tx, lease.connector);
         if (table === undefined || before === null) return [];
         const lastRow = (await accountOf(tx, lease.connector, entity))?.rows ?? 0;

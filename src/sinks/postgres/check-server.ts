@@ -53,7 +53,7 @@ export async function checkServer(
 }
 
 async function checkVersion(tx: Tx): Promise<SinkFinding> {
-  return ok('server', `PostgreSQL ${await cellOf(tx, "SELECT current_setting('server_version')")}`);
+  return ok('server', `PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`);
 }
 
 interface Rights {

@@ -24,7 +24,7 @@ import {
   openMissing,
   orphansGone,
   readyRows,
-} from '../../../src/sinks/ledger/deletes/read-missing.ts';
+} from '../../../src/sinks/ledger/deletes/noted-rows.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
 import { tablesSql } from '../../../src/sinks/sqlite/schema.ts';
 import { systemClock } from '../../../src/core/clock.ts';
@@ -135,27 +135,27 @@ describe('missing rows', () => {
     await openEmpty().transact(async (tx) => {
       await storeAll(tx);
       for (const which of ['all', 'allowed', 'missed-twice'] as const) {
-        const ready = await readyRows(tx, of, { which, run, limit });
+        const ready = await readyRows(tx, { ...of, run, limit }, which);
         expect(
           ready.map(({ row: number }) => number),
           which,
         ).toEqual(rowsThat((one) => goesNow(one, which)));
       }
-      expect(await openMissing(tx, of, -1, limit)).toEqual(
+      expect(await openMissing(tx, { ...of, after: -1, limit })).toEqual(
         rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
       );
-      const counted = await countedRows(tx, of, [...noted.keys()]);
+      const counted = new Set(await countedRows(tx, { ...of, rows: [...noted.keys()] }));
       expect(noted.map((_one, number) => counted.has(number))).toEqual(
         noted.map((one) => isMissing(one) && !isVouchedFor(one)),
       );
-      expect((await orphansGone(tx, news, run, limit)).map(({ row: number }) => number)).toEqual(
-        rowsThat((one) => isOrphan(one) && one.isGone),
-      );
+      expect(
+        (await orphansGone(tx, { connector: news, run, limit })).map(({ row: number }) => number),
+      ).toEqual(rowsThat((one) => isOrphan(one) && one.isGone));
       const alone = noted.map((one, number): AlikeRows => {
         return { ...one, entity: members, rows: 1, since: `since ${1000 + number}` };
       });
-      expect(countMissing(await alikeRows(tx, news))).toEqual(countMissing(alone));
-      const asked = await askForRows(tx, of, { run, now: '', limit });
+      expect(countMissing(await alikeRows(tx, { connector: news }))).toEqual(countMissing(alone));
+      const asked = await askForRows(tx, { ...of, run, now: '', limit });
       expect(asked.map(({ row: number }) => number).toSorted((left, right) => left - right)).toEqual(
         rowsThat((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'get'),
       );

@@ -5,9 +5,8 @@ import { compileStatement } from '../../../src/sql/statement.ts';
 import { openSqlite } from '../../../src/sql/sqlite/open-sqlite.ts';
 import { sqliteDialect } from '../../../src/sql/sqlite/sqlite-tx.ts';
 import { sqliteLedgerSql } from '../../../src/sinks/sqlite/schema.ts';
-import * as notes from '../../../src/sinks/ledger/deletes/note-missing.ts';
+import * as notes from '../../../src/sinks/ledger/deletes/noted-rows.ts';
 import * as places from '../../../src/sinks/ledger/deletes/places.ts';
-import * as missing from '../../../src/sinks/ledger/deletes/read-missing.ts';
 import * as partitions from '../../../src/sinks/ledger/partitions/read-partitions.ts';
 import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
 
@@ -50,8 +49,9 @@ describe('statements of partitions and deletes', () => {
     const connector = 'service' as ConnectorName;
     const of = { connector, entity: 'items' as EntityName };
     const chain = { ...of, origin: 1, since: '2026-03-01T00:00:00.000Z' as never };
-    const asking = { run: 'run' as never, now: chain.since, limit: 10 };
+    const asking = { ...of, run: 'run' as never, now: chain.since, limit: 10 };
     const at = [{ row: 1, partition: 1 }];
+    const missed = [{ row: 1, partition: 1, needs: 'get' as const }];
     places.meetElsewhere(tx, chain, at);
     notes.endMissing(tx, of, [1]);
     await Promise.all([
@@ -61,21 +61,21 @@ describe('statements of partitions and deletes', () => {
       places.readGuests(tx, of, [{ partition: 1, after: 0 }], 10),
       places.otherPlaces(tx, of, [1]),
       places.placesById(tx, [1]),
-      notes.noteMissing(tx, chain, [{ row: 1, partition: 1, needs: 'get' }]),
-      notes.noteOrphans(tx, chain, at),
-      notes.suspectRows(tx, chain, at),
+      notes.noteMissing(tx, chain, missed),
+      notes.noteOrphans(tx, chain, missed),
+      notes.suspectRows(tx, chain, missed),
       notes.allowMissing(tx, of),
-      notes.noteFoundGone(tx, of, [1], asking.run),
-      notes.vouchForRows(tx, of, [1], asking),
-      notes.dropHomeless(tx, connector),
-      missing.notedRows(tx, of, [1]),
-      missing.alikeRows(tx, connector),
-      missing.openMissing(tx, of, 0, 10),
-      missing.countedRows(tx, of, [1]),
-      missing.countBelowDeleted(tx, connector),
-      missing.askForRows(tx, of, asking),
-      missing.readyRows(tx, of, { ...asking, which: 'allowed' }),
-      missing.orphansGone(tx, connector, asking.run, 10),
+      notes.noteFoundGone(tx, { ...asking, rows: [1] }),
+      notes.vouchForRows(tx, { ...asking, rows: [1] }),
+      notes.dropHomeless(tx, { connector }),
+      notes.notedRows(tx, { ...of, rows: [1] }),
+      notes.alikeRows(tx, { connector }),
+      notes.openMissing(tx, { ...of, after: 0, limit: 10 }),
+      notes.countedRows(tx, { ...of, rows: [1] }),
+      notes.countBelowDeleted(tx, { connector }),
+      notes.askForRows(tx, asking),
+      notes.readyRows(tx, asking, 'allowed'),
+      notes.orphansGone(tx, asking),
       partitions.knownPartitions(tx, { connector, window: '' }, []),
       partitions.partitionsById(tx, connector, []),
       partitions.partitionsBelow(tx, connector, [{ entity: of.entity, keyText: '[1]' }]),

@@ -4,7 +4,7 @@ import type { EntityTable } from '../../../src/core/records.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import { deleteOrphans } from '../../../src/sinks/ledger/deletes/delete-orphans.ts';
 import { deleteMissing } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
-import { candidates, judgeRows } from '../../../src/sinks/ledger/deletes/judge-rows.ts';
+import { candidates, judgeRows } from '../../../src/sinks/ledger/deletes/ledger-deletes.ts';
 import { sweepRows } from '../../../src/sinks/ledger/deletes/sweep-rows.ts';
 import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/ledger/ledger.ts';
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
@@ -63,7 +63,7 @@ it(
     onTestFinished(async () => await ledger[Symbol.asyncDispose]());
     const { server } = opened;
     const tableOf = (table: EntityTable): PlannedTable => ({
-      table: openRecordTable({ connector: news, table, stored: table.columns }),
+      ...openRecordTable({ connector: news, table, stored: table.columns }),
       width: table.columns.length,
     });
     const now = instant(bench.clock.now());
@@ -145,10 +145,7 @@ it(
         asked.map(({ row }) => ({ row, verdict: 'gone' })),
       );
     });
-    await during(
-      'delete',
-      async (commit) => await deleteMissing(commit, { entity: lists, which: 'all', limit: atOnce }),
-    );
+    await during('delete', async (commit) => await deleteMissing(commit, lists, 'all', atOnce));
 
     expect(looks.length).toBeGreaterThan(30);
     expect(looks.filter(({ rows }) => rows > 4 * atOnce)).toEqual([]);

@@ -5,10 +5,9 @@ import type { Commit } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { deleteRows, type GoingRow } from './delete-rows.ts';
-import { noteOrphans } from './note-missing.ts';
-import { dropGuests, leavePlaces, otherPlaces, type RowAt } from './places.ts';
-import { orphansGone } from './read-missing.ts';
-import { grouped } from './sweep-rows.ts';
+import { noteOrphans, orphansGone, type Missed } from './noted-rows.ts';
+import { dropGuests, leavePlaces, otherPlaces } from './places.ts';
+import { grouped } from '../grouped.ts';
 import { partitionsBelow } from './rows-below.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import type { HomedRow, RecordTable, RowHome } from '../record-table.ts';
@@ -39,10 +38,13 @@ export async function deleteOrphans(commit: Commit, limit: number): Promise<read
   const count = (entity: EntityName, rows: number): void =>
     void rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + rows);
   let left = limit;
-  const gone = await orphansGone(tx, connector, current.run, limit);
-  for (const entity of new Set(gone.map((one) => one.entity))) {
-    const rows = gone.filter((one) => one.entity === entity).map(({ row }) => row);
-    const going = await goingAlong(commit, entity, rows);
+  const gone = await orphansGone(tx, { connector, run: current.run, limit });
+  for (const [entity, orphans] of grouped(gone, (one) => one.entity)) {
+    const going = await goingAlong(
+      commit,
+      entity,
+      orphans.map(({ row }) => row),
+    );
     if (going.length === 0) continue;
     await deleteRows(commit, entity, going);
     count(entity, going.length);
@@ -64,7 +66,7 @@ async function goingAlong(
   entity: EntityName,
   rows: readonly number[],
 ): Promise<readonly GoingRow[]> {
-  const stored = await current.tables.get(entity)?.table.rows(tx, rows);
+  const stored = await current.tables.get(entity)?.rows(tx, rows);
   return rows.flatMap((row): readonly GoingRow[] => {
     const keyText = stored?.get(row)?.keyText;
     return keyText === undefined ? [] : [{ row, keyText, permission: 'along' }];
@@ -85,8 +87,7 @@ async function emptyPartitions(
 ): Promise<Emptied> {
   const { tx } = commit;
   const orphans = new Map<EntityName, OrphansOf>();
-  for (const entity of new Set(ended.map((one) => one.entity))) {
-    const ofEntity = ended.filter((one) => one.entity === entity);
+  for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
     orphans.set(entity, await readOrphans(commit, entity, ofEntity, limit));
   }
   const { whole, partial, steps } = decideOrphans(ended, orphans, limit);
@@ -118,7 +119,7 @@ async function readOrphans(
   limit: number,
 ): Promise<OrphansOf> {
   const { current, held, tx } = commit;
-  const table = current.keeps.has(entity) ? undefined : current.tables.get(entity)?.table;
+  const table = current.keeps.has(entity) ? undefined : current.tables.get(entity);
   const homes = ended.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, homes, limit)) ?? [];
   const reached = live.length < limit ? undefined : live.at(-1)?.home;
@@ -162,7 +163,7 @@ interface OrphansOf {
   /** What the delete of each row would end. */
   readonly ends: ReadonlyMap<number, readonly number[]>;
   readonly moved: RowHome[];
-  readonly orphans: RowAt[];
+  readonly orphans: Missed[];
   readonly going: GoingRow[];
 }
 
@@ -218,7 +219,7 @@ function decideOrphan(
   if (home !== undefined) {
     moved.push({ row, home });
   } else if (mayMove) {
-    orphans.push({ row, partition });
+    orphans.push({ row, partition, needs: 'get' });
   } else if (one !== undefined) {
     going.push(one);
     const below = ends.get(row) ?? [];

@@ -7,9 +7,9 @@ import { transitions } from '../partitions/transitions.ts';
 import type { KeyedRow } from '../record-table.ts';
 import { addDeleted } from '../stored-rows.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { endMissing } from './note-missing.ts';
+import { endMissing } from './noted-rows.ts';
 import { leaveAllPlaces } from './places.ts';
-import { readyRows } from './read-missing.ts';
+import { readyRows } from './noted-rows.ts';
 import { readRowsBelow } from './rows-below.ts';
 
 /**
@@ -40,7 +40,7 @@ export async function deleteRows(
   const rows = going.map(({ row }) => row);
   const keyTexts = going.map(({ keyText }) => keyText);
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
-  await current.tables.get(entity)?.table.tombstone(tx, rows, stamp);
+  await current.tables.get(entity)?.tombstone(tx, rows, stamp);
   addDeleted(tx, connector, [{ entity, rows: rows.length }]);
   await leaveAllPlaces(tx, of, rows);
   endMissing(tx, of, rows);
@@ -73,19 +73,17 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
 export async function deleteMissing(
   commit: Commit,
-  {
-    entity,
-    which,
-    limit,
-  }: { readonly entity: EntityName; readonly which: TombstoneChoice; readonly limit: number },
+  entity: EntityName,
+  which: TombstoneChoice,
+  limit: number,
 ): Promise<number> {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
-  const table = current.tables.get(entity)?.table;
+  const table = current.tables.get(entity);
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
-    const ready = await readyRows(tx, of, { which, run: current.run, limit: limit - deleted });
+    const ready = await readyRows(tx, { ...of, run: current.run, limit: limit - deleted }, which);
     const numbers = ready.map(({ row }) => row);
     const stored = (await table?.rows(tx, numbers)) ?? new Map<number, never>();
     await current.seen.load(tx, entity, numbers);

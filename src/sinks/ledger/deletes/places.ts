@@ -2,6 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
+import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /* `_sync_also`: where rows have been met besides their home. */
@@ -112,13 +113,8 @@ export async function otherPlaces(
      ORDER BY also.row, also.partition`,
     { ...of, rows },
   );
-  const byRow = new Map<number, OtherPlace[]>();
-  for (const { row, ...one } of found) {
-    const known = byRow.get(row) ?? [];
-    known.push(readPlace(one));
-    byRow.set(row, known);
-  }
-  return byRow;
+  const byRow = grouped(found, ({ row }) => row);
+  return new Map([...byRow].map(([row, places]) => [row, places.map(readPlace)]));
 }
 
 /** By id; those that are no partitions any more are left out. */

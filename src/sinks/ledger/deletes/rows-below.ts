@@ -1,10 +1,13 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
+import type { DeletedRows } from '../../deletes.ts';
 import { columnOf } from '../../../sql/database.ts';
+import { grouped } from '../grouped.ts';
 import type { Commit } from '../ledger.ts';
 import { openStoredTable } from '../tables.ts';
 import type { RecordTable } from '../record-table.ts';
 import { textHash } from '../../../sql/text-hash.ts';
+import { openMissing } from './noted-rows.ts';
 
 /** A record that may lead to partitions. */
 export interface Root {
@@ -43,8 +46,7 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]): Pro
   let open: readonly Root[] = roots.filter(({ entity }) => leading.has(entity));
   while (open.length > 0) {
     const found: Partition[] = [];
-    for (const entity of new Set(open.map((root) => root.entity))) {
-      const parents = open.filter((root) => root.entity === entity);
+    for (const [entity, parents] of grouped(open, (root) => root.entity)) {
       for (const { row, ...one } of await partitionsBelow(commit, entity, parents)) {
         if (commit.current.keeps.has(one.entity)) continue;
         const known = partitions.get(one.id);
@@ -63,6 +65,28 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]): Pro
     for (const one of open) below.set(nameOf(one), []);
   }
   return countsOf(below);
+}
+
+/** What goes along with the missing rows of an entity, without what a person has let go: that goes as it is. */
+export async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly DeletedRows[]> {
+  const { held, current, tx } = commit;
+  const of = { connector: held.connector, entity };
+  if (!(await entitiesLeadingOn(commit, [entity])).has(entity)) return [];
+  const table = current.tables.get(entity);
+  const counts = new Map<EntityName, number>();
+  for (let after = 0; ;) {
+    const batch = await openMissing(tx, { ...of, after, limit: rowsAtOnce });
+    const stored = (await table?.rows(tx, batch)) ?? new Map<number, never>();
+    const roots = [...stored.values()].map(({ row, keyText }) => ({ entity, row, keyText }));
+    const below = await readRowsBelow(commit, roots);
+    for (const root of roots) below.addUp(root, counts);
+    const last = batch.at(-1);
+    if (last === undefined || batch.length < rowsAtOnce) break;
+    after = last;
+  }
+  // By name: the order in which a sink comes upon them is none.
+  const entities = [...counts.keys()].toSorted();
+  return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
 
 function countsOf(below: ReadonlyMap<string, readonly Partition[]>): RowsBelow {
@@ -97,7 +121,7 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
  * Those whose records lead to partitions at all. With `EXISTS`, or without an order, PostgreSQL may go through all
  * partitions.
  */
-export async function entitiesLeadingOn(
+async function entitiesLeadingOn(
   { held: { connector }, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
@@ -133,10 +157,10 @@ async function readRows(
   rootNames: ReadonlySet<string>,
 ): Promise<void> {
   const { current } = commit;
-  for (const entity of new Set(partitions.map((one) => one.entity))) {
+  for (const [entity, ofEntity] of grouped(partitions, (one) => one.entity)) {
     const table = await tableOf(commit, entity);
     if (table === undefined) continue;
-    const byId = new Map(partitions.filter((one) => one.entity === entity).map((one) => [one.id, one]));
+    const byId = new Map(ofEntity.map((one) => [one.id, one]));
     const isLeading = (await entitiesLeadingOn(commit, [entity])).has(entity);
     for await (const batch of liveBatches(
       commit,
@@ -171,7 +195,7 @@ async function readRows(
 }
 
 /** Rows without a tombstone at home in these partitions, in batches. */
-export async function* liveBatches(
+async function* liveBatches(
   { tx }: Pick<Commit, 'tx'>,
   table: RecordTable,
   homes: Parameters<RecordTable['liveRows']>[1],
@@ -191,5 +215,5 @@ export async function tableOf(
   { ledger, held: { connector }, current, tx }: Commit,
   entity: EntityName,
 ): Promise<RecordTable | undefined> {
-  return current.tables.get(entity)?.table ?? (await openStoredTable(tx, ledger.records, connector, entity));
+  return current.tables.get(entity) ?? (await openStoredTable(tx, ledger.records, connector, entity));
 }

@@ -6,79 +6,65 @@ import { parseParams } from '../../stored-json.ts';
 /** `Files` over `_sync_downloads`. */
 export function ledgerFiles(inLease: InLease): Files {
   return {
-    next: async (lease, run, entity, limit) =>
-      await inLease(lease, run, async ({ held: { connector }, tx }) => {
-        const wanted = await tx.rows<WantedRow>(
-          `SELECT id, entity, key AS key_text, params, version, name, content_type, size
+    next: inLease(async ({ held: { connector }, stamp: { run }, tx }, entity, limit) => {
+      const wanted = await tx.rows<WantedRow>(
+        `SELECT id, entity, key AS key_text, params, version, name, content_type, size
            FROM _sync_downloads {index _sync_downloads_wanted}
            WHERE connector = :connector AND entity = :entity AND is_wanted = 1 AND failed_run IS DISTINCT FROM :run
            ORDER BY failed_at NULLS FIRST, id LIMIT :limit`,
-          { connector, entity, run, limit },
-        );
-        return wanted.map(({ params, ...row }) => ({ ...row, params: parseParams(params) }));
-      }),
-    stored: async (lease, run, { id, version }, file) => {
-      await inLease(lease, run, async ({ held: { connector }, stamp: { now }, tx }) => {
-        await tx.run(
-          `UPDATE _sync_downloads SET replaced = CASE WHEN file <> :file THEN file ELSE nullif(replaced, :file) END, file = :file,
+        { connector, entity, run, limit },
+      );
+      return wanted.map(({ params, ...row }) => ({ ...row, params: parseParams(params) }));
+    }),
+    stored: inLease(async ({ held: { connector }, stamp: { run, now }, tx }, { id, version }, file) => {
+      await tx.run(
+        `UPDATE _sync_downloads SET replaced = CASE WHEN file <> :file THEN file ELSE nullif(replaced, :file) END, file = :file,
              bytes = :bytes, sha256 = :sha256, stored_type = :contentType, stored_version = :version, stored_at = :now,
              stored_run = :run, is_wanted = CASE WHEN gone IS NULL AND version <> :version THEN 1 ELSE 0 END, failure = NULL,
              failed_at = NULL, failed_run = NULL
            WHERE connector = :connector AND id = :id`,
-          { ...file, connector, id, version, run, now },
-        );
-      });
-    },
-    setAside: async (lease, run, { id, version }, failure) => {
-      await inLease(lease, run, async ({ held: { connector }, tx }) => {
-        await tx.run(
-          `UPDATE _sync_downloads SET failure = :failure, failed_at = :failedAt, failed_run = :run
+        { ...file, connector, id, version, run, now },
+      );
+    }),
+    setAside: inLease(async ({ held: { connector }, stamp: { run }, tx }, { id, version }, failure) => {
+      await tx.run(
+        `UPDATE _sync_downloads SET failure = :failure, failed_at = :failedAt, failed_run = :run
            WHERE connector = :connector AND id = :id AND version = :version AND is_wanted = 1`,
-          { connector, id, version, run, failedAt: failure.at, failure: writeJson(failure) },
-        );
-      });
-    },
-    left: async (lease, run, entities) =>
-      await inLease(
-        lease,
-        run,
-        async ({ held: { connector }, tx }) =>
-          await tx.rows<LeftFiles>(
-            `SELECT entity, count(*) AS files FROM _sync_downloads
+        { connector, id, version, run, failedAt: failure.at, failure: writeJson(failure) },
+      );
+    }),
+    left: inLease(
+      async ({ held: { connector }, tx }, entities) =>
+        await tx.rows<LeftFiles>(
+          `SELECT entity, count(*) AS files FROM _sync_downloads
              WHERE connector = :connector AND entity IN {entities text} AND is_wanted = 1 GROUP BY entity ORDER BY entity`,
-            { connector, entities },
-          ),
-      ),
-    replaced: async (lease, run, limit) =>
-      await inLease(
-        lease,
-        run,
-        async ({ held: { connector }, tx }) =>
-          await tx.rows<ReplacedFile>(
-            `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
+          { connector, entities },
+        ),
+    ),
+    replaced: inLease(
+      async ({ held: { connector }, tx }, limit) =>
+        await tx.rows<ReplacedFile>(
+          `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
              WHERE connector = :connector AND replaced IS NOT NULL ORDER BY id LIMIT :limit`,
-            { connector, limit },
-          ),
-      ),
-    removed: async (lease, run, files) => {
-      await inLease(lease, run, async ({ held: { connector }, tx }) => {
-        await tx.run(
-          `UPDATE _sync_downloads AS d SET replaced = NULL FROM {removed: id bigint, file text}
+          { connector, limit },
+        ),
+    ),
+    removed: inLease(async ({ held: { connector }, tx }, files) => {
+      await tx.run(
+        `UPDATE _sync_downloads AS d SET replaced = NULL FROM {removed: id bigint, file text}
            WHERE d.connector = :connector AND d.id = removed.id AND d.replaced = removed.file`,
-          { connector, removed: files },
-        );
-      });
-    },
-    unknown: async (lease, run, entity, files) =>
-      await inLease(lease, run, async ({ held: { connector }, tx }) => {
-        const known = await tx.rows<{ file: string | null; replaced: string | null }>(
-          `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
+        { connector, removed: files },
+      );
+    }),
+    unknown: inLease(async ({ held: { connector }, tx }, entity, files) => {
+      const known = await tx.rows<{ file: string | null; replaced: string | null }>(
+        `SELECT file, replaced FROM _sync_downloads WHERE connector = :connector AND entity = :entity
              AND (file IN {files text} OR replaced IN {files text})`,
-          { connector, entity, files },
-        );
-        const names = new Set(known.flatMap(({ file, replaced }) => [file, replaced]));
-        return files.filter((file) => !names.has(file));
-      }),
+        { connector, entity, files },
+      );
+      const names = new Set(known.flatMap(({ file, replaced }) => [file, replaced]));
+      return files.filter((file) => !names.has(file));
+    }),
   };
 }
 

@@ -18,31 +18,28 @@ export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
           }),
         );
       }),
-    evolve: async (lease, run, entity) =>
-      await inLease(
-        lease,
-        run,
-        async ({ held: { connector }, tx, stamp }) => {
-          const table = (await knownTables(tx, connector, [entity])).get(entity);
-          const drift = (await driftOf(tx, connector, [entity])).get(entity) ?? [];
-          const wanted = table === undefined ? [] : chooseColumns(drift, table);
-          if (table === undefined || wanted.length === 0) return [];
-          // A service that invents fields stops no run: those without room for a column stay in `_extra`.
-          const before = {
-            connector,
-            table: { entity, key: table.key, columns: table.stored },
-            stored: table.stored,
-          };
-          const columns = await records.fitting(tx, before, wanted);
-          if (columns.length === 0) return [];
-          await addEvolved(tx, connector, entity, columns);
-          const place = { connector, table: widerTable(entity, table, columns), stored: table.stored };
-          await records.ensure(tx, place);
-          await records.fill(tx, place, columns, stamp);
-          await records.renewViews(tx, connector);
-          return columns;
-        },
-        { isLong: true },
-      ),
+    evolve: inLease(
+      async ({ held: { connector }, tx, stamp }, entity) => {
+        const table = (await knownTables(tx, connector, [entity])).get(entity);
+        const drift = (await driftOf(tx, connector, [entity])).get(entity) ?? [];
+        const wanted = table === undefined ? [] : chooseColumns(drift, table);
+        if (table === undefined || wanted.length === 0) return [];
+        // A service that invents fields stops no run: those without room for a column stay in `_extra`.
+        const before = {
+          connector,
+          table: { entity, key: table.key, columns: table.stored },
+          stored: table.stored,
+        };
+        const columns = await records.fitting(tx, before, wanted);
+        if (columns.length === 0) return [];
+        await addEvolved(tx, connector, entity, columns);
+        const place = { connector, table: widerTable(entity, table, columns), stored: table.stored };
+        await records.ensure(tx, place);
+        await records.fill(tx, place, columns, stamp);
+        await records.renewViews(tx, connector);
+        return columns;
+      },
+      { isLong: true },
+    ),
   };
 }

@@ -2,6 +2,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
 import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
+import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
@@ -10,23 +11,12 @@ export async function driftOf(
   connector: ConnectorName,
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
-  const rows = await tx.rows<DriftRow>(
+  const rows = await tx.rows<EntityDrift>(
     `SELECT entity, field, kind, type, is_refused FROM _sync_drift
      WHERE connector = :connector AND entity IN {entities text} ORDER BY entity, field, kind, first_seen_at, type`,
     { connector, entities },
   );
-  const byEntity = new Map<EntityName, NotedDrift[]>();
-  for (const { entity, isRefused, ...one } of rows) {
-    const known = byEntity.get(entity) ?? [];
-    known.push({ ...one, isRefused });
-    byEntity.set(entity, known);
-  }
-  return byEntity;
-}
-
-interface DriftRow extends Omit<NotedDrift, 'isRefused'> {
-  readonly entity: EntityName;
-  readonly isRefused: boolean;
+  return grouped(rows, ({ entity }) => entity);
 }
 
 /**

@@ -2,6 +2,7 @@ import type { ConnectorName } from '../../../core/names.ts';
 import { parseReport } from '../../stored-json.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
 import type { RunReport } from '../../run-report.ts';
+import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { readPauses } from './read-runs.ts';
 
@@ -26,6 +27,7 @@ export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]
     await tx.rows<EntityFreshness & Of>(
       `SELECT connector, entity, as_of FROM _sync_tables ORDER BY connector, entity`,
     ),
+    ({ connector }) => connector,
   );
   const missing = await readReports(tx, somethingMissing, ({ entities }) =>
     entities
@@ -82,14 +84,4 @@ async function readReports<Said>(
 
 function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {
   return new Map(rows.map((row) => [row.connector, row]));
-}
-
-function grouped<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, readonly Row[]> {
-  const byName = new Map<ConnectorName, Row[]>();
-  for (const row of rows) {
-    const known = byName.get(row.connector) ?? [];
-    byName.set(row.connector, known);
-    known.push(row);
-  }
-  return byName;
 }

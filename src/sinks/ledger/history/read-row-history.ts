@@ -3,6 +3,7 @@ import type { EntityTable } from '../../../core/records.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-reader.ts';
+import { grouped } from '../grouped.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { knownTables, openStoredTable } from '../tables.ts';
@@ -66,8 +67,8 @@ export async function readMissing(
     { connector, limit },
   );
   const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
-  for (const entity of new Set(noted.map((one) => one.entity))) {
-    const rows = noted.filter((one) => one.entity === entity).map(({ row }) => row);
+  for (const [entity, ofEntity] of grouped(noted, (one) => one.entity)) {
+    const rows = ofEntity.map(({ row }) => row);
     const table = await openStoredTable(tx, records, connector, entity);
     if (table !== undefined) keys.set(entity, await table.rows(tx, rows));
   }

@@ -1,25 +1,25 @@
+import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { learnPageLength } from '../../decisions/becoming-due.ts';
-import { concludeWalk, weakestAbsence, type EndedWalk } from '../../decisions/conclude-walk.ts';
+import {
+  concludeWalk,
+  weakestAbsence,
+  type Conclusion,
+  type EndedWalk,
+} from '../../decisions/conclude-walk.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { endProof, sealProof } from '../../decisions/seal-proof.ts';
 import { standing } from '../../decisions/standing.ts';
 import { parseDoubt, parseProof, writePosition } from '../../stored-json.ts';
-import type { Absence, PageLength, Position, Seal, WalkFailure, WalkMode } from '../../partition.ts';
+import type { Absence, PageLength, Position, Seal, WalkMode } from '../../partition.ts';
 import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
-import { partitionsById, type PartitionRow } from './read-partitions.ts';
-import { ask } from '../../../sql/database.ts';
-import { transitions } from './transitions.ts';
+import type { PartitionRow } from './read-partitions.ts';
+import { ask, put, write } from '../../../sql/database.ts';
+import { anyLive, transition } from './states.ts';
+import { walking, type Ids } from './walking.ts';
 
 type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
-
-/** What a page's length taught about other walks. */
-interface Learned {
-  /** How many walks are due again. */
-  readonly due: number;
-  readonly ofRun: readonly UnsealedWalk[];
-}
 
 /**
  * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again
@@ -28,15 +28,17 @@ interface Learned {
 export async function moveOn(
   commit: Commit,
   pages: readonly { readonly page: Moved; readonly partition: PartitionRow }[],
-): Promise<readonly Learned[]> {
+): Promise<readonly EarlyEnds[]> {
   const open = new Set(
     pages.flatMap(({ partition }) => (partition.isDue && !partition.isListed ? [partition.id] : [])),
   );
   const positions = new Map<number, Position>();
   const ended: EndedListing[] = [];
-  const learned: Learned[] = [];
-  const write = async (): Promise<void> => {
-    advanceWalks(commit, positions);
+  const learned: EarlyEnds[] = [];
+  const writeEnds = async (): Promise<void> => {
+    const inOrder = [...positions].toSorted(([left], [right]) => left - right);
+    const walked = inOrder.map(([id, position]) => ({ id, position: writePosition(position) }));
+    if (walked.length > 0) walking.advance(commit.tx, { walked });
     await sealWalks(commit, ended);
     positions.clear();
     ended.length = 0;
@@ -53,26 +55,17 @@ export async function moveOn(
     }
     const length = learnPageLength(commit.current.followed, partition.entity, page);
     if (length === null) {
-      learned.push({ due: 0, ofRun: [] });
+      learned.push({ ids: [], ofRun: [] });
       continue;
     }
     // What it says is about all walks that ended before it, those of this commit among them.
-    await write();
-    const { ids, ofRun } = await unsealEarlyEnds(commit, partition.entity, length);
-    for (const id of ids) open.add(id);
-    learned.push({ due: ids.length, ofRun });
+    await writeEnds();
+    const early = await unsealEarlyEnds(commit, partition.entity, length);
+    for (const id of early.ids) open.add(id);
+    learned.push(early);
   }
-  await write();
+  await writeEnds();
   return learned;
-}
-
-/** Notes how far walks have come. */
-function advanceWalks({ tx }: Commit, positions: ReadonlyMap<number, Position>): void {
-  if (positions.size === 0) return;
-  const inOrder = [...positions].toSorted(([left], [right]) => left - right);
-  transitions.advance(tx, {
-    walked: inOrder.map(([id, position]) => ({ id, position: writePosition(position) })),
-  });
 }
 
 interface EndedListing {
@@ -89,17 +82,17 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
   const { current, stamp, tx } = commit;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
-  transitions.endListing(tx, {
+  sealing.endListing(tx, {
     ended: ended.map(({ partition, seal }) => ({
       id: partition.id,
-      proof: proofText({ partition, seal }),
+      proof: writeJson(endProof(seal, partition.proof === null ? null : parseProof(partition.proof))),
       absence: seal.absence,
       size: seal.lastPage?.size ?? null,
       records: seal.lastPage?.records ?? null,
     })),
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
-  if (inner.length > 0) transitions.sealInner(tx, { ids: inner, now, run });
+  if (inner.length > 0) sealing.sealInner(tx, { ids: inner, now, run });
   // What a tree's last listing says counts, of several that end in one transaction.
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
   const read = await readWholeTrees(tx, { ids: [...byTree.keys()] });
@@ -116,13 +109,8 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
     const scope = current.reading.get(last.partition.entity)?.scope ?? null;
     return [{ id, scope, proof: writeJson(proof), absence, ...conclusion }];
   });
-  transitions.seal(tx, { run, now, sealed });
-  transitions.dropInner(tx, { trees: sealed.map(({ id }) => id) });
-}
-
-function proofText({ partition, seal }: EndedListing): string {
-  const proof = partition.proof === null ? null : parseProof(partition.proof);
-  return writeJson(endProof(seal, proof));
+  sealing.seal(tx, { run, now, sealed });
+  sealing.dropInner(tx, { trees: sealed.map(({ id }) => id) });
 }
 
 interface WholeTree extends EndedWalk {
@@ -155,26 +143,8 @@ function absencesOf(texts: string | null): readonly Absence[] {
   return texts.split(' ').map((text) => (text === 'null' ? null : (text as Absence)));
 }
 
-/** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
-export async function setWalkAside(
-  { held, current, tx }: Commit,
-  partition: number,
-  why: WalkFailure,
-): Promise<void> {
-  await partitionsById(tx, held.connector, [partition]);
-  await transitions.setAside(tx, {
-    id: partition,
-    run: current.run,
-    failure: writeJson(why),
-    code: why.code,
-    failedAt: why.at,
-    dropPosition: why.dropPosition ? 1 : 0,
-    dropWatermark: why.dropWatermark ? 1 : 0,
-  });
-}
-
+/** Walks that are due again because of what a page's length has taught. */
 interface EarlyEnds {
-  /** Partitions that are due again. */
   readonly ids: readonly number[];
   /** Those of this run. */
   readonly ofRun: readonly UnsealedWalk[];
@@ -193,12 +163,9 @@ async function unsealEarlyEnds(
   const { size, records } = followed;
   const early = await readEarlyEnds(tx, { connector, entity, window, origin, size, records });
   const ids = early.map(({ id }) => id);
-  if (ids.length > 0) await transitions.unseal(tx, { ids, now, origin });
+  if (ids.length > 0) await sealing.unseal(tx, { ids, now, origin });
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
-  return {
-    ids,
-    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })),
-  };
+  return { ids, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
 }
 
 /** Walks of the chain that ended with a page of this size and at least so many records. */
@@ -211,3 +178,69 @@ const readEarlyEnds = ask<
        AND one.last_page_size = :size AND one.last_page_records >= :records
        AND (one.listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
      ORDER BY one.id`);
+
+/** How walks end. */
+export const sealing = {
+  // What failed in an earlier run of the chain is forgotten here.
+  endListing: transition({
+    what: 'its own listing has been read to its end',
+    from: ['ready', 'set-aside'],
+    to: ['listed'],
+    run: put<{ ended: readonly ListedWalk[] }>(
+      `UPDATE _sync_partitions AS one SET listed = 1, ready = 0, position = NULL, set_aside_run = NULL, failure = NULL,
+        failure_code = NULL, failed_at = NULL, proof = ended.proof, absence = ended.absence, last_page_size = ended.size,
+        last_page_records = ended.records
+      FROM {ended: id bigint, proof text, absence text, size bigint, records bigint} WHERE one.id = ended.id`,
+    ),
+  }),
+  sealInner: transition({
+    what: 'a listing inside a tree is read; its row goes with the seal of the tree',
+    from: ['listed'],
+    to: ['idle'],
+    run: put<Ids & { now: Instant; run: string }>(
+      `UPDATE _sync_partitions SET due_since = NULL, sealed_at = :now, sealed_run = :run WHERE id IN {ids bigint}`,
+    ),
+  }),
+  seal: transition({
+    what: 'it and every listing inside its tree are read; unswept where its walk says what is missing',
+    from: ['listed'],
+    to: ['idle', 'unswept'],
+    run: put<{ run: string; now: Instant; sealed: readonly SealedWalk[] }>(
+      `UPDATE _sync_partitions AS one SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run,
+        sealed_scope = sealed.scope, proof = sealed.proof, absence = sealed.absence, watermark = sealed.watermark,
+        marker = sealed.marker, full_at = sealed.full_at, full_origin = sealed.full_origin, sweep_origin = sealed.sweep_origin, swept_to = 0
+      FROM {sealed: id bigint, scope text, proof text, absence text, watermark text, marker text, full_at text, full_origin bigint,
+        sweep_origin bigint}
+      WHERE one.id = sealed.id`,
+    ),
+  }),
+  dropInner: transition({
+    what: 'listings inside a tree that is sealed, or whose record is deleted or left out',
+    from: anyLive,
+    to: ['unknown'],
+    run: put<{ trees: readonly number[] }>(
+      `DELETE FROM _sync_partitions {index _sync_partitions_tree} WHERE tree IN {trees bigint}`,
+    ),
+  }),
+  unseal: transition({
+    what: 'a short page ended its walk, and more comes after pages of that length: as if it had never been read',
+    from: ['listed', 'idle', 'unswept'],
+    to: ['ready'],
+    run: write<Ids & { now: Instant; origin: number }>(
+      `UPDATE _sync_partitions SET due_since = :now, ready = 1, listed = 0, position = NULL, mode = 'full', midway = 0,
+        watermark = NULL, proof = NULL, last_page_size = NULL, last_page_records = NULL, absence = NULL, full_at = NULL,
+        full_origin = nullif(full_origin, :origin), sweep_origin = NULL, swept_to = 0
+      WHERE id IN {ids bigint}`,
+    ),
+  }),
+} as const;
+
+interface ListedWalk extends Pick<WholeTree, 'id' | 'proof' | 'absence'> {
+  /** Of its last page. */
+  readonly size: number | null;
+  readonly records: number | null;
+}
+
+interface SealedWalk extends Conclusion, Pick<WholeTree, 'id' | 'proof' | 'absence'> {
+  readonly scope: string | null;
+}

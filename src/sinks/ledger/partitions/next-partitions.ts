@@ -1,11 +1,12 @@
 import * as z from 'zod';
 import { parseParams, parsePosition } from '../../stored-json.ts';
-import { readJson } from '../../../core/json-text.ts';
-import type { Partition } from '../../partition.ts';
+import { readJson, writeJson } from '../../../core/json-text.ts';
+import type { Partition, WalkFailure } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
+import { grouped } from '../grouped.ts';
 import type { CurrentRun, HeldConnector, Commit } from '../ledger.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { leftWork, fullOrigins, readLeftovers, type Leftover } from './read-partitions.ts';
+import { fullOrigins, leftWork, partitionsById, readLeftovers, type Leftover } from './read-partitions.ts';
 import { decideMode, standingOfParent, type ParentStanding } from '../../decisions/becoming-due.ts';
 import { beginWalks } from './find-partitions.ts';
 import { transitions } from './transitions.ts';
@@ -60,9 +61,9 @@ async function storedRows(
 ): Promise<ReadonlyMap<number, number>> {
   const counts = new Map<number, number>();
   const full = ready.filter(({ mode }) => mode === 'full');
-  for (const entity of new Set(full.map((row) => row.entity))) {
-    const homes = full.filter((row) => row.entity === entity).map(({ id }) => ({ home: id, after: 0 }));
-    const live = await tables.get(entity)?.table.countLive(tx, homes, mostStoredRows);
+  for (const [entity, ofEntity] of grouped(full, (row) => row.entity)) {
+    const homes = ofEntity.map(({ id }) => ({ home: id, after: 0 }));
+    const live = await tables.get(entity)?.countLive(tx, homes, mostStoredRows);
     for (const [id, rows] of live ?? []) counts.set(id, rows);
   }
   return counts;
@@ -115,10 +116,9 @@ async function parentsOf(
   batch: readonly Leftover[],
 ): Promise<ReadonlyMap<number, ParentStanding>> {
   const standings = new Map<number, ParentStanding>(batch.map(({ id }) => [id, 'leads-elsewhere']));
-  for (const entity of new Set(batch.map(({ parentEntity }) => parentEntity))) {
-    const below = batch.filter(({ parentEntity }) => parentEntity === entity);
+  for (const [entity, below] of grouped(batch, ({ parentEntity }) => parentEntity)) {
     const keyTexts = [...new Set(below.map(({ parentKey }) => parentKey))];
-    const parents = (await tables.get(entity)?.table.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
+    const parents = (await tables.get(entity)?.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
     const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
     const homes = there.flatMap(({ home }) => (home === null ? [] : [home]));
     const walkedBy = homes.length === 0 ? new Map<number, null>() : await fullOrigins(tx, homes);
@@ -136,4 +136,22 @@ async function parentsOf(
     }
   }
   return standings;
+}
+
+/** `Sink.setAside`: leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
+export async function setWalkAside(
+  { held, current, tx }: Commit,
+  partition: number,
+  why: WalkFailure,
+): Promise<void> {
+  await partitionsById(tx, held.connector, [partition]);
+  await transitions.setAside(tx, {
+    id: partition,
+    run: current.run,
+    failure: writeJson(why),
+    code: why.code,
+    failedAt: why.at,
+    dropPosition: why.dropPosition ? 1 : 0,
+    dropWatermark: why.dropWatermark ? 1 : 0,
+  });
 }

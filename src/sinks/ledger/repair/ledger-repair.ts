@@ -6,7 +6,7 @@ import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
 import { adopt } from '../acquire.ts';
-import type { Commit, InLease, Ledger } from '../ledger.ts';
+import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
@@ -18,12 +18,9 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: (connector, what) => reset(ledger, connector, what),
     adopt: (identity, now) => adopt(ledger, identity, now),
-    undelete: (lease, run, of, limit) =>
-      inLease(lease, run, (commit) => undelete(commit, of, limit), { isLong: true }),
-    storeRecord: (lease, run, entity, record, isEdited) =>
-      inLease(lease, run, (commit) => storeOne(commit, entity, record, isEdited)),
-    tombstoneRecord: (lease, run, entity, keyText) =>
-      inLease(lease, run, (commit) => tombstoneOne(commit, entity, keyText)),
+    undelete: inLease(undelete, long),
+    storeRecord: inLease(storeOne),
+    tombstoneRecord: inLease(tombstoneOne),
   };
 }
 
@@ -33,7 +30,7 @@ async function undelete(commit: Commit, of: RunId, limit: number): Promise<Undel
   const { connector } = held;
   const rows: { readonly entity: EntityName; readonly rows: number }[] = [];
   let left = limit;
-  for (const [entity, { table }] of current.tables) {
+  for (const [entity, table] of current.tables) {
     const tombstoned = left > 0 ? await table.tombstonedBy(tx, of, left) : [];
     if (tombstoned.length === 0) continue;
     await table.revive(tx, tombstoned, stamp);
@@ -72,7 +69,7 @@ async function storeOne(
 ): Promise<PageCounts> {
   const { current, tx } = commit;
   const { keyText } = record;
-  const before = (await current.tables.get(entity)?.table.find(tx, [record]))?.get(keyText);
+  const before = (await current.tables.get(entity)?.find(tx, [record]))?.get(keyText);
   const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, home: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
@@ -88,7 +85,7 @@ async function storeOne(
  * does in a sync that is allowed to delete.
  */
 async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string): Promise<boolean> {
-  const table = commit.current.tables.get(entity)?.table;
+  const table = commit.current.tables.get(entity);
   const stored = (await table?.rowsOf(commit.tx, [keyText]))?.get(keyText);
   if (stored === undefined || stored.deletedAt !== null) return false;
   await deleteRows(commit, entity, [{ row: stored.row, keyText: stored.keyText, permission: 'allowed' }]);

@@ -3,6 +3,7 @@ import type { EntityName } from '../../../core/names.ts';
 import { keptSince, mostKept } from '../../decisions/end-run.ts';
 import { standing } from '../../decisions/standing.ts';
 import { dropGuests } from '../deletes/places.ts';
+import { grouped } from '../grouped.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../../../sql/database.ts';
@@ -90,13 +91,13 @@ async function homesAmong(
 ): Promise<ReadonlySet<number>> {
   const homes = new Set<number>();
   const below = batch.filter(({ isBelow }) => isBelow);
-  for (const entity of new Set(below.map((one) => one.entity))) {
-    const ids = below.filter((one) => one.entity === entity).map(({ id }) => id);
+  for (const [entity, ofEntity] of grouped(below, (one) => one.entity)) {
+    const ids = ofEntity.map(({ id }) => id);
     const planned = tables.get(entity);
     if (planned === undefined) for (const id of ids) homes.add(id);
     if (planned === undefined || keeps.has(entity)) continue;
     const from = ids.map((home) => ({ home, after: 0 }));
-    for (const home of (await planned.table.countLive(tx, from, 1)).keys()) homes.add(home);
+    for (const home of (await planned.countLive(tx, from, 1)).keys()) homes.add(home);
   }
   return homes;
 }

@@ -96,7 +96,7 @@ async function ensureTables({
     const place = { connector, table, stored };
     await records.ensure(tx, place);
     await records.fill(tx, place, filled, stamp);
-    planned.set(table.entity, { table: records.open(place), width: table.columns.length });
+    planned.set(table.entity, { ...records.open(place), width: table.columns.length });
   }
   return planned;
 }
