@@ -40,7 +40,8 @@ export async function deleteRows(
   const rows = going.map(({ row }) => row);
   const keyTexts = going.map(({ keyText }) => keyText);
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
-  await current.tables.get(entity)?.tombstone(tx, rows, stamp);
+  const table = current.tables.get(entity);
+  await table?.tombstone(tx, rows, stamp);
   addDeleted(tx, connector, [{ entity, rows: rows.length }]);
   await leaveAllPlaces(tx, of, rows);
   endMissing(tx, of, rows);
