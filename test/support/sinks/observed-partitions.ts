@@ -2,10 +2,10 @@ import type { Tx } from '../../../src/sql/database.ts';
 import type { PartitionState, Transition } from '../../../src/sinks/ledger/partitions/states.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
 
-type Run = ((tx: Tx, values: object) => unknown) & Transition;
+export type Run = ((tx: Tx, values: object) => unknown) & Transition;
 type Row = { readonly id: number } & Readonly<Record<string, unknown>>;
 
-/** Those that were run, in all tests of a file. */
+/** What those did that were run, in all tests of a file. */
 export const seenTransitions = new Set<string>();
 /** Partitions that were led from or to a state that the table of transitions does not name. */
 export const wrongMoves: string[] = [];
@@ -13,26 +13,22 @@ export const wrongMoves: string[] = [];
 const mostRows = 200;
 
 /**
- * The same transitions, each with a look at all partitions before and behind it. Statements run in the order given, so
- * nothing waits for the looks.
+ * The same transition, with a look at all partitions before and behind it. Statements run in the order given, so nothing
+ * waits for the looks.
  */
-export function observedTransitions<Table extends object>(table: Table): Table {
-  const observed = Object.entries(table).map(([name, one]) => {
-    const run = one as Run;
-    const around = (tx: Tx, values: object): unknown => {
-      seenTransitions.add(name);
-      const before = look(tx);
-      const result = run(tx, values);
-      void Promise.all([before, look(tx)]).then(
-        ([old, now]) => void wrongMoves.push(...movesAgainst(name, run, old, now)),
-        // The transaction has failed, and nothing is stored.
-        () => undefined,
-      );
-      return result;
-    };
-    return [name, Object.assign(around, run)];
-  });
-  return Object.fromEntries(observed) as Table;
+export function observedTransition(run: Run): Run {
+  const around = (tx: Tx, values: object): unknown => {
+    seenTransitions.add(run.what);
+    const before = look(tx);
+    const result = run(tx, values);
+    void Promise.all([before, look(tx)]).then(
+      ([old, now]) => void wrongMoves.push(...movesAgainst(run, old, now)),
+      // The transaction has failed, and nothing is stored.
+      () => undefined,
+    );
+    return result;
+  };
+  return Object.assign(around, run);
 }
 
 async function look(tx: Tx): Promise<ReadonlyMap<number, Row>> {
@@ -41,8 +37,7 @@ async function look(tx: Tx): Promise<ReadonlyMap<number, Row>> {
 }
 
 function movesAgainst(
-  name: string,
-  { from, to }: Transition,
+  { what, from, to }: Transition,
   before: ReadonlyMap<number, Row>,
   after: ReadonlyMap<number, Row>,
 ): readonly string[] {
@@ -54,7 +49,7 @@ function movesAgainst(
     const isAllowed = from.includes(left) && (to === undefined ? left === entered : to.includes(entered));
     return isAllowed
       ? []
-      : [`${name} has led a partition from ${left} to ${entered}: ${textOf(old)} ${textOf(now)}`];
+      : [`"${what}" has led a partition from ${left} to ${entered}: ${textOf(old)} ${textOf(now)}`];
   });
 }
 
