@@ -3,8 +3,8 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { ConnectorOverview } from '../ledger-reader.ts';
 import type { ServedLedger } from '../sink-access.ts';
-import { readLastRun, readOverview } from './history/read-overview.ts';
-import { readFreshness, readPause, readPauses } from './history/read-runs.ts';
+import { readFreshness, readOverview, readPause, readPauses } from './history/read-overview.ts';
+import { readLastRun } from './history/read-runs.ts';
 
 /** The sink behind a ledger that is served for days. */
 export interface ServedSink extends AsyncDisposable {

@@ -1,9 +1,10 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/complete-reads.ts';
-import { parseHolder, parseReport } from '../../stored-json.ts';
+import { parseHolder } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { ConnectorStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
+import type { ConnectorStatus, FileStatus } from '../../ledger-reader.ts';
 import type { Tx, Values } from '../../../sql/database.ts';
+import { newestRunsSql, runColumns, runSummary, type RunRow } from './read-runs.ts';
 import { readUnproven } from './read-unproven.ts';
 
 /** Of all connectors, or of those named; a statement for each kind of fact, however many there are. */
@@ -32,38 +33,19 @@ export async function readConnectors(
       unproven: toUnproven(unproven.get(`${row.connector}/${row.entity}`)),
     });
   }
-  const lastRuns = new Map(
-    (await tx.rows<LastRun>(lastRunsSql(which), named)).map((run) => [run.connector, run]),
-  );
+  const lastRunsSql = `${newestRunsSql(`${runColumns}, report`)} WHERE ${which('known.connector')}`;
+  const newest = await tx.rows<RunRow>(lastRunsSql, named);
+  const lastRuns = new Map(newest.map((run) => [run.connector, runSummary(run)]));
   return known.map(({ holder, ...row }): ConnectorStatus => ({
     ...row,
     lastHolder: parseHolder(holder),
-    lastRun: toSummary(lastRuns.get(row.connector)),
+    lastRun: lastRuns.get(row.connector) ?? null,
     entities: entityStatuses(entities.get(row.connector) ?? []),
   }));
 }
 
 interface ConnectorRow extends Pick<ConnectorStatus, 'connector' | 'definition' | 'connectorId' | 'baseUrl'> {
   readonly holder: string;
-}
-
-interface LastRun extends Omit<RunSummary, 'report'> {
-  readonly report: string | null;
-}
-
-function toSummary(found: LastRun | undefined): RunSummary | null {
-  if (found === undefined) return null;
-  const { report, ...run } = found;
-  return { ...run, report: report === null ? null : parseReport(report) };
-}
-
-/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
-function lastRunsSql(which: (column: string) => string): string {
-  return `SELECT run, kind, run.connector, state, started_at, finished_at, continues, report
-    FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
-      SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync'
-      ORDER BY number DESC LIMIT 1)
-    WHERE ${which('known.connector')}`;
 }
 
 interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'>, FileStatus {

@@ -1,10 +1,16 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import { parseReport } from '../../stored-json.ts';
-import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
+import type {
+  ConnectorOverview,
+  EntityFreshness,
+  EntityMissing,
+  PausedConnector,
+  RunFacts,
+} from '../../ledger-reader.ts';
 import type { RunReport } from '../../run-report.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { readPauses } from './read-runs.ts';
+import { newestRunsSql, runColumns } from './read-runs.ts';
 
 type Identity = NonNullable<ConnectorOverview['identity']>;
 interface Of {
@@ -21,7 +27,7 @@ export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]
   );
   const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));
   const pauses = byConnector(await readPauses(tx));
-  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns, '')));
+  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns)));
   const ended = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns, 'AND one.report IS NOT NULL')));
   const freshness = grouped(
     await tx.rows<EntityFreshness & Of>(
@@ -49,26 +55,7 @@ export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]
   }));
 }
 
-const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
-
-/** The newest of kind `sync`; null where there was none. */
-export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
-  const found = await tx.first<RunFacts>(
-    `SELECT ${runColumns} FROM _sync_runs AS run WHERE connector = :connector AND kind = 'sync'
-     ORDER BY number DESC LIMIT 1`,
-    { connector },
-  );
-  return found ?? null;
-}
-
 const somethingMissing = `(replace(run.report, '"withheld":0', '') LIKE '%"withheld":%' OR replace(run.report, '"pending":0', '') LIKE '%"pending":%')`;
-
-/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
-function newestRunsSql(columns: string, which: string): string {
-  return `SELECT ${columns} FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
-    SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
-    ORDER BY number DESC LIMIT 1)`;
-}
 
 /** What the newest reports say of such: most have nothing of it, and their text says so before it is taken apart. */
 async function readReports<Said>(
@@ -80,6 +67,20 @@ async function readReports<Said>(
     `${newestRunsSql('run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
   );
   return new Map(reports.map(({ connector, report }) => [connector, read(parseReport(report))]));
+}
+
+export async function readPauses(tx: Tx): Promise<readonly PausedConnector[]> {
+  return await tx.rows(`SELECT connector, since, reason FROM _sync_pauses ORDER BY connector`);
+}
+
+export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
+  const sql = `SELECT connector, since, reason FROM _sync_pauses WHERE connector = :connector`;
+  return (await tx.first<PausedConnector>(sql, { connector })) ?? null;
+}
+
+export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
+  const sql = `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`;
+  return await tx.rows(sql, { connector });
 }
 
 function byConnector<Row extends Of>(rows: readonly Row[]): ReadonlyMap<ConnectorName, Row> {

@@ -1,21 +1,16 @@
-import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import { parseFailure, parseFileFailure, parseParams, parseReport } from '../../stored-json.ts';
-import type {
-  EntityFreshness,
-  FailedFile,
-  LedgerReader,
-  PartitionFailure,
-  PausedConnector,
-  QuarantineRow,
-  RunSummary,
-} from '../../ledger-reader.ts';
-import { columnOf, type Tx } from '../../../sql/database.ts';
+import type { ConnectorName, RunId } from '../../../core/names.ts';
+import type { Tx } from '../../../sql/database.ts';
+import type { LedgerReader, RunFacts, RunSummary } from '../../ledger-reader.ts';
+import { parseReport } from '../../stored-json.ts';
 
-const runColumns = 'run, kind, connector, state, started_at, finished_at, continues, report';
+export const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
 
-interface RunRow extends Omit<RunSummary, 'report'> {
+export interface RunRow extends RunFacts {
   readonly report: string | null;
+}
+
+export function runSummary({ report, ...run }: RunRow): RunSummary {
+  return { ...run, report: report === null ? null : parseReport(report) };
 }
 
 export async function readRuns(
@@ -28,108 +23,33 @@ export async function readRuns(
   ];
   const where = which.length === 0 ? '' : `WHERE ${which.join(' AND ')}`;
   const runs = await tx.rows<RunRow>(
-    `SELECT ${runColumns} FROM _sync_runs ${where} ORDER BY number DESC LIMIT :limit`,
+    `SELECT ${runColumns}, report FROM _sync_runs AS run ${where} ORDER BY number DESC LIMIT :limit`,
     { connector: connector ?? null, kind: kind ?? null, limit },
   );
-  return runs.map(toSummary);
+  return runs.map(runSummary);
 }
 
 export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
-  const found = await tx.first<RunRow>(`SELECT ${runColumns} FROM _sync_runs WHERE run = :run`, { run });
-  return found === undefined ? null : toSummary(found);
+  const sql = `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE run = :run`;
+  const found = await tx.first<RunRow>(sql, { run });
+  return found === undefined ? null : runSummary(found);
 }
 
-function toSummary({ report, ...run }: RunRow): RunSummary {
-  return { ...run, report: report === null ? null : parseReport(report) };
-}
-
-export async function isCancelRequested(tx: Tx, run: RunId): Promise<boolean> {
-  const sql = `SELECT 1 FROM _sync_runs WHERE run = :run AND cancel_requested IS NOT NULL`;
-  return (await tx.first(sql, { run })) !== undefined;
-}
-
-interface FailedRow {
-  readonly entity: EntityName;
-  readonly params: string;
-  readonly failure: string;
-}
-
-export async function readFailures(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly PartitionFailure[]> {
-  const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM _sync_partitions
-     WHERE connector = :connector AND due_since IS NOT NULL AND failure IS NOT NULL
-     ORDER BY failed_at DESC, id DESC LIMIT :limit`,
-    { connector, limit },
-  );
-  return failed.map(({ entity, params, failure }) => ({
-    entity,
-    params: parseParams(params),
-    failure: parseFailure(failure),
-  }));
-}
-
-export async function readFileFailures(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly FailedFile[]> {
-  const failed = await tx.rows<FailedRow>(
-    `SELECT entity, params, failure FROM _sync_downloads
-     WHERE connector = :connector AND is_wanted = 1 AND failure IS NOT NULL ORDER BY failed_at DESC, id LIMIT :limit`,
-    { connector, limit },
-  );
-  return failed.map(({ entity, params, failure }) => ({
-    entity,
-    params: parseParams(params),
-    failure: parseFileFailure(failure),
-  }));
-}
-
-export async function readQuarantine(
-  tx: Tx,
-  connector: ConnectorName,
-  limit: number,
-): Promise<readonly QuarantineRow[]> {
-  return await tx.rows<QuarantineRow>(
-    `SELECT entity, reason, detail, record, first_seen_at
-     FROM _sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC LIMIT :limit`,
-    { connector, limit },
-  );
-}
-
-export async function readPauses(tx: Tx): Promise<readonly PausedConnector[]> {
-  return await tx.rows<PausedConnector>(
-    `SELECT connector, since, reason FROM _sync_pauses ORDER BY connector`,
-  );
-}
-
-export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {
-  const found = await tx.first<PausedConnector>(
-    `SELECT connector, since, reason FROM _sync_pauses WHERE connector = :connector`,
+/** The newest of kind `sync`; null where there was none. */
+export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<RunFacts | null> {
+  const found = await tx.first<RunFacts>(
+    `SELECT ${runColumns} FROM _sync_runs AS run WHERE connector = :connector AND kind = 'sync'
+     ORDER BY number DESC LIMIT 1`,
     { connector },
   );
   return found ?? null;
 }
 
-export async function readFreshness(tx: Tx, connector: ConnectorName): Promise<readonly EntityFreshness[]> {
-  return await tx.rows<{ entity: EntityName; asOf: Instant | null }>(
-    `SELECT entity, as_of FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
-    { connector },
-  );
-}
-
-export async function readFinishedWindows(
-  tx: Tx,
-  connector: ConnectorName,
-  backfill: string,
-): Promise<readonly string[]> {
-  return await columnOf(
-    tx,
-    `SELECT "window" FROM _sync_windows WHERE connector = :connector AND backfill = :backfill ORDER BY "window"`,
-    { connector, backfill },
-  );
+/**
+ * The newest of kind `sync` of each connector. A search in the index of runs for each: thousands of runs may be kept.
+ */
+export function newestRunsSql(columns: string, which = ''): string {
+  return `SELECT ${columns} FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (
+    SELECT number FROM _sync_runs AS one WHERE one.connector = known.connector AND one.kind = 'sync' ${which}
+    ORDER BY number DESC LIMIT 1)`;
 }
