@@ -8,20 +8,7 @@ import {
 import { keyPartsOf } from '../../core/json-text.ts';
 import type { BinaryType } from '../../sql/postgres/encode-binary.ts';
 
-/**
- * Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb`
- * would not.
- */
-export const sqlType: Readonly<Record<FieldType, string>> = {
-  string: 'text COLLATE "C"',
-  integer: 'bigint',
-  number: 'double precision',
-  boolean: 'boolean',
-  object: 'json',
-  array: 'json',
-  any: 'json',
-};
-
+/** `json` keeps what came to the digit, where `jsonb` would not. */
 export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
   string: 'text',
   integer: 'bigint',
@@ -31,6 +18,9 @@ export const binaryType: Readonly<Record<FieldType, BinaryType>> = {
   array: 'json',
   any: 'json',
 };
+
+/** Texts are compared byte by byte, whatever the server's locale. */
+export const sqlType: Readonly<Record<FieldType, string>> = { ...binaryType, string: 'text COLLATE "C"' };
 
 /**
  * The text of a key as its record was prepared, of one that may come from a command line; null for a text that is no

@@ -71,3 +71,13 @@ export async function dropOwnViews<Found extends FoundName>(
   const found = await find(tx, names);
   for (const view of found.values()) if (isOwn(view)) tx.put(`DROP VIEW ${quoted(view.name)}`);
 }
+
+/** The same of the views that these tables may have. */
+export async function dropViewsOf<Found extends FoundName>(
+  tx: Tx,
+  views: Views<Found>,
+  tables: readonly string[],
+): Promise<void> {
+  const names = tables.flatMap((table) => viewNames(table, new Set()));
+  await dropOwnViews(tx, views, names);
+}

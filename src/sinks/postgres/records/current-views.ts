@@ -3,7 +3,7 @@ import type { DerivedColumn } from '../../../core/described-table.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import type { FoundName, ShownView, Views } from '../../records/current-views.ts';
-import { sqlType } from '../column-types.ts';
+import { binaryType } from '../column-types.ts';
 import { quotedTable, tableName } from './names.ts';
 
 /** What has the name of a view, of this program or not. */
@@ -44,7 +44,7 @@ function putView(
   const shown = [
     ...columns.map((column) => ({
       name: column.name,
-      type: sqlType[column.type].replace(' COLLATE "C"', ''),
+      type: binaryType[column.type],
       sql: quoted(column.name),
     })),
     ...derived.map((column) => ({ name: column.name, type: 'text', sql: derivedSql(column) })),

@@ -1,6 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName } from '../../../core/names.ts';
-import { keyTextOf, type Column, type EntityTable, type PreparedRecord } from '../../../core/records.ts';
+import { keyTextOf, type Column, type EntityTable } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
 import {
   encodeArray,
@@ -165,17 +164,17 @@ function rowsInto(
 /** `RecordTables.writeWhole`. */
 export function wholeRowsInto(
   tx: Tx,
-  connector: ConnectorName,
-  { entity, key, stored }: CopiedTable,
+  name: string,
+  { key, stored }: CopiedTable,
   rows: readonly CopiedRecord[],
   shift: number,
 ): void {
-  const indexes = key.map((name) => stored.findIndex((column) => column.name === name));
+  const indexes = key.map((part) => stored.findIndex((column) => column.name === part));
   const cells = rows.map((row) => {
     const keyText = keyTextOf(indexes.map((index) => row.values[index] ?? null));
     return [textHash(keyText), ...wholeCells(row, shift), ...row.values];
   });
-  rowsInto(quotedTable(connector, entity), stored)(tx, cells);
+  rowsInto(name, stored)(tx, cells);
 }
 
 /** The keys are new, and no other process may add any. */
@@ -199,7 +198,7 @@ function* cellsOf(
 
 /** Key columns are not set: their values are the same. Undeclared columns lose their old value. */
 function updateOf(name: string, { table, stored }: TablePlace): Writing {
-  const columns: readonly { readonly name: string; readonly type: BinaryType; readonly of: CellOf }[] = [
+  const columns: readonly (ArrayOf<NewestRow> & { readonly name: string })[] = [
     { name: '_row', type: 'bigint', of: ({ row }) => row },
     { name: '_extra', type: 'json', of: ({ record }) => record.extra },
     { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
@@ -208,27 +207,40 @@ function updateOf(name: string, { table, stored }: TablePlace): Writing {
     ...table.columns.flatMap((column, index) =>
       table.key.includes(column.name)
         ? []
-        : [{ name: quoted(column.name), type: binaryType[column.type], of: valueAt(index) } as const],
+        : [
+            {
+              name: quoted(column.name),
+              type: binaryType[column.type],
+              of: ({ record }: NewestRow) => record.values[index] ?? null,
+            },
+          ],
     ),
   ];
   const sets = [
     ...columns.flatMap((column, index) => (index === 0 ? [] : [`${column.name} = v.c${index}`])),
     ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
   ];
+  const arrays = fromArrays(columns);
   const sql = `UPDATE ${name} AS t
     SET ${sets.join(', ')}, _changed_at = :now::timestamptz, _run_id = :run, _deleted_at = NULL
-    FROM unnest(${columns.map(({ type }, index) => `:c${index}::${type}[]`).join(', ')})
-      AS v(${columns.map((_, index) => `c${index}`).join(', ')})
-    WHERE t._row = v.c0`;
+    FROM ${arrays.sql} WHERE t._row = v.c0`;
   return (tx, rows, { now, run }) => {
-    if (rows.length === 0) return;
-    const arrays = columns.map(({ type, of }, index) => [`c${index}`, encodeArray(type, rows.map(of))]);
-    tx.put(sql, { ...Object.fromEntries(arrays), now, run });
+    if (rows.length > 0) tx.put(sql, { ...arrays.valuesOf(rows), now, run });
   };
 }
 
-type CellOf = (row: NewestRow) => BinaryValue;
+/** A column of rows that a statement is given as an array. */
+interface ArrayOf<Row> {
+  readonly type: BinaryType;
+  readonly of: (row: Row) => BinaryValue;
+}
 
-function valueAt(index: number): CellOf {
-  return ({ record }: { readonly record: PreparedRecord }) => record.values[index] ?? null;
+/** Rows as the table `v`, whose columns are `c0`, `c1` and so on. */
+export function fromArrays<Row>(columns: readonly ArrayOf<Row>[]) {
+  const [arrays, names] = [columns.map(({ type }, n) => `:c${n}::${type}[]`), columns.map((_, n) => `c${n}`)];
+  return {
+    sql: `unnest(${arrays.join(', ')}) AS v(${names.join(', ')})`,
+    valuesOf: (rows: readonly Row[]): Readonly<Record<string, Buffer>> =>
+      Object.fromEntries(columns.map(({ type, of }, n) => [`c${n}`, encodeArray(type, rows.map(of))])),
+  };
 }

@@ -1,20 +1,19 @@
 import type { Column, EntityTable } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { encodeArray, type BinaryType, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
+import type { BinaryType, BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { viewNames } from '../../decisions/current-view.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { RecordTables } from '../../ledger/driver.ts';
-import type { Stamp, TablePlace } from '../../ledger/record-table.ts';
-import { dropOwnViews, renewCurrentViews } from '../../records/current-views.ts';
+import type { Stamp } from '../../ledger/record-table.ts';
+import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
 import { readWhole } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
 import { viewsIn } from './current-views.ts';
 import { indexSuffixes, quotedTable, tableName } from './names.ts';
-import { openRecordTable, wholeRowsInto } from './open-record-table.ts';
+import { fromArrays, openRecordTable, wholeRowsInto } from './open-record-table.ts';
 import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
 
 /** Tables of records in the schema of the transaction. */
@@ -23,12 +22,11 @@ export function postgresTables(schema: string): RecordTables {
   return {
     tableName,
     open: openRecordTable,
-    ensure: async (tx, { connector, table, stored }) => {
+    ensure: async (tx, place) => {
+      const { connector, table, stored } = place;
       const name = quotedTable(connector, table.entity);
       const missing = columnsMissingIn(table.columns, stored);
-      if (missing.length > 0) {
-        checkRoom(connector, table.entity, stored, missing, await usedColumns(tx, name));
-      }
+      if (missing.length > 0) checkRoom(place, missing, await usedColumns(tx, name));
       if (stored.length > 0) {
         addColumns(tx, name, missing);
         return;
@@ -43,7 +41,7 @@ export function postgresTables(schema: string): RecordTables {
       const added = new Set(columnsThatFit(stored, missing, await usedColumns(tx, name)));
       return fitting.filter((column) => added.has(column) || !missing.includes(column));
     },
-    fill: async (tx, { connector, table }: TablePlace, columns, stamp) => {
+    fill: async (tx, { connector, table }, columns, stamp) => {
       const name = quotedTable(connector, table.entity);
       await fillFromExtra(tx, name, columns, stamp, async (moved) => {
         await writeMoved(tx, name, columns, moved, stamp);
@@ -53,11 +51,7 @@ export function postgresTables(schema: string): RecordTables {
     drop: async (tx, connector, entities) => {
       if (entities.length === 0) return;
       const names = entities.map((entity) => tableName(connector, entity));
-      await dropOwnViews(
-        tx,
-        views,
-        names.flatMap((name) => viewNames(name, new Set())),
-      );
+      await dropViewsOf(tx, views, names);
       await tx.run(`DROP TABLE IF EXISTS ${names.map(quoted).toSorted().join(', ')}`);
     },
     row: async (tx, connector, table, keyText) => {
@@ -68,7 +62,8 @@ export function postgresTables(schema: string): RecordTables {
     },
     readWhole: async (tx, connector, { entity, stored }, after, limit) =>
       await readWhole(tx, quotedTable(connector, entity), stored, { after, limit }),
-    writeWhole: async (tx, connector, table, rows, shift) => wholeRowsInto(tx, connector, table, rows, shift),
+    writeWhole: async (tx, connector, table, rows, shift) =>
+      wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, shift),
   };
 }
 
@@ -118,30 +113,26 @@ async function writeMoved(
   moved: readonly MovedRow[],
   { now, run }: Stamp,
 ): Promise<void> {
-  const array = (as: string, type: BinaryType, of: (row: MovedRow) => BinaryValue) => ({
-    as,
-    type,
-    bytes: encodeArray(type, moved.map(of)),
-  });
-  const arrays = [
-    array('row', 'bigint', ({ row }) => row),
-    array('seq', 'bigint', ({ seq }) => seq),
-    array('extra', 'json', ({ extra }) => extra),
+  const cell = (type: BinaryType, of: (row: MovedRow) => BinaryValue) => ({ type, of });
+  const arrays = fromArrays([
+    cell('bigint', ({ row }) => row),
+    cell('bigint', ({ seq }) => seq),
+    cell('json', ({ extra }) => extra),
     ...columns.flatMap(({ type }, index) => [
-      array(`has${index}`, 'boolean', ({ values }) => Number(values[index] !== undefined)),
-      array(`value${index}`, binaryType[type], ({ values }) => values[index] ?? null),
+      cell('boolean', ({ values }) => Number(values[index] !== undefined)),
+      cell(binaryType[type], ({ values }) => values[index] ?? null),
     ]),
-  ];
-  const sets = columns.map(
-    ({ name: column }, index) =>
-      `${quoted(column)} = CASE WHEN v.has${index} THEN v.value${index} ELSE t.${quoted(column)} END`,
-  );
+  ]);
+  const sets = columns.map(({ name: plain }, index) => {
+    const column = quoted(plain);
+    const at = 3 + 2 * index;
+    return `${column} = CASE WHEN v.c${at} THEN v.c${at + 1} ELSE t.${column} END`;
+  });
   await tx.run(
-    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.extra, _seq = coalesce(v.seq, t._seq),
-       _changed_at = CASE WHEN v.seq IS NULL THEN t._changed_at ELSE :now::timestamptz END,
-       _run_id = CASE WHEN v.seq IS NULL THEN t._run_id ELSE :run END
-     FROM unnest(${arrays.map(({ as, type }) => `:${as}::${type}[]`).join(', ')}) AS v(${arrays.map(({ as }) => as).join(', ')})
-     WHERE t._row = v.row`,
-    { ...Object.fromEntries(arrays.map(({ as, bytes }) => [as, bytes])), now, run },
+    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.c2, _seq = coalesce(v.c1, t._seq),
+       _changed_at = CASE WHEN v.c1 IS NULL THEN t._changed_at ELSE :now::timestamptz END,
+       _run_id = CASE WHEN v.c1 IS NULL THEN t._run_id ELSE :run END
+     FROM ${arrays.sql} WHERE t._row = v.c0`,
+    { ...arrays.valuesOf(moved), now, run },
   );
 }

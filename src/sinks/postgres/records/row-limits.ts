@@ -1,6 +1,6 @@
 import { SyncError } from '../../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, FieldType } from '../../../core/records.ts';
+import type { TablePlace } from '../../ledger/record-table.ts';
 import { cellOf, type Tx } from '../../../sql/database.ts';
 
 /* What a table of PostgreSQL holds at most, in pages of 8 KiB: https://www.postgresql.org/docs/current/limits.html */
@@ -50,13 +50,11 @@ export function columnsThatFit(
  * row.
  */
 export function checkRoom(
-  connector: ConnectorName,
-  entity: EntityName,
-  stored: readonly Column[],
+  { connector, table: { entity }, stored }: TablePlace,
   added: readonly Column[],
   used: number,
 ): void {
-  const problem = added.length === 0 ? null : problemOf([...stored, ...added], totalOf(used, added));
+  const problem = problemOf([...stored, ...added], totalOf(used, added));
   if (problem === null) return;
   throw new SyncError(
     `PostgreSQL has no room for the table of ${connector}/${entity}: ${problem}. ` +

@@ -3,11 +3,10 @@ import type { Tx } from '../../../sql/database.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { CopiedRecord } from '../../copies.ts';
-import { viewNames } from '../../decisions/current-view.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
 import type { RecordTables } from '../../ledger/driver.ts';
 import type { Stamp } from '../../ledger/record-table.ts';
-import { dropOwnViews, renewCurrentViews } from '../../records/current-views.ts';
+import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
 import { readWhole, wholeCells, wholeColumns } from '../../records/whole-rows.ts';
@@ -39,11 +38,7 @@ export const sqliteTables: RecordTables = {
   renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
   drop: async (tx, connector, entities) => {
     const names = entities.map((entity) => tableName(connector, entity));
-    await dropOwnViews(
-      tx,
-      views,
-      names.flatMap((name) => viewNames(name, new Set())),
-    );
+    await dropViewsOf(tx, views, names);
     for (const name of names) await tx.run(`DROP TABLE IF EXISTS ${quoted(name)}`);
   },
   row: async (tx, connector, table, keyText) => {
