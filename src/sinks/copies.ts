@@ -127,19 +127,25 @@ export interface CopiedRecord {
   readonly values: readonly ColumnValue[];
 }
 
-/** `_sync_<name>`: a table of what the ledger knows of a connector (`copies/facts.ts`). */
-export type FactName =
-  | 'runs'
-  | 'counts'
-  | 'partitions'
-  | 'seen'
-  | 'also'
-  | 'missing'
-  | 'drift'
-  | 'windows'
-  | 'hours'
-  | 'quarantine'
-  | 'downloads';
+/**
+ * What a ledger knows of a connector, row by row, as a copy hands it over: rows of `_sync_<name>`, without the
+ * connector, in this order, so that runs come before rows that name them by number.
+ */
+export const factNames = [
+  'runs',
+  'counts',
+  'partitions',
+  'seen',
+  'also',
+  'missing',
+  'drift',
+  'windows',
+  'hours',
+  'quarantine',
+  'downloads',
+] as const;
+
+export type FactName = (typeof factNames)[number];
 export type FactValue = string | number | Buffer | null;
 /** Without the connector, by the names of the columns. */
 export type FactRow = Readonly<Record<string, FactValue>>;

@@ -1,23 +1,5 @@
-import type { FactName, FactRow, FactValue } from '../copies.ts';
+import { factNames, type FactName, type FactRow, type FactValue } from '../copies.ts';
 import { ledgerSql } from '../ledger/schema.ts';
-
-/**
- * What a ledger knows of a connector, row by row, as a copy hands it over: rows of `_sync_<name>`, without the
- * connector, in this order, so that runs come before rows that name them by number.
- */
-export const factNames: readonly FactName[] = [
-  'runs',
-  'counts',
-  'partitions',
-  'seen',
-  'also',
-  'missing',
-  'drift',
-  'windows',
-  'hours',
-  'quarantine',
-  'downloads',
-];
 
 /**
  * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none. `order`: a

@@ -31,7 +31,10 @@ export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<Connect
 /** Writes the new holder, definition hash and epoch; of a connector that is known, its identity stays. */
 export async function holdConnector(
   tx: Tx,
-  { connector, baseUrl, connectorId, definition, definitionHash, holder }: ConnectorIdentity,
+  {
+    holder,
+    ...identity
+  }: StoredIdentity & Pick<ConnectorIdentity, 'connector' | 'definitionHash' | 'holder'>,
   epoch: number,
 ): Promise<void> {
   await tx.run(
@@ -39,7 +42,7 @@ export async function holdConnector(
      VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder)
      ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = excluded.epoch,
        holder = excluded.holder`,
-    { connector, baseUrl, connectorId, definition, definitionHash, epoch, holder: writeJson(holder) },
+    { ...identity, epoch, holder: writeJson(holder) },
   );
 }
 

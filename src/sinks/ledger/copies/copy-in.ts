@@ -2,17 +2,22 @@ import { instant } from '../../../core/clock.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
-import type { CopiedConnector, CopyInto, CopyTarget, FactName, FactRow } from '../../copies.ts';
-import { factNames, shifted, movedNumber } from '../../copies/facts.ts';
+import {
+  factNames,
+  type CopiedConnector,
+  type CopyInto,
+  type CopyTarget,
+  type FactName,
+} from '../../copies.ts';
+import { shifted, movedNumber } from '../../copies/facts.ts';
 import { parseNames, writeColumns } from '../../stored-json.ts';
 import { noRun } from '../acquire.ts';
-import { rivalOf, storedIdentity } from '../connectors.ts';
+import { holdConnector, rivalOf, storedIdentity } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';
 import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import type { RecordTables } from '../driver.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { Holder } from '../../lease.ts';
 import { writePause } from '../runs/runs.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { insertFacts } from './insert-facts.ts';
@@ -52,23 +57,19 @@ export async function openTarget(
           const before = facts ?? { hasRuns: false, runs: 0 };
           const isFirst = of === 'runs' && !before.hasRuns;
           const runs = isFirst ? await ledger.reserveNumbers(tx, 'runs', highestOf(rows)) : before.runs;
-          await writeFacts(tx, {
-            connector,
-            of,
-            rows: shifted(of, rows, { runs, partitions: marker.shift }),
-          });
+          const copied = { connector, rows: shifted(of, rows, { runs, partitions: marker.shift }) };
+          await (of === 'partitions' ? transitions.copyIn(tx, copied) : inserts[of](tx, copied));
           return { hasRuns: before.hasRuns || of === 'runs', runs };
         });
       },
+      // Its change numbers continue above those of the source, and of an earlier connector of that name.
       finish: async () =>
         await transact(async (tx) => {
           if (facts === null) await dropFacts(tx, connector);
-          await writeConnector(tx, ledger, {
-            copied,
-            holder: how.holder,
-            epoch: taken.epoch,
-            runs: facts?.runs ?? 0,
-          });
+          await writeTables(tx, ledger.records, copied, facts?.runs ?? 0);
+          await holdConnector(tx, { ...copied, holder: how.holder }, taken.epoch);
+          if (copied.pause !== null) await writePause(tx, connector, copied.pause);
+          await ledger.raiseSeq(tx, connector, copied.newestSeq);
           await ledger.records.renewViews(tx, connector);
           ledger.lines?.end(connector);
           await tx.run(`UPDATE _sync_copies SET finished_at = :now WHERE connector = :connector`, {
@@ -173,37 +174,13 @@ const inserts = Object.fromEntries(
   ]),
 ) as Readonly<Record<FactName, ReturnType<typeof insertFacts>>>;
 
-async function writeFacts(
+/** What makes the connector's tables those of this sink. `runs`: is added to numbers of runs. */
+async function writeTables(
   tx: Tx,
-  {
-    of,
-    ...copied
-  }: { readonly connector: ConnectorName; readonly of: FactName; readonly rows: readonly FactRow[] },
+  records: RecordTables,
+  { connector, tables }: CopiedConnector,
+  runs: number,
 ): Promise<void> {
-  if (of === 'partitions') await transitions.copyIn(tx, copied);
-  else await inserts[of](tx, copied);
-}
-
-/**
- * What makes the connector one of this sink. Its change numbers go on above those of the source, and of an earlier
- * connector of that name.
- */
-async function writeConnector(
-  tx: Tx,
-  ledger: Pick<Ledger, 'records' | 'raiseSeq'>,
-  {
-    copied,
-    holder,
-    epoch,
-    runs,
-  }: {
-    readonly copied: CopiedConnector;
-    readonly holder: Holder;
-    readonly epoch: number;
-    readonly runs: number;
-  },
-): Promise<void> {
-  const { connector, baseUrl, connectorId, definition, definitionHash, newestSeq, pause, tables } = copied;
   for (const { key, stored, declared, evolved, ...table } of tables) {
     await tx.run(
       `INSERT INTO _sync_tables
@@ -213,7 +190,7 @@ async function writeConnector(
       {
         ...table,
         connector,
-        name: ledger.records.tableName(connector, table.entity),
+        name: records.tableName(connector, table.entity),
         key: JSON.stringify(key),
         stored: writeColumns(stored),
         declared: writeColumns(declared),
@@ -223,11 +200,4 @@ async function writeConnector(
       },
     );
   }
-  await tx.run(
-    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
-     VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder)`,
-    { connector, baseUrl, connectorId, definition, definitionHash, epoch, holder: writeJson(holder) },
-  );
-  if (pause !== null) await writePause(tx, connector, pause);
-  await ledger.raiseSeq(tx, connector, newestSeq);
 }

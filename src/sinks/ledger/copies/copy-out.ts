@@ -3,17 +3,18 @@ import { writeJson } from '../../../core/json-text.ts';
 import { instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type {
-  CopiedConnector,
-  CopiedRecord,
-  CopiedTable,
-  CopySource,
-  FactBatch,
-  FactName,
-  FactRow,
-  FactValue,
+import {
+  factNames,
+  type CopiedConnector,
+  type CopiedRecord,
+  type CopiedTable,
+  type CopySource,
+  type FactBatch,
+  type FactName,
+  type FactRow,
+  type FactValue,
 } from '../../copies.ts';
-import { factColumns, factNames } from '../../copies/facts.ts';
+import { factColumns } from '../../copies/facts.ts';
 import { inPages } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
@@ -35,7 +36,7 @@ export async function openSource(
     // A lease says whose it is, the lock of a file does not.
     if (tx.dialect.name === 'sqlite') await noteHolder(tx, connector, holder);
   });
-  const ask = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> => await taken.read(work);
+  const ask = taken.read;
   try {
     return {
       connector: await ask(async (tx) => await describe(tx, ledger, connector)),
@@ -120,12 +121,12 @@ async function* readFacts(
 ): AsyncGenerator<FactBatch> {
   for (const of of factNames) {
     const pages = inPages<FactRow>(async (last, limit) => {
-      const sql = onePageOf(selectFacts(of, { isFirst: last === null, own: {} }), {
+      const sql = onePageOf(selectFacts(of, last === null), {
         names: factColumns(of).map(({ name }) => `"${name}"`),
         long: factColumns(of).flatMap(({ name, meaning }) =>
           meaning === 'text' || meaning === 'bytes' ? [`"${name}"`] : [],
         ),
-        order: factOrder(of, ''),
+        order: factOrder(of),
       });
       return await ask(async (tx) =>
         named(of, await tx.rows(sql, { connector, limit, ...factCursor(of, last) })),
@@ -167,35 +168,27 @@ const keys = {
 
 /**
  * A statement for the next rows of a fact, which both SQLite and PostgreSQL understand; `:connector`, `:limit`, and
- * from the second batch on `:k0` and so on. `at`: in front of each table's name. `own`: expressions for columns that
- * this ledger has in another form, over `fact`.
+ * from the second batch on `:k0` and so on.
  */
-function selectFacts(
-  fact: FactName,
-  {
-    at = '',
-    isFirst,
-    own,
-  }: { readonly at?: string; readonly isFirst: boolean; readonly own: Readonly<Record<string, string>> },
-): string {
-  const list = factColumns(fact).map(({ name }) => `${own[name] ?? `fact."${name}"`} AS "${name}"`);
+function selectFacts(fact: FactName, isFirst: boolean): string {
+  const list = factColumns(fact).map(({ name }) => `fact."${name}" AS "${name}"`);
   const order = keys[fact].map((key) => `fact."${key}"`);
   // By the id, in one pass over the table: the index on the connector would be sorted anew for each batch.
   const connector = order.length === 1 && fact !== 'runs' ? "fact.connector || ''" : 'fact.connector';
   const of =
     fact === 'counts'
-      ? `fact.run IN (SELECT run FROM ${at}_sync_runs WHERE connector = :connector)`
+      ? `fact.run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`
       : `${connector} = :connector`;
   const behind = isFirst
     ? ''
     : ` AND (${order.join(', ')}) ${isNewestFirst(fact) ? '<' : '>'} (${order.map((_, index) => `:k${index}`).join(', ')})`;
-  return `SELECT ${list.join(', ')} FROM ${at}_sync_${fact} AS fact WHERE ${of}${behind}
-    ORDER BY ${factOrder(fact, 'fact.')} LIMIT :limit`;
+  return `SELECT ${list.join(', ')} FROM _sync_${fact} AS fact WHERE ${of}${behind}
+    ORDER BY ${factOrder(fact)} LIMIT :limit`;
 }
 
-/** How rows of a fact are sorted; `at` is in front of each column. */
-function factOrder(fact: FactName, at: string): string {
-  return keys[fact].map((key) => `${at}"${key}"${isNewestFirst(fact) ? ' DESC' : ''}`).join(', ');
+/** How rows of a fact are sorted. */
+function factOrder(fact: FactName): string {
+  return keys[fact].map((key) => `"${key}"${isNewestFirst(fact) ? ' DESC' : ''}`).join(', ');
 }
 
 function isNewestFirst(fact: FactName): boolean {

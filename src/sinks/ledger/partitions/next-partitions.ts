@@ -1,6 +1,5 @@
-import * as z from 'zod';
-import { parseParams, parsePosition } from '../../stored-json.ts';
-import { readJson, writeJson } from '../../../core/json-text.ts';
+import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { Partition, WalkFailure } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { grouped } from '../grouped.ts';
@@ -76,11 +75,9 @@ function readPartition({ proof, ...row }: ReadyRow, rows: number): Partition {
     inject: parseParams(row.inject),
     position: row.position === null ? null : parsePosition(row.position),
     storedRows: rows,
-    clockDifferences: proof === null ? [] : (storedDifferences.parse(readJson(proof)).clockDifferences ?? []),
+    clockDifferences: proof === null ? [] : (parseProof(proof).clockDifferences ?? []),
   };
 }
-
-const storedDifferences = z.object({ clockDifferences: z.array(z.number()).exactOptional() });
 
 /**
  * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent
