@@ -1,7 +1,7 @@
 import { firstRows, rowsOf, wantedLength } from '../../sql/batch-size.ts';
 
 /** Characters or bytes of a page; its last row may exceed it. Records may be large. */
-export const pageLength = wantedLength;
+const pageLength = wantedLength;
 
 /**
  * Reads rows page by page, each behind the last row of the one before. `read` gives at most `limit` rows, and fewer
@@ -28,4 +28,23 @@ function lengthOfValue(values: readonly unknown[]): number {
     else length += Array.isArray(value) ? lengthOfValue(value) : 8;
   }
   return length;
+}
+
+/**
+ * The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory
+ * here.
+ */
+export function onePageOf(
+  sql: string,
+  {
+    names,
+    long,
+    order,
+  }: { readonly names: readonly string[]; readonly long: readonly string[]; readonly order: string },
+): string {
+  const length = long.map((value) => `coalesce(octet_length(${value}), 0)`).join(' + ');
+  return `SELECT ${names.join(', ')} FROM (
+      SELECT *, sum(_length) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - _length AS _before
+      FROM (SELECT *, ${length} AS _length FROM (${sql}) AS found) AS measured
+    ) AS page WHERE _before < ${pageLength} ORDER BY ${order}`;
 }

@@ -105,21 +105,6 @@ export function prepareFileList(db: Connection) {
   const all = db.prepare<[string], ListedFile>(
     `SELECT ${columns} FROM _sync_files WHERE connector = ? AND is_closed < 2 ORDER BY first_seq`,
   );
-  const grow = db.prepare<[FileOwner & FileNumber & GrownTo]>(
-    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
-     VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
-     ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
-       length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
-       last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
-  );
-  const cut = db.prepare<[FileOwner & FileNumber & CutTo]>(
-    `UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`,
-  );
-  const close = db.prepare<[FileOwner & FileNumber]>(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
-  const drop = db.prepare<[FileOwner & FileNumber]>(`DELETE FROM _sync_files ${byKey}`);
-  const doom = db.prepare<[FileOwner]>(
-    'UPDATE _sync_files SET is_closed = 2 WHERE connector = @connector AND entity = @entity',
-  );
   const doomed = db.prepare<[string], FileNumber & { readonly entity: EntityName }>(
     'SELECT entity, epoch, number FROM _sync_files WHERE connector = ? AND is_closed = 2',
   );
@@ -128,25 +113,33 @@ export function prepareFileList(db: Connection) {
       'SELECT max(number) FROM _sync_files WHERE connector = ? AND entity = ? AND epoch = ?',
     )
     .pluck();
-  const key = ({ connector, entity }: FileOwner, { epoch, number }: FileNumber): FileOwner & FileNumber => ({
-    connector,
-    entity,
-    epoch,
-    number,
-  });
+  const doom = db.prepare<[FileOwner]>(
+    'UPDATE _sync_files SET is_closed = 2 WHERE connector = @connector AND entity = @entity',
+  );
+  /** Of one file; `more`: other values of the statement. */
+  const ofFile = <More extends object>(sql: string) => {
+    const statement = db.prepare<[FileOwner & FileNumber & More]>(sql);
+    return ({ connector, entity }: FileOwner, { epoch, number }: FileNumber, more: More): void =>
+      void statement.run({ ...more, connector, entity, epoch, number });
+  };
+  const close = ofFile(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
+  const drop = ofFile(`DELETE FROM _sync_files ${byKey}`);
   return {
-    all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
-    lastNumber: ({ connector, entity }: FileOwner, epoch: number): number =>
+    all: (connector: ConnectorName) => all.all(connector),
+    lastNumber: ({ connector, entity }: FileOwner, epoch: number) =>
       lastNumber.get(connector, entity, epoch) ?? 0,
-    grow: (owner: FileOwner, file: FileNumber, grown: GrownTo): void =>
-      void grow.run({ ...grown, ...key(owner, file) }),
-    cut: (owner: FileOwner, file: FileNumber, { length, lastSeq, hash }: CutTo): void =>
-      void cut.run({ length, lastSeq, hash, ...key(owner, file) }),
-    close: (owner: FileOwner, file: FileNumber): void => void close.run(key(owner, file)),
-    drop: (owner: FileOwner, file: FileNumber): void => void drop.run(key(owner, file)),
+    grow: ofFile<GrownTo>(
+      `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
+       VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
+       ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
+         length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
+         last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
+    ),
+    cut: ofFile<CutTo>(`UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`),
+    close: (owner: FileOwner, file: FileNumber): void => close(owner, file, {}),
+    drop: (owner: FileOwner, file: FileNumber): void => drop(owner, file, {}),
     /** The entity's records are dropped: its files are no part of the sink from now on, and are to be removed. */
     doom: (owner: FileOwner): void => void doom.run(owner),
-    doomed: (connector: ConnectorName): readonly (FileNumber & { readonly entity: EntityName })[] =>
-      doomed.all(connector),
+    doomed: (connector: ConnectorName) => doomed.all(connector),
   };
 }

@@ -12,7 +12,7 @@ import { discardCopy, openTarget } from './copies/copy-in.ts';
 import { openSource } from './copies/copy-out.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
-import { ledgerDrift } from './drift/ledger-drift.ts';
+import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readUnproven } from './history/read-unproven.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';

@@ -3,8 +3,8 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Column } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { shownDerived, viewNames } from '../decisions/current-view.ts';
 import { noteView, viewedTables } from '../ledger/tables.ts';
+import { isJsonColumn } from '../decisions/stored-table.ts';
 import { parseColumns, parseDescribed } from '../stored-json.ts';
 
 /** How a database makes views. */
@@ -80,4 +80,25 @@ export async function dropViewsOf<Found extends FoundName>(
 ): Promise<void> {
   const names = tables.flatMap((table) => viewNames(table, new Set()));
   await dropOwnViews(tx, views, names);
+}
+
+/**
+ * The name of a table's view of current rows: `<table>_current`, or `<table>__current` where another entity's table has
+ * that name. No table has two underscores there, and both names are short enough for every server.
+ */
+function viewNames(table: string, tables: ReadonlySet<string>): readonly string[] {
+  return [`${table}_current`, `${table}__current`].filter((name) => !tables.has(name));
+}
+
+/** Those that no stored column hides, and that can be made of columns that are there. */
+function shownDerived(
+  derived: readonly DerivedColumn[],
+  stored: readonly Column[],
+): readonly DerivedColumn[] {
+  const jsonNames = new Set(stored.filter(({ type }) => isJsonColumn(type)).map(({ name }) => name));
+  const names = new Set(stored.map(({ name }) => name));
+  return derived
+    .filter(({ name }) => !names.has(name))
+    .map((column) => ({ ...column, from: column.from.filter((name) => jsonNames.has(name)) }))
+    .filter(({ from }) => from.length > 0);
 }

@@ -3,7 +3,7 @@ import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { CopiedRecord } from '../copies.ts';
 import { movedNumber } from '../copies/facts.ts';
-import { onePageOf } from '../ledger/copies/one-page.ts';
+import { onePageOf } from '../copies/in-pages.ts';
 import { columnValue } from './mark-rows.ts';
 
 /** The sink's own columns that every database has, and what a copy calls them. */

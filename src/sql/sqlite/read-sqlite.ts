@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import type { ReadableDatabase } from '../database.ts';
 import { explained } from '../explained.ts';
 import { inTx } from './in-tx.ts';
@@ -99,41 +100,14 @@ interface Reader {
 }
 
 /** Connections that read, opened when they are first needed. Each read has one to itself. */
-interface Readers {
-  use<Result>(work: (reader: Reader) => Promise<Result>): Promise<Result>;
-  /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
-  close(): Promise<void>;
-}
-
-function openReaders(openReader: () => Connection, closedError: () => Error): Readers {
+function openReaders(openReader: () => Connection, closedError: () => Error) {
+  const reads = new PQueue({ concurrency: mostReaders });
   const idle: Reader[] = [];
-  const waiting: (() => void)[] = [];
-  let inUse = 0;
   let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
-  let drained: () => void = () => undefined;
 
   const closeIdle = (): void => {
     for (const { db } of idle.splice(0)) db.close();
-  };
-  /** The caller has a place among the readers from here on. */
-  const enter = async (): Promise<void> => {
-    if (isClosed) throw closedError();
-    if (inUse < mostReaders) {
-      inUse += 1;
-      return;
-    }
-    // The place is handed over: it is never free in between.
-    await new Promise<void>((resolve) => void waiting.push(resolve));
-  };
-  const leave = (): void => {
-    const next = waiting.shift();
-    if (next !== undefined) {
-      next();
-      return;
-    }
-    inUse -= 1;
-    if (isClosed && inUse === 0) drained();
   };
   const giveBack = (reader: Reader): void => {
     idle.push(reader);
@@ -141,22 +115,21 @@ function openReaders(openReader: () => Connection, closedError: () => Error): Re
     timer = setTimeout(closeIdle, idleMs).unref();
   };
   return {
-    use: async (work) => {
-      await enter();
-      try {
+    use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
+      if (isClosed) throw closedError();
+      return await reads.add(async () => {
         const reader = idle.pop() ?? readerOn(openReader());
         try {
           return await work(reader);
         } finally {
           giveBack(reader);
         }
-      } finally {
-        leave();
-      }
+      });
     },
-    close: async () => {
+    /** Refuses reads from now on; resolves when those that have begun are over and every connection is closed. */
+    close: async (): Promise<void> => {
       isClosed = true;
-      if (inUse > 0) await new Promise<void>((resolve) => (drained = resolve));
+      await reads.onIdle();
       if (timer !== null) clearTimeout(timer);
       closeIdle();
     },

@@ -15,10 +15,9 @@ import {
   type FactValue,
 } from '../../copies.ts';
 import { factColumns } from '../../copies/facts.ts';
-import { inPages } from '../../copies/in-pages.ts';
+import { inPages, onePageOf } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
-import { onePageOf } from './one-page.ts';
 import { checkWhole, noRun } from '../acquire.ts';
 import { noteCopiedTo, noteHolder } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';

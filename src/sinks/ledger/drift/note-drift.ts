@@ -1,9 +1,19 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
-import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
-import type { Commit, CurrentRun } from '../ledger.ts';
+import {
+  newsOf,
+  rememberDrift,
+  type DriftMemory,
+  type NotedDrift,
+  chooseColumns,
+  knownDrift,
+  widerTable,
+} from '../../decisions/drift-columns.ts';
+import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
+import type { Drift } from '../../drift.ts';
+import { addEvolved, knownTables } from '../tables.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
 export async function driftOf(
@@ -72,4 +82,44 @@ function newest(added: readonly EntityDrift[]): readonly EntityDrift[] {
       added.map((one) => [JSON.stringify([one.entity, one.field, one.kind, one.type]), one]),
     ).values(),
   ];
+}
+
+/** What a sink knows of undeclared fields, and the columns that it gives them. */
+export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
+  return {
+    known: async (connector, entities) =>
+      await db.read(async (tx) => {
+        const drift = await driftOf(tx, connector, entities);
+        const tables = await knownTables(tx, connector, entities);
+        return new Map(
+          entities.map((entity) => {
+            const { evolved = [], asOf = null } = tables.get(entity) ?? {};
+            return [entity, knownDrift(drift.get(entity) ?? [], evolved, asOf !== null)];
+          }),
+        );
+      }),
+    evolve: inLease(
+      async ({ held: { connector }, tx, stamp }, entity) => {
+        const table = (await knownTables(tx, connector, [entity])).get(entity);
+        const drift = (await driftOf(tx, connector, [entity])).get(entity) ?? [];
+        const wanted = table === undefined ? [] : chooseColumns(drift, table);
+        if (table === undefined || wanted.length === 0) return [];
+        // A service that invents fields stops no run: those without room for a column stay in `_extra`.
+        const before = {
+          connector,
+          table: { entity, key: table.key, columns: table.stored },
+          stored: table.stored,
+        };
+        const columns = await records.fitting(tx, before, wanted);
+        if (columns.length === 0) return [];
+        await addEvolved(tx, connector, entity, columns);
+        const place = { connector, table: widerTable(entity, table, columns), stored: table.stored };
+        await records.ensure(tx, place);
+        await records.fill(tx, place, columns, stamp);
+        await records.renewViews(tx, connector);
+        return columns;
+      },
+      { isLong: true },
+    ),
+  };
 }

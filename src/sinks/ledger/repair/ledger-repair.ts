@@ -1,17 +1,23 @@
-import type { EntityName, RunId } from '../../../core/names.ts';
+import * as z from 'zod';
+import type { EntityName, RunId, ConnectorName } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
 import { checkCounts } from '../../decisions/add-up.ts';
-import type { Repair, UndeletedRows } from '../../repair.ts';
+import type { Repair, UndeletedRows, ResetCounts, ResetScope } from '../../repair.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
-import { adopt } from '../acquire.ts';
+import { adopt, holdingMeanwhile } from '../acquire.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import { reset } from './reset.ts';
+import { readJson } from '../../../core/json-text.ts';
+import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
+import { storedIdentity } from '../connectors.ts';
+import type { RecordTables } from '../driver.ts';
+import { forbidContinuing } from '../runs/runs.ts';
+import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 
 /** `Repair` of a sink. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
@@ -90,4 +96,126 @@ async function tombstoneOne(commit: Commit, entity: EntityName, keyText: string)
   if (stored === undefined || stored.deletedAt !== null) return false;
   await deleteRows(commit, entity, [{ row: stored.row, keyText: stored.keyText, permission: 'allowed' }]);
   return true;
+}
+
+/** One connector in a transaction that holds it. */
+interface Resetting {
+  readonly tx: Tx;
+  readonly records: RecordTables;
+  readonly connector: ConnectorName;
+  readonly what: ResetScope;
+}
+
+/**
+ * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's
+ * identity stays as it is; the number of its newest change stays even when the connector is forgotten, so that none is
+ * given twice.
+ */
+async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): Promise<ResetCounts> {
+  const mend = what.withData ? null : await ledger.lines?.findDamage(connector, resetEntities(what));
+  return await holdingMeanwhile(ledger, connector, async (tx) => {
+    const resetting: Resetting = { tx, records: ledger.records, connector, what };
+    const entities = await knownEntities(resetting);
+    const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
+    checkReset(connector, what, isKnown ? entities : null);
+    await mend?.(tx);
+    const chosen = resetEntities(what);
+    return chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
+  });
+}
+
+async function resetEntity(resetting: Resetting, entities: readonly EntityName[]): Promise<ResetCounts> {
+  const partitions = await readAgain(resetting, entities);
+  return { partitions, rows: resetting.what.withData ? await dropRecords(resetting, entities) : 0 };
+}
+
+async function resetConnector(resetting: Resetting, entities: readonly EntityName[]): Promise<ResetCounts> {
+  const { tx, connector, what } = resetting;
+  const partitions = await readAgain(resetting, entities);
+  await deleteOf(resetting, ['_sync_windows']);
+  await forbidContinuing(tx, connector);
+  if (!what.withData) return { partitions, rows: 0 };
+  const rows = await dropRecords(resetting, entities);
+  await dropConnector(resetting);
+  return { partitions, rows };
+}
+
+/** Every entity of which there is anything, tables made from others' records included. */
+async function knownEntities({ tx, connector }: Resetting): Promise<readonly EntityName[]> {
+  return await columnOf(
+    tx,
+    `SELECT entity FROM _sync_tables WHERE connector = :connector
+     UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
+    { connector },
+  );
+}
+
+/**
+ * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress
+ * goes. They are ready where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ */
+async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, connector, what } = resetting;
+  await transitions.dropUnfinished(tx, { connector, entities });
+  await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
+  const newest = await cellOf<string>(
+    tx,
+    `SELECT scope FROM _sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
+    { connector },
+  );
+  const reading = newest === undefined ? [] : readScope.parse(readJson(newest)).entities;
+  return await transitions.readAgain(tx, { connector, entities, now: what.now, reading });
+}
+
+const readScope = z.object({ entities: z.array(z.string()) });
+
+const tablesOfRecords = [
+  '_sync_tables',
+  '_sync_hours',
+  '_sync_also',
+  '_sync_quarantine',
+  '_sync_drift',
+  '_sync_downloads',
+];
+
+/** The records and what the ledger says of them; gives how many there were. The partitions stay. */
+async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, records, connector } = resetting;
+  if (entities.length === 0) return 0;
+  const stored = await cellOf<number | null>(
+    tx,
+    `SELECT CAST(sum(rows) AS bigint) FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
+    { connector, entities },
+  );
+  await records.drop(tx, connector, entities);
+  await deleteOf(resetting, tablesOfRecords, entities);
+  return stored ?? 0;
+}
+
+/**
+ * The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was
+ * read.
+ */
+async function dropConnector(resetting: Resetting): Promise<void> {
+  const { tx, connector } = resetting;
+  await tx.run(
+    `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`,
+    { connector },
+  );
+  await transitions.dropConnector(tx, { connector });
+  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors', '_sync_copies'];
+  await deleteOf(resetting, [...tablesOfRecords, ...others]);
+}
+
+/** Every statement names the connector: nothing of another one is touched. Of all its entities where none are named. */
+async function deleteOf(
+  { tx, connector }: Resetting,
+  tables: readonly string[],
+  entities: readonly EntityName[] | null = null,
+): Promise<void> {
+  for (const table of tables) {
+    const from = `DELETE FROM ${table} WHERE connector = :connector`;
+    if (entities === null) await tx.run(from, { connector });
+    else await tx.run(`${from} AND entity IN {entities text}`, { connector, entities });
+  }
 }
