@@ -171,7 +171,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/client-s3': ['publish'],
   undici: ['http', 'source', 'upstream'],
   'p-retry': ['source'],
-  'p-queue': ['source', 'upstream', 'search', 'service', 'jobs'],
+  'p-queue': ['source', 'upstream', 'search', 'service', 'jobs', 'sql'],
   'lossless-json': ['http'],
   yaml: ['definitions', 'publish'],
   fastify: ['service', 'monitor'],

@@ -117,27 +117,29 @@ export function prepareFileList(db: Connection) {
     'UPDATE _sync_files SET is_closed = 2 WHERE connector = @connector AND entity = @entity',
   );
   /** Of one file; `more`: other values of the statement. */
-  const ofFile = <More extends object>(sql: string) => {
-    const statement = db.prepare<[FileOwner & FileNumber & More]>(sql);
-    return ({ connector, entity }: FileOwner, { epoch, number }: FileNumber, more: More): void =>
+  const ofFile = (sql: string) => {
+    const statement = db.prepare<[FileOwner & FileNumber]>(sql);
+    return ({ connector, entity }: FileOwner, { epoch, number }: FileNumber, more: object = {}): void =>
       void statement.run({ ...more, connector, entity, epoch, number });
   };
-  const close = ofFile(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
-  const drop = ofFile(`DELETE FROM _sync_files ${byKey}`);
+  const grow: (owner: FileOwner, file: FileNumber, grown: GrownTo) => void = ofFile(
+    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
+     VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
+     ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
+       length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
+       last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
+  );
+  const cut: (owner: FileOwner, file: FileNumber, to: CutTo) => void = ofFile(
+    `UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`,
+  );
   return {
     all: (connector: ConnectorName) => all.all(connector),
     lastNumber: ({ connector, entity }: FileOwner, epoch: number) =>
       lastNumber.get(connector, entity, epoch) ?? 0,
-    grow: ofFile<GrownTo>(
-      `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
-       VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
-       ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
-         length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
-         last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
-    ),
-    cut: ofFile<CutTo>(`UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`),
-    close: (owner: FileOwner, file: FileNumber): void => close(owner, file, {}),
-    drop: (owner: FileOwner, file: FileNumber): void => drop(owner, file, {}),
+    grow,
+    cut,
+    close: ofFile(`UPDATE _sync_files SET is_closed = 1 ${byKey}`),
+    drop: ofFile(`DELETE FROM _sync_files ${byKey}`),
     /** The entity's records are dropped: its files are no part of the sink from now on, and are to be removed. */
     doom: (owner: FileOwner): void => void doom.run(owner),
     doomed: (connector: ConnectorName) => doomed.all(connector),

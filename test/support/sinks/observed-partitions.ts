@@ -13,8 +13,8 @@ export const wrongMoves: string[] = [];
 const mostRows = 200;
 
 /**
- * The same transition, with a look at all partitions before and behind it. Statements run in the order given, so nothing
- * waits for the looks.
+ * The same transition, with a look at all partitions before and behind it. Statements run in the order given, so
+ * nothing waits for the looks.
  */
 export function observedTransition(run: Run): Run {
   const around = (tx: Tx, values: object): unknown => {
