@@ -1,16 +1,10 @@
-/** Runs what is given one after the other, in the order given, however the one before it ended. */
-interface Turns {
-  readonly take: <Result>(work: () => Promise<Result>) => Promise<Result>;
-  /** Gives a function that refuses every `take` since now that has not begun, with the error that it is given. */
-  readonly sinceNow: () => (error: unknown) => void;
-}
-
 interface Waiting {
   readonly begin: () => void;
   readonly refuse: (error: unknown) => void;
 }
 
-export function openTurns(): Turns {
+/** Runs what is given one after the other, in the order given, however the one before it ended. */
+export function openTurns() {
   const waiting: Waiting[] = [];
   let isTaken = false;
   /** How many have ever begun. */
@@ -23,7 +17,7 @@ export function openTurns(): Turns {
     next.begin();
   };
   return {
-    take: async (work) => {
+    take: async <Result>(work: () => Promise<Result>): Promise<Result> => {
       if (isTaken) {
         await new Promise<void>((resolve, reject) => {
           waiting.push({ begin: resolve, refuse: reject });
@@ -36,9 +30,10 @@ export function openTurns(): Turns {
         leave();
       }
     },
+    /** Gives a function that refuses every `take` since now that has not begun, with the error that it is given. */
     sinceNow: () => {
       const known = begun + waiting.length;
-      return (error) => {
+      return (error: unknown): void => {
         for (const { refuse } of waiting.splice(Math.max(0, known - begun))) refuse(error);
       };
     },

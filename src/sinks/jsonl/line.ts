@@ -7,23 +7,17 @@ type LinedRecord = Pick<PreparedRecord, 'values' | 'extra'>;
 type WrittenBy = Pick<Stamp, 'now' | 'run'>;
 
 /** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
-interface LineWriters {
-  /**
-   * Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and
-   * `_run_id`.
-   */
-  readonly upsert: (record: LinedRecord, seq: number, by: WrittenBy) => string;
-  /** The fields of the key, then the same four. */
-  readonly deletion: (keyText: string, seq: number, by: WrittenBy) => string;
-}
-
-export function lineWriters(table: EntityTable): LineWriters {
+export function lineWriters(table: EntityTable) {
   const writers = table.columns.map(columnWriter);
   const keyWriters = table.key
     .flatMap((name) => table.columns.filter((column) => column.name === name))
     .map(columnWriter);
   return {
-    upsert: (record, seq, by) => {
+    /**
+     * Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and
+     * `_run_id`.
+     */
+    upsert: (record: LinedRecord, seq: number, by: WrittenBy): string => {
       let line = '{';
       let index = 0;
       for (const write of writers) {
@@ -33,7 +27,8 @@ export function lineWriters(table: EntityTable): LineWriters {
       if (record.extra !== null) line += `"_extra":${onOneLine(record.extra)},`;
       return line + ending('upsert', seq, by);
     },
-    deletion: (keyText, seq, by) => {
+    /** The fields of the key, then the same four. */
+    deletion: (keyText: string, seq: number, by: WrittenBy): string => {
       const parts = keyPartsOf(keyText, keyWriters.length) ?? [];
       const fields = keyWriters.map((write, index) => write(parts[index] ?? null));
       return `{${fields.join('')}${ending('delete', seq, by)}`;

@@ -1,28 +1,6 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 
-/**
- * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
- * rows' homes), written in the page's transaction, so that it survives a kill with them. What is asked of must be
- * loaded first, in the same transaction.
- */
-export interface SeenRows {
-  /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
-  readonly begin: (tx: Tx) => Promise<void>;
-  /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
-  readonly load: (tx: Tx, entity: EntityName, rows: readonly number[]) => Promise<void>;
-  /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
-  readonly mark: (entity: EntityName, row: number, isAtHome: boolean) => boolean;
-  /** Whether the chain has met the row. */
-  readonly has: (entity: EntityName, row: number) => boolean;
-  /** Whether the chain has met the row in its home. */
-  readonly hasAtHome: (entity: EntityName, row: number) => boolean;
-  /** Puts what changed, by chunk number, in one statement. Once per transaction. */
-  readonly save: (tx: Tx) => void;
-  /** Drops what is in memory: the transaction was rolled back. */
-  readonly forget: () => void;
-}
-
 /** A chunk's first half says which rows were met, the second which of them in their home. */
 const chunkBytes = 1_024;
 const homeHalf = chunkBytes / 2;
@@ -37,7 +15,14 @@ interface Chunk {
   isChanged: boolean;
 }
 
-export function openSeenRows(connector: ConnectorName, origin: number): SeenRows {
+/**
+ * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
+ * rows' homes), written in the page's transaction, so that it survives a kill with them. What is asked of must be
+ * loaded first, in the same transaction.
+ */
+export type SeenRows = ReturnType<typeof openSeenRows>;
+
+export function openSeenRows(connector: ConnectorName, origin: number) {
   const chunksByEntity = new Map<EntityName, Map<number, Chunk>>();
   let changed: Chunk[] = [];
   let count = 0;
@@ -50,6 +35,7 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
     changed = [];
     count = 0;
   };
+  /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
   const begin = async (tx: Tx): Promise<void> => {
     if (stored !== null) return;
     const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
@@ -90,7 +76,8 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
 
   return {
     begin,
-    load: async (tx, entity, rows) => {
+    /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
+    load: async (tx: Tx, entity: EntityName, rows: readonly number[]): Promise<void> => {
       // Only between transactions: what one has loaded, it asks for.
       if (tx !== lastTx && count > keptChunks) drop();
       lastTx = tx;
@@ -114,14 +101,18 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
       }
       count += missing.length;
     },
-    mark: (entity, row, isAtHome) => {
+    /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
+    mark: (entity: EntityName, row: number, isAtHome: boolean): boolean => {
       const chunk = chunkOf(entity, row);
       if (isAtHome) set(chunk, row, homeHalf);
       return set(chunk, row, 0);
     },
-    has: (entity, row) => isSet(entity, row, 0),
-    hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
-    save: (tx) => {
+    /** Whether the chain has met the row. */
+    has: (entity: EntityName, row: number) => isSet(entity, row, 0),
+    /** Whether the chain has met the row in its home. */
+    hasAtHome: (entity: EntityName, row: number) => isSet(entity, row, homeHalf),
+    /** Puts what changed, by chunk number, in one statement. Once per transaction. */
+    save: (tx: Tx): void => {
       if (changed.length === 0) return;
       const saved = changed.toSorted(
         (one, other) => compare(one.entity, other.entity) || one.number - other.number,
@@ -143,7 +134,8 @@ export function openSeenRows(connector: ConnectorName, origin: number): SeenRows
       }
       changed = [];
     },
-    forget: () => {
+    /** Drops what is in memory: the transaction was rolled back. */
+    forget: (): void => {
       drop();
       stored = null;
     },

@@ -14,21 +14,14 @@ import { livePartitions } from './partitions/read-partitions.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 
 /** What is known of a commit's records before they are met. */
-export interface KnownRows {
-  readonly batches: ReadonlyMap<EntityName, Batch>;
-  readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
-  /** Entities that full walks have missed rows of: only there can meeting one end that. */
-  readonly missed: ReadonlySet<EntityName>;
-  /** False: no walk has met the records, and the seen rows are left alone. */
-  readonly isMet: boolean;
-}
+export type KnownRows = Awaited<ReturnType<typeof readStored>>;
 
-/** Reads what is stored under the records' keys, and what else decides what becomes of them, in one round trip. */
-export async function readStored(
-  commit: Commit,
-  shown: readonly EntityRows[],
-  isMet = true,
-): Promise<KnownRows> {
+/**
+ * Reads what is stored under the records' keys, and what else decides what becomes of them, in one round trip. `isMet`
+ * false: no walk has met the records, and the seen rows are left alone. `missed`: entities that full walks have missed
+ * rows of: only there can meeting one end that.
+ */
+export async function readStored(commit: Commit, shown: readonly EntityRows[], isMet = true) {
   const { held, current, tx } = commit;
   const keysOf = new Map<EntityName, Map<string, PreparedRecord>>();
   const wholeOf = new Map<EntityName, Set<string>>();

@@ -29,12 +29,7 @@ interface LocksOptions {
 }
 
 /** The connectors that this sink holds, each by the lock of a file beside its own. */
-interface Locks {
-  readonly take: LedgerDriver['take'];
-  readonly releaseAll: () => Promise<void>;
-}
-
-export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
+export function openLocks({ db, file, clock, beside }: LocksOptions) {
   const releases = new Set<() => Promise<void>>();
 
   const lockOf = async (connector: ConnectorName): Promise<Lock> => {
@@ -87,25 +82,26 @@ export function openLocks({ db, file, clock, beside }: LocksOptions): Locks {
     };
   };
 
+  const take: LedgerDriver['take'] = async (connector, _holder, work) => {
+    const lock = await lockOf(connector);
+    try {
+      const epoch = await db.transact(
+        async (tx) => {
+          const next = (await storedEpoch(tx, connector)) + 1;
+          beside?.taken(connector, next);
+          await work(tx, next);
+          return next;
+        },
+        { isDurable: true },
+      );
+      return takenBy(lock, connector, epoch);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  };
   return {
-    take: async (connector, _holder, work) => {
-      const lock = await lockOf(connector);
-      try {
-        const epoch = await db.transact(
-          async (tx) => {
-            const next = (await storedEpoch(tx, connector)) + 1;
-            beside?.taken(connector, next);
-            await work(tx, next);
-            return next;
-          },
-          { isDurable: true },
-        );
-        return takenBy(lock, connector, epoch);
-      } catch (error) {
-        lock.release();
-        throw error;
-      }
-    },
+    take,
     releaseAll: async () => void (await Promise.all([...releases].map(async (release) => await release()))),
   };
 }

@@ -19,19 +19,7 @@ export interface ConnectionsOptions {
 /** What statements are given to. */
 export type Client = pg.ClientBase;
 
-/** Connections to whichever of a server's hosts is no standby. */
-export interface Connections {
-  /**
-   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
-   * `heard` with each answer. Rejects with what the client library throws.
-   */
-  readonly withClient: <Result>(
-    work: (client: pg.PoolClient, heard: () => void) => Promise<Result>,
-  ) => Promise<Result>;
-  /** As `Server.connect`. */
-  readonly connect: () => Promise<pg.Client>;
-  readonly end: () => Promise<void>;
-}
+export type Connections = ReturnType<typeof openConnections>;
 
 /**
  * Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. Longer than
@@ -39,13 +27,8 @@ export interface Connections {
  */
 const deadlineMs = 150_000;
 
-export function openConnections({
-  connection,
-  direct,
-  connections,
-  onLoss,
-  explain,
-}: ConnectionsOptions): Connections {
+/** Connections to whichever of a server's hosts is no standby. */
+export function openConnections({ connection, direct, connections, onLoss, explain }: ConnectionsOptions) {
   const pools = new Map<number, pg.Pool>();
   /** The host that was no standby when it was last asked. */
   let current = 0;
@@ -90,7 +73,13 @@ export function openConnections({
     }
   };
 
-  const withClient: Connections['withClient'] = async (work) => {
+  /**
+   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
+   * `heard` with each answer. Rejects with what the client library throws.
+   */
+  const withClient = async <Result>(
+    work: (client: pg.PoolClient, heard: () => void) => Promise<Result>,
+  ): Promise<Result> => {
     const client = await take();
     let isBroken = false;
     const onError = (): void => {
@@ -120,7 +109,8 @@ export function openConnections({
 
   return {
     withClient,
-    connect: async () => {
+    /** As `Server.connect`. */
+    connect: async (): Promise<pg.Client> => {
       const to = direct ?? connection;
       let why: unknown = noPrimary();
       for (let tried = 0; tried < to.hosts.length; tried += 1) {
@@ -137,7 +127,7 @@ export function openConnections({
       }
       throw explain(why);
     },
-    end: async () => {
+    end: async (): Promise<void> => {
       await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
     },
   };

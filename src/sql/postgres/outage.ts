@@ -8,20 +8,6 @@ export interface Away {
   readonly leftMs: number;
 }
 
-/**
- * A time during which a server cannot be written to. Whatever waits for it shares one minute, also one after the other.
- */
-export interface Outage {
-  /**
-   * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is
-   * over, or the caller's own. Throws the error of the last attempt, explained, where the minute is over and that was a
-   * moment ago, because one more may take ten seconds.
-   */
-  begin(): (error: unknown) => boolean;
-  /** Notes an attempt that the server answered; a read ends no outage that consists in refused writes. */
-  answered(how: 'read' | 'committed'): void;
-}
-
 interface Current {
   readonly sinceMs: number;
   lastMs: number;
@@ -36,12 +22,15 @@ const leastBetweenMs = 10_000;
 /** Shorter ones are over before they are read. */
 const shownAfterMs = 1_000;
 
+/**
+ * A time during which a server cannot be written to. Whatever waits for it shares one minute, also one after the other.
+ */
 export function watchOutage(
   place: string,
   explain: (error: unknown) => unknown,
   onAway: (away: Away | null) => void = () => undefined,
   now: () => number = () => performance.now(),
-): Outage {
+) {
   let current: Current | null = null;
   const leftMs = ({ sinceMs }: Current): number => sinceMs + longestMs - now();
   const failed = (error: unknown): boolean => {
@@ -60,15 +49,22 @@ export function watchOutage(
     return left > 0;
   };
   return {
+    /**
+     * For a caller that may try several times; resolves whether it may, after each failure: false once the minute is
+     * over, or the caller's own. Throws the error of the last attempt, explained, where the minute is over and that was
+     * a moment ago, because one more may take ten seconds.
+     */
     begin: () => {
       if (current !== null && leftMs(current) <= 0 && now() - current.lastMs < leastBetweenMs) {
         throw explain(current.last);
       }
       const untilMs = now() + longestMs;
       // Its own minute too: the server may answer others and cut this caller's connection each time.
-      return (error) => (failingOf(error) !== 'connection' || failed(error)) && now() < untilMs;
+      return (error: unknown): boolean =>
+        (failingOf(error) !== 'connection' || failed(error)) && now() < untilMs;
     },
-    answered: (how) => {
+    /** Notes an attempt that the server answered; a read ends no outage that consists in refused writes. */
+    answered: (how: 'read' | 'committed'): void => {
       if (current === null || (how === 'read' && codeOf(driverError(current.last)) === '25006')) return;
       const { shown } = current;
       current = null;

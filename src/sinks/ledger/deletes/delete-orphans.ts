@@ -73,18 +73,11 @@ async function goingAlong(
   });
 }
 
-interface Emptied {
-  readonly steps: number;
-  /** How many were tombstoned, by entity; also of entities of which none was. */
-  readonly rows: ReadonlyMap<EntityName, number>;
-}
-
-/** By id; the last one that there are steps for in part. */
-async function emptyPartitions(
-  commit: Commit,
-  ended: readonly EndedPartitionRow[],
-  limit: number,
-): Promise<Emptied> {
+/**
+ * By id; the last one that there are steps for in part. `rows`: how many were tombstoned, by entity; also of entities of
+ * which none was.
+ */
+async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow[], limit: number) {
   const { tx } = commit;
   const orphans = new Map<EntityName, OrphansOf>();
   for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
@@ -167,23 +160,16 @@ interface OrphansOf {
   readonly going: GoingRow[];
 }
 
-interface Decided {
-  /** Partitions whose rows have all been looked at. */
-  readonly whole: readonly number[];
-  readonly partial: { readonly id: number; readonly sweptTo: number } | null;
-  readonly steps: number;
-}
-
 /**
  * Decides over the rows of partitions, one after the other: a row has another home, or may have one that no walk has
  * shown yet, or it goes. What its own delete ends is no home for those that follow; where it ends a partition that
- * comes before the next, that one is first.
+ * comes before the next, that one is first. `whole`: partitions whose rows have all been looked at.
  */
 function decideOrphans(
   ended: readonly EndedPartitionRow[],
   orphans: ReadonlyMap<EntityName, OrphansOf>,
   limit: number,
-): Decided {
+) {
   const whole: number[] = [];
   const endedNow = new Set<number>();
   let left = limit;

@@ -16,17 +16,6 @@ export interface Root {
   readonly keyText: string;
 }
 
-/** What goes along when records are deleted: what is at home in the partitions that they led to, at any depth. */
-export interface RowsBelow {
-  /**
-   * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain has
-   * met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
-   */
-  readonly addUp: (root: Root, counts: Map<EntityName, number>) => void;
-  /** The record is deleted: it is below no other any more, and its partitions are ended. */
-  readonly goes: (root: Root) => void;
-}
-
 interface Partition {
   readonly id: number;
   readonly entity: EntityName;
@@ -37,8 +26,11 @@ interface Partition {
 
 const rowsAtOnce = 1_000;
 
-/** Reads what lies below these records, level by level; `roots` are of one entity. */
-export async function readRowsBelow(commit: Commit, roots: readonly Root[]): Promise<RowsBelow> {
+/**
+ * What goes along when records are deleted: what is at home in the partitions that they led to, at any depth. Reads it
+ * level by level; `roots` are of one entity.
+ */
+export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
   const below = new Map<string, readonly Partition[]>();
   const partitions = new Map<number, Partition>();
   const rootNames = new Set(roots.map(nameOf));
@@ -89,11 +81,15 @@ export async function rowsAlong(commit: Commit, entity: EntityName): Promise<rea
   return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
 
-function countsOf(below: ReadonlyMap<string, readonly Partition[]>): RowsBelow {
+function countsOf(below: ReadonlyMap<string, readonly Partition[]>) {
   const gone = new Set<string>();
   const ended = new Set<number>();
   return {
-    addUp: (root, counts) => {
+    /**
+     * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain
+     * has met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
+     */
+    addUp: (root: Root, counts: Map<EntityName, number>): void => {
       const visited = new Set<number>();
       const open = [...(below.get(nameOf(root)) ?? [])];
       for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -106,7 +102,8 @@ function countsOf(below: ReadonlyMap<string, readonly Partition[]>): RowsBelow {
         for (const one of alive) open.push(...(below.get(nameOf(one)) ?? []));
       }
     },
-    goes: (root) => {
+    /** The record is deleted: it is below no other any more, and its partitions are ended. */
+    goes: (root: Root): void => {
       gone.add(nameOf(root));
       for (const { id } of below.get(nameOf(root)) ?? []) ended.add(id);
     },

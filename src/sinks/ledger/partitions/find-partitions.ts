@@ -38,19 +38,8 @@ export interface Begun {
   readonly mode: WalkMode;
 }
 
-/** Partitions that were found, with what is stored of them. */
-export interface FoundAndKnown {
-  readonly count: number;
-  readonly distinct: readonly Found[];
-  readonly known: ReadonlyMap<string, KnownRow>;
-}
-
 /** Reads what is known of found partitions. One that is given twice is found once. */
-export async function meetFound(
-  tx: Tx,
-  founds: readonly FoundPartition[],
-  finding: Finding,
-): Promise<FoundAndKnown> {
+export async function meetFound(tx: Tx, founds: readonly FoundPartition[], finding: Finding) {
   const distinct = firstOfEach(founds);
   const known =
     founds.length === 0 ? new Map<string, KnownRow>() : await knownPartitions(tx, finding, distinct);
@@ -63,7 +52,7 @@ export async function meetFound(
  */
 export async function findPartitions(
   tx: Tx,
-  { count, distinct, known }: FoundAndKnown,
+  { count, distinct, known }: Awaited<ReturnType<typeof meetFound>>,
   finding: Finding,
 ): Promise<readonly boolean[]> {
   const isDue = Array.from({ length: count }, () => false);

@@ -5,37 +5,18 @@ import type { Server } from '../../../sql/postgres/server.ts';
 import { openTurns } from '../../../sql/turns.ts';
 import { readSettingsIn } from '../../../sql/postgres/transaction-settings.ts';
 
-/**
- * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at
- * once, long before the leases run out.
- */
-export interface LeaseSession {
-  /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
-  readonly rows: Tx['rows'];
-  /**
-   * The server's process for this connection; null where a pooler is between: its locks would be those of the next
-   * client.
-   */
-  readonly pid: number | null;
-  /**
-   * Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would get
-   * again.
-   */
-  tryLock(name: string): Promise<boolean>;
-  unlock(name: string): Promise<void>;
-  end(): Promise<void>;
-}
-
 const ofSession = { ...keepalives, idle_session_timeout: '0' };
 const deadlineMs = 10_000;
 const keyOf = 'hashtextextended(:name, 0)';
 
+/**
+ * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at
+ * once, long before the leases run out.
+ */
+export type LeaseSession = Awaited<ReturnType<typeof openLeaseSession>>;
+
 /** `onLost` is called once, when the connection is lost or hangs, and not after `end`. */
-export async function openLeaseSession(
-  server: Server,
-  schema: string,
-  onLost: () => void,
-): Promise<LeaseSession> {
+export async function openLeaseSession(server: Server, schema: string, onLost: () => void) {
   const client = await server.connect();
   let isOver = false;
   const end = async (): Promise<void> => {
@@ -74,9 +55,18 @@ export async function openLeaseSession(
     // The lock of a lost host is free again as soon as that is noticed.
     if (pid !== null) await client.query(settingSql(ofSession, 'session'));
     return {
+      /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
       rows,
+      /**
+       * The server's process for this connection; null where a pooler is between: its locks would be those of the next
+       * client.
+       */
       pid,
-      tryLock: async (name) => {
+      /**
+       * Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would
+       * get again.
+       */
+      tryLock: async (name: string): Promise<boolean> => {
         if (pid === null) return false;
         const [found] = await rows<{ isLocked: boolean }>(
           `SELECT pg_try_advisory_lock(${keyOf}) AS is_locked`,
@@ -84,7 +74,8 @@ export async function openLeaseSession(
         );
         return found?.isLocked === true;
       },
-      unlock: async (name) => void (await rows(`SELECT pg_advisory_unlock(${keyOf})`, { name })),
+      unlock: async (name: string): Promise<void> =>
+        void (await rows(`SELECT pg_advisory_unlock(${keyOf})`, { name })),
       end,
     };
   } catch (error) {

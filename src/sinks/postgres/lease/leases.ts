@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../../../core/clock.ts';
+import { systemClock } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import type { SyncError } from '../../../core/errors.ts';
 import { ConnectorBusyError, lostCommitsError, overtakenError, releasedError } from '../../acquire-errors.ts';
@@ -6,7 +6,8 @@ import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { Taken } from '../../ledger/driver.ts';
 import { toSinkError } from '../sink-error.ts';
-import type { Server, WriteTx } from '../../../sql/postgres/server.ts';
+import type { WriteTx } from '../../../sql/postgres/server.ts';
+import type { OpenedSchema } from '../open-ledger.ts';
 import { openTurns } from '../../../sql/turns.ts';
 import { openLeaseSession, type LeaseSession } from './lease-session.ts';
 import { fencedRead, fencedTransact, type Fence } from './fenced.ts';
@@ -19,22 +20,6 @@ import {
   type LastTokens,
 } from './lease-rows.ts';
 
-/**
- * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
- * of the session. The row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
- */
-interface Leases extends AsyncDisposable {
-  /**
-   * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while
-   * another process, another sink of this one, or another lease of this sink holds it.
-   */
-  readonly take: (
-    connector: ConnectorName,
-    holder: Holder,
-    work: (tx: WriteTx, epoch: number) => Promise<void>,
-  ) => Promise<Taken>;
-}
-
 const renewMs = 8_000;
 const retryMs = 1_000;
 /** Short of the time after which another may take it. */
@@ -43,17 +28,11 @@ const believedMs = 20_000;
 const lockTries = 10;
 const lockPauseMs = 50;
 
-export function openLeases({
-  server,
-  schema,
-  sinkId,
-  clock,
-}: {
-  readonly server: Server;
-  readonly schema: string;
-  readonly sinkId: string;
-  readonly clock: Clock;
-}): Leases {
+/**
+ * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
+ * of the session. The row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
+ */
+export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
   const own = new Map<ConnectorName, OwnLease>();
   let session: Promise<LeaseSession> | null = null;
   let renewal: Promise<void> | null = null;
@@ -157,7 +136,12 @@ export function openLeases({
   });
 
   return {
-    take: async (connector, holder, work) => {
+    /** `LedgerDriver.take`. */
+    take: async (
+      connector: ConnectorName,
+      holder: Holder,
+      work: (tx: WriteTx, epoch: number) => Promise<void>,
+    ): Promise<Taken> => {
       const known = own.get(connector);
       if (known !== undefined) throw new ConnectorBusyError(connector, known.holder);
       const lease: OwnLease = {
@@ -228,7 +212,7 @@ export function openLeases({
         throw toSinkError(error, server.place);
       }
     },
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       await Promise.all([...releases].map(async (giveBack) => await giveBack()));
       const opened = session;
       session = null;
