@@ -22,26 +22,6 @@ import { readJson, writeJson } from '../core/json-text.ts';
  * written.
  */
 
-export function parseHolder(text: string): Holder {
-  return check(holder, text, 'who held a connector');
-}
-
-export function parseCopiedTo(text: string): Omit<CopiedAway, 'connector'> {
-  return check(copiedTo, text, 'where a connector was copied to');
-}
-
-export function parseReport(text: string): RunReport {
-  return check(report, text, 'a run report') as unknown as RunReport;
-}
-
-export function parseFailure(text: string): WalkFailure {
-  return check(failure, text, 'why a walk failed') as WalkFailure;
-}
-
-export function parseFileFailure(text: string): FileFailure {
-  return check(fileFailure, text, 'why a file did not come') as FileFailure;
-}
-
 export function parseParams(text: string): Params {
   return readObject(text, 'an object of parameters');
 }
@@ -67,14 +47,6 @@ export function writePosition(position: Position): string {
   return text;
 }
 
-export function parseProof(text: string): StoredProof {
-  return check(proof, text, 'the proof of a walk');
-}
-
-export function parseDoubt(text: string): StoredDoubt {
-  return check(doubt, text, 'why a walk proved nothing');
-}
-
 /** A doubt as a report has it. */
 export function parseUnproven(text: string): { readonly doubt: Doubt; readonly runs: number } {
   const { runs: inRow, ...found } = parseDoubt(text);
@@ -85,24 +57,11 @@ export function writeColumns(columns: readonly Column[]): string {
   return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
 }
 
-export function parseColumns(text: string): readonly Column[] {
-  return check(columnList, text, 'the columns of a table');
-}
-
-export function parseNames(text: string): readonly string[] {
-  return check(z.array(z.string()), text, 'a list of names');
-}
-
 /** What a definition says of a table, without its name. */
 export type StoredDescription = Omit<DescribedTable, 'entity'>;
 
 export function writeDescribed({ description, columns, derived, joins }: StoredDescription): string {
   return JSON.stringify({ description, columns, derived, joins });
-}
-
-/** `{}`: no definition has described the table yet. */
-export function parseDescribed(text: string): StoredDescription {
-  return check(described, text, 'the description of a table') as unknown as StoredDescription;
 }
 
 const names = z.array(z.string());
@@ -168,11 +127,29 @@ const failure = z.object({
 });
 const fileFailure = failure.pick({ code: true, recovery: true, message: true, at: true });
 
-function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {
-  const checked = schema.safeParse(readJson(text));
-  if (!checked.success) throw damaged(expected, checked.error);
-  return checked.data;
+/** Reads what `schema` describes. The brands of its texts are those that were written. */
+function parserOf<Value>(schema: z.ZodType, expected: string): (text: string) => Value {
+  return (text) => {
+    const checked = schema.safeParse(readJson(text));
+    if (!checked.success) throw damaged(expected, checked.error);
+    return checked.data as Value;
+  };
 }
+
+export const parseHolder = parserOf<Holder>(holder, 'who held a connector');
+export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
+  copiedTo,
+  'where a connector was copied to',
+);
+export const parseReport = parserOf<RunReport>(report, 'a run report');
+export const parseFailure = parserOf<WalkFailure>(failure, 'why a walk failed');
+export const parseFileFailure = parserOf<FileFailure>(fileFailure, 'why a file did not come');
+export const parseProof = parserOf<StoredProof>(proof, 'the proof of a walk');
+export const parseDoubt = parserOf<StoredDoubt>(doubt, 'why a walk proved nothing');
+export const parseColumns = parserOf<readonly Column[]>(columnList, 'the columns of a table');
+export const parseNames = parserOf<readonly string[]>(names, 'a list of names');
+/** `{}`: no definition has described the table yet. */
+export const parseDescribed = parserOf<StoredDescription>(described, 'the description of a table');
 
 function readObject(text: string, expected: string): JsonObject {
   const value: JsonValue = readJson(text);

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { instant, type Clock, type Instant } from '../../core/clock.ts';
+import { instant, type Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import {
   copiedAwayError,
@@ -9,9 +9,9 @@ import {
   unfinishedCopyError,
 } from '../acquire-errors.ts';
 import { checkAdoption } from '../decisions/repair-scope.ts';
-import type { ConnectorIdentity } from '../lease.ts';
+import type { ConnectorIdentity, Holder } from '../lease.ts';
 import type { AdoptedIdentity } from '../repair.ts';
-import type { HeldConnector, Ledger } from './ledger.ts';
+import { long, type HeldConnector, type Ledger } from './ledger.ts';
 import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
 import { forbidContinuing, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
@@ -53,34 +53,39 @@ export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
 
-/**
- * One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay
- * as they are.
- */
-export async function holdingMeanwhile<Result>(
+/** A repair of the connector, in one transaction that holds it. Its identity and its last holder stay as they are. */
+export async function repairing<Result>(
   ledger: Ledger,
   connector: ConnectorName,
   work: (tx: Tx) => Promise<Result>,
 ): Promise<Result> {
-  const taken = await ledger.take(connector, repairer(connector, ledger.clock), async (tx) => {
+  const since = instant(ledger.clock.now());
+  const holder = { pid: process.pid, host: hostname(), command: `repair of ${connector}`, since };
+  return await holdingMeanwhile(ledger, connector, holder, work, async (tx) => {
     await checkWhole(tx, connector);
   });
+}
+
+/** One transaction that holds the connector; `check` is done when it is taken. */
+export async function holdingMeanwhile<Result>(
+  ledger: Ledger,
+  connector: ConnectorName,
+  holder: Holder,
+  work: (tx: Tx) => Promise<Result>,
+  check: (tx: Tx) => Promise<void> = async () => undefined,
+): Promise<Result> {
+  const taken = await ledger.take(connector, holder, check);
   try {
-    return await taken.inTurn(async () => await taken.transact(noRun, work, { isLong: true }));
+    return await taken.inTurn(async () => await taken.transact(noRun, work, long));
   } finally {
     await taken.release();
   }
 }
 
-function repairer(connector: ConnectorName, clock: Clock): ConnectorIdentity['holder'] {
-  const command = `repair of ${connector}`;
-  return { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
-}
-
 /** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;
-  await holdingMeanwhile(ledger, connector, async (tx) => {
+  await repairing(ledger, connector, async (tx) => {
     const stored = await storedIdentity(tx, connector);
     checkAdoption(identity, stored?.definition);
     await interruptRunning(tx, connector);

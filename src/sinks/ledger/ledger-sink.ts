@@ -1,11 +1,11 @@
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { TransactHow, Tx } from '../../sql/database.ts';
+import type { RunId } from '../../core/names.ts';
+import type { TransactHow } from '../../sql/database.ts';
 import { fencedError, releasedError } from '../acquire-errors.ts';
 import type { Copies } from '../copies.ts';
-import type { Holder, Lease } from '../lease.ts';
+import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
-import { acquireConnector, noRun } from './acquire.ts';
+import { acquireConnector, holdingMeanwhile } from './acquire.ts';
 import { commitPages } from './commit.ts';
 import { noteCopiedTo } from './connectors.ts';
 import { discardCopy, openTarget } from './copies/copy-in.ts';
@@ -149,25 +149,22 @@ async function inRun<Result>(
 
 /** `Copies` of a sink. */
 function ledgerCopies(ledger: Ledger): Copies {
-  /** One transaction, with the connector held meanwhile. */
-  const holding = async <Result>(
-    connector: ConnectorName,
-    holder: Holder,
-    work: (tx: Tx) => Promise<Result>,
-  ): Promise<Result> => {
-    const taken = await ledger.take(connector, holder, async () => undefined);
-    try {
-      return await taken.inTurn(async () => await taken.transact(noRun, work));
-    } finally {
-      await taken.release();
-    }
-  };
   return {
     openSource: async (connector, holder) => await openSource(ledger, connector, holder),
     openTarget: async (copied, how) => await openTarget(ledger, copied, how),
     discard: async (connector, holder) =>
-      await holding(connector, holder, async (tx) => await discardCopy(tx, ledger, connector)),
+      await holdingMeanwhile(
+        ledger,
+        connector,
+        holder,
+        async (tx) => await discardCopy(tx, ledger, connector),
+      ),
     reopen: async (connector, holder) =>
-      await holding(connector, holder, async (tx) => await noteCopiedTo(tx, connector, null)),
+      await holdingMeanwhile(
+        ledger,
+        connector,
+        holder,
+        async (tx) => await noteCopiedTo(tx, connector, null),
+      ),
   };
 }

@@ -57,7 +57,20 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
     const newRows = new Map(isNew.map((key, index) => [key, (lastRow ?? 0) + 1 + index]));
     const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
     if (isMet && met.length > 0) await current.seen.load(tx, entity, met);
-    batches.set(entity, emptyBatch(entity, table, rows, newRows));
+    batches.set(entity, {
+      entity,
+      table,
+      rows,
+      newRows,
+      written: [],
+      homes: new Map(),
+      elsewhere: [],
+      firstMet: new Set(),
+      files: [],
+      partial: [],
+      inserted: 0,
+      revived: 0,
+    });
   }
   return { batches, numbers, missed, isMet };
 }
@@ -103,28 +116,6 @@ async function findKnown(
   const rows =
     keys.size === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, [...keys.values()]));
   return { entity, keys, table, rows };
-}
-
-function emptyBatch(
-  entity: EntityName,
-  table: Batch['table'],
-  rows: Batch['rows'],
-  newRows: Batch['newRows'],
-): Batch {
-  return {
-    entity,
-    table,
-    rows,
-    newRows,
-    written: [],
-    homes: new Map(),
-    elsewhere: [],
-    firstMet: new Set(),
-    files: [],
-    partial: [],
-    inserted: 0,
-    revived: 0,
-  };
 }
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {

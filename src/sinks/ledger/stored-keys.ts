@@ -1,16 +1,17 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import type { Lease } from '../lease.ts';
 import { parseParams } from '../stored-json.ts';
 import { nothingStored, spreadOver, type StoredKey, type StoredKeys } from '../stored-keys.ts';
 import type { HeldConnector } from './ledger.ts';
+import { tableNumbers } from './stored-rows.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 
 export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): StoredKeys {
   return {
     account: async (lease, entity) =>
       await heldOf(lease).read(async (tx) => {
-        const found = await accountOf(tx, lease.connector, entity);
+        const found = (await tableNumbers(tx, lease.connector, [entity])).get(entity);
         return found === undefined
           ? nothingStored
           : { live: found.live, isAdopted: found.adoptedAt !== null };
@@ -29,7 +30,7 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
         const table = held.run?.tables.get(entity);
         const before = await lastEnd(tx, lease.connector);
         if (table === undefined || before === null) return [];
-        const lastRow = (await accountOf(tx, lease.connector, entity))?.rows ?? 0;
+        const { lastRow = 0 } = (await tableNumbers(tx, lease.connector, [entity])).get(entity) ?? {};
         const rows = new Set<number>();
         for (const after of spreadOver(lastRow, count)) {
           for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);
@@ -47,13 +48,6 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
       });
     },
   };
-}
-
-async function accountOf(tx: Tx, connector: ConnectorName, entity: EntityName) {
-  return await tx.first<{ rows: number; live: number; adoptedAt: Instant | null }>(
-    `SELECT rows, rows - deleted AS live, adopted_at FROM _sync_tables WHERE connector = :connector AND entity = :entity`,
-    { connector, entity },
-  );
 }
 
 async function lastEnd(tx: Tx, connector: ConnectorName): Promise<Instant | null> {

@@ -13,12 +13,16 @@ interface StoredOf {
   readonly revived: number;
 }
 
-/** What numbers a table's rows have. */
+/** The rows of a table, in numbers. */
 export interface TableNumbers {
+  /** Without a tombstone. */
+  readonly live: number;
   /** Of the newest row; numbers are never given twice. */
   readonly lastRow: number;
   /** The chain that stored the first rows; null: there are none. */
   readonly firstOrigin: number | null;
+  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
+  readonly adoptedAt: Instant | null;
 }
 
 /** By entity; only tables that were declared. */
@@ -28,10 +32,11 @@ export async function tableNumbers(
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, TableNumbers>> {
   const rows = await tx.rows<TableNumbers & { readonly entity: EntityName }>(
-    `SELECT entity, last_row, first_origin FROM _sync_tables WHERE connector = :connector AND entity IN {entities text}`,
+    `SELECT entity, rows - deleted AS live, last_row, first_origin, adopted_at FROM _sync_tables
+     WHERE connector = :connector AND entity IN {entities text}`,
     { connector, entities },
   );
-  return new Map(rows.map(({ entity, ...numbers }) => [entity, numbers]));
+  return new Map(rows.map((row) => [row.entity, row]));
 }
 
 /**
@@ -75,26 +80,6 @@ export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly R
      WHERE t.connector = :connector AND t.entity = v.entity`,
     { connector, v: deleted },
   );
-}
-
-/** Rows of a table, as deletes are weighed against them. */
-interface TableAccount {
-  /** Rows without a tombstone. */
-  readonly stored: number;
-  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
-  readonly adoptedAt: string | null;
-}
-
-/** Of all entities. */
-export async function tableAccounts(
-  tx: Tx,
-  connector: ConnectorName,
-): Promise<ReadonlyMap<EntityName, TableAccount>> {
-  const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
-    `SELECT entity, rows - deleted AS stored, adopted_at FROM _sync_tables WHERE connector = :connector`,
-    { connector },
-  );
-  return new Map(rows.map(({ entity, ...account }) => [entity, account]));
 }
 
 /** A full run has met every row of these, so adopted ones are those of the new address. */

@@ -14,7 +14,7 @@ import { grouped } from '../grouped.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
-import { tableAccounts } from '../stored-rows.ts';
+import { tableNumbers } from '../stored-rows.ts';
 import { deleteOrphans, type EndedPartitionRow } from './delete-orphans.ts';
 import { deleteMissing } from './delete-rows.ts';
 import {
@@ -214,10 +214,10 @@ async function accountsOf(
     const counts = (await table?.countLive(tx, homes, Number.MAX_SAFE_INTEGER)) ?? new Map<number, number>();
     for (const rows of counts.values()) judged.set(entity, (judged.get(entity) ?? 0) + rows);
   }
-  const accounts = await tableAccounts(tx, connector);
+  const accounts = await tableNumbers(tx, connector, entities);
   const days = await dayChanges(tx, connector, stamp.now);
   return (entity) => {
-    const { stored, adoptedAt } = accounts.get(entity) ?? { stored: 0, adoptedAt: null };
+    const { live: stored = 0, adoptedAt = null } = accounts.get(entity) ?? {};
     const { added: addedInDay, deleted: deletedInDay } = days.get(entity) ?? { added: 0, deleted: 0 };
     const account = { stored, judged: judged.get(entity) ?? 0, addedInDay, deletedInDay };
     return { ...weighRows(account), isAdopted: adoptedAt !== null };

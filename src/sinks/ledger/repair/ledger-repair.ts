@@ -6,7 +6,7 @@ import type { Repair, UndeletedRows, ResetCounts, ResetScope } from '../../repai
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
-import { adopt, holdingMeanwhile } from '../acquire.ts';
+import { adopt, repairing } from '../acquire.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
@@ -113,7 +113,7 @@ interface Resetting {
  */
 async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): Promise<ResetCounts> {
   const mend = what.withData ? null : await ledger.lines?.findDamage(connector, resetEntities(what));
-  return await holdingMeanwhile(ledger, connector, async (tx) => {
+  return await repairing(ledger, connector, async (tx) => {
     const resetting: Resetting = { tx, records: ledger.records, connector, what };
     const entities = await knownEntities(resetting);
     const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
