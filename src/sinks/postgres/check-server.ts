@@ -29,19 +29,20 @@ export async function checkServer(
   try {
     const found = await opened.withClient(async (client) => {
       const tx = txOn(client);
-      return [
-        await checkVersion(tx),
-        await checkRights(tx, schema),
-        await checkEncryption(tx, connection),
-        await checkCommits(tx, durability),
-        await checkFree(tx, connections + besidePool),
-        await checkClock(tx, () => clock.now()),
-      ];
+      return {
+        server: await checkVersion(tx),
+        rights: await checkRights(tx, schema),
+        encryption: await checkEncryption(tx, connection),
+        commits: await checkCommits(tx, durability),
+        connections: await checkFree(tx, connections + besidePool),
+        clock: await checkClock(tx, () => clock.now()),
+      };
     });
     const isUrlPooled = await opened.withClient(isPooled);
     const session = await opened.connect();
     try {
-      return [...found, poolerFinding(isUrlPooled, await isPooled(session), direct !== null)];
+      const pooler = poolerFinding(isUrlPooled, await isPooled(session), direct !== null);
+      return Object.entries({ ...found, pooler }).map(([what, finding]) => ({ what, ...finding }));
     } finally {
       await session.end();
     }
@@ -52,8 +53,8 @@ export async function checkServer(
   }
 }
 
-async function checkVersion(tx: Tx): Promise<SinkFinding> {
-  return ok('server', `PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`);
+async function checkVersion(tx: Tx): Promise<Finding> {
+  return ok(`PostgreSQL ${await cellOf<string>(tx, "SELECT current_setting('server_version')")}`);
 }
 
 interface Rights {
@@ -66,7 +67,7 @@ interface Rights {
 }
 
 /** Columns are added to tables, which only their owner may do. */
-async function checkRights(tx: Tx, schema: string): Promise<SinkFinding> {
+async function checkRights(tx: Tx, schema: string): Promise<Finding> {
   const found = await tx.first<Rights>(
     `SELECT current_user::text AS role, current_database()::text AS database, n.oid IS NOT NULL AS is_there,
        has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
@@ -76,56 +77,44 @@ async function checkRights(tx: Tx, schema: string): Promise<SinkFinding> {
      FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = :schema`,
     { schema },
   );
-  if (found === undefined) return failed('rights', 'the server does not say what the user may do');
+  if (found === undefined) return failed('the server does not say what the user may do');
   const { role, database, isThere, mayCreateSchema, mayCreateTables, foreign } = found;
   if (!isThere) {
     return mayCreateSchema
-      ? ok('rights', `${role} may make the schema ${schema}`)
-      : failed(
-          'rights',
-          `${role} may not make the schema ${schema}: GRANT CREATE ON DATABASE ${database} TO ${role}`,
-        );
+      ? ok(`${role} may make the schema ${schema}`)
+      : failed(`${role} may not make the schema ${schema}: GRANT CREATE ON DATABASE ${database} TO ${role}`);
   }
   if (!mayCreateTables) {
-    return failed(
-      'rights',
-      `${role} may not make tables in ${schema}: ALTER SCHEMA ${schema} OWNER TO ${role}`,
-    );
+    return failed(`${role} may not make tables in ${schema}: ALTER SCHEMA ${schema} OWNER TO ${role}`);
   }
   if (foreign > 0) {
     return failed(
-      'rights',
       `${foreign} tables of ${schema} belong to another user, so ${role} may add no columns: ALTER TABLE ... OWNER TO ${role}`,
     );
   }
-  return ok('rights', `${role} owns the tables in ${schema} and may make new ones`);
+  return ok(`${role} owns the tables in ${schema} and may make new ones`);
 }
 
-async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): Promise<SinkFinding> {
+async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): Promise<Finding> {
   const sql = 'SELECT version FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()';
   const version = (await cellOf<string | null>(tx, sql)) ?? 'TLS';
   const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
   // Whatever the mode says, a socket of this machine has no TLS.
   if (hosts.every(({ host }) => host.startsWith('/'))) {
-    return ok('encryption', 'none, over a socket of this machine');
+    return ok('none, over a socket of this machine');
   }
-  if (sslmode === 'verify-full') return ok('encryption', `${version}, the certificate is checked`);
+  if (sslmode === 'verify-full') return ok(`${version}, the certificate is checked`);
   if (sslmode === 'verify-ca') {
-    return ok(
-      'encryption',
-      `${version}, the certificate is checked, for any host of the authority in sslrootcert`,
-    );
+    return ok(`${version}, the certificate is checked, for any host of the authority in sslrootcert`);
   }
   if (sslmode === 'require') {
     return warning(
-      'encryption',
       `${version}, but the certificate is not checked, so another server could pose as this one: use sslmode=verify-full, with sslrootcert where the authority is your own`,
     );
   }
   return isHere
-    ? ok('encryption', 'none, on this machine')
+    ? ok('none, on this machine')
     : warning(
-        'encryption',
         'none: records can be read and changed in transit; use sslmode=verify-full, or a network that only these machines are in',
       );
 }
@@ -134,18 +123,18 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
-async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<SinkFinding> {
+async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<Finding> {
   const found = await tx.first<Record<'commits' | 'fsync' | 'pages', string>>(
     `SELECT current_setting('synchronous_commit') AS commits, current_setting('fsync') AS fsync,
        current_setting('full_page_writes') AS pages`,
   );
   if (found?.fsync === 'off' || found?.pages === 'off') {
     const name = found.fsync === 'off' ? 'fsync' : 'full_page_writes';
-    return warning('commits', `${name} is off: a crash of the server's machine may destroy the sink`);
+    return warning(`${name} is off: a crash of the server's machine may destroy the sink`);
   }
-  if (durability === 'normal') return ok('commits', 'not waited for (durability: normal)');
+  if (durability === 'normal') return ok('not waited for (durability: normal)');
   const isSet = found?.commits === 'off' ? ', and set to on for the commits of this program' : '';
-  return ok('commits', `synchronous_commit is ${found?.commits}${isSet}`);
+  return ok(`synchronous_commit is ${found?.commits}${isSet}`);
 }
 
 interface Free {
@@ -155,7 +144,7 @@ interface Free {
 }
 
 /** A superuser may take more than others; nothing should rest on that. */
-async function checkFree(tx: Tx, needed: number): Promise<SinkFinding> {
+async function checkFree(tx: Tx, needed: number): Promise<Finding> {
   const found = await tx.first<Free>(
     `WITH taken AS (SELECT datid, usesysid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())
      SELECT (SELECT sum(setting::bigint * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_catalog.pg_settings
@@ -170,9 +159,8 @@ async function checkFree(tx: Tx, needed: number): Promise<SinkFinding> {
   const free = Math.max(0, Math.min(server, role ?? server, database ?? server));
   const text = `${free} free, a process opens up to ${needed}`;
   return free >= needed
-    ? ok('connections', text)
+    ? ok(text)
     : warning(
-        'connections',
         `${text}, and each worker as many: raise ${limitOf(free, { server, role, database })}, or lower connections in the config`,
       );
 }
@@ -185,7 +173,7 @@ function limitOf(free: number, { server, role, database }: Free): string {
 }
 
 /** Leases go by the server's clock alone; what this machine's says stands in rows and reports. */
-async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
+async function checkClock(tx: Tx, now: () => number): Promise<Finding> {
   const before = now();
   const theirs = Number(await cellOf(tx, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8'));
   const after = now();
@@ -193,9 +181,8 @@ async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
   const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
   const seconds = (Math.abs(difference) / 1000).toFixed(1);
   return Math.abs(difference) <= mostClockDifferenceMs
-    ? ok('clock', `within ${seconds} s of this machine's`)
+    ? ok(`within ${seconds} s of this machine's`)
     : warning(
-        'clock',
         `the server's is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine's: times in the sink are this machine's, so set both by NTP`,
       );
 }
@@ -206,24 +193,25 @@ async function isPooled(client: Client): Promise<boolean> {
   return !('processID' in client && client.processID === pid);
 }
 
-function poolerFinding(isUrlPooled: boolean, isSessionPooled: boolean, hasDirect: boolean): SinkFinding {
-  if (!isUrlPooled && !isSessionPooled) return ok('pooler', 'none between');
-  if (!isSessionPooled) return ok('pooler', 'one at url, and locks go around it');
+function poolerFinding(isUrlPooled: boolean, isSessionPooled: boolean, hasDirect: boolean): Finding {
+  if (!isUrlPooled && !isSessionPooled) return ok('none between');
+  if (!isSessionPooled) return ok('one at url, and locks go around it');
   return warning(
-    'pooler',
     `${hasDirect ? 'directUrl leads to a pooler too' : 'url leads to a pooler'}: connectors of a killed process are free after 30 s and not at once; ` +
       "name the server's own address in directUrl",
   );
 }
 
-function ok(what: string, detail: string): SinkFinding {
-  return { what, state: 'ok', detail };
+type Finding = Omit<SinkFinding, 'what'>;
+
+function ok(detail: string): Finding {
+  return { state: 'ok', detail };
 }
 
-function warning(what: string, detail: string): SinkFinding {
-  return { what, state: 'warning', detail };
+function warning(detail: string): Finding {
+  return { state: 'warning', detail };
 }
 
-function failed(what: string, detail: string): SinkFinding {
-  return { what, state: 'failed', detail };
+function failed(detail: string): Finding {
+  return { state: 'failed', detail };
 }
