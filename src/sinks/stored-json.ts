@@ -127,12 +127,11 @@ const failure = z.object({
 });
 const fileFailure = failure.pick({ code: true, recovery: true, message: true, at: true });
 
-/** Reads what `schema` describes. The brands of its texts are those that were written. */
-function parserOf<Value>(schema: z.ZodType, expected: string): (text: string) => Value {
+function parserOf<Value>(schema: z.ZodType<Value>, expected: string): (text: string) => Value {
   return (text) => {
     const checked = schema.safeParse(readJson(text));
     if (!checked.success) throw damaged(expected, checked.error);
-    return checked.data as Value;
+    return checked.data;
   };
 }
 
@@ -141,15 +140,24 @@ export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
   copiedTo,
   'where a connector was copied to',
 );
-export const parseReport = parserOf<RunReport>(report, 'a run report');
-export const parseFailure = parserOf<WalkFailure>(failure, 'why a walk failed');
-export const parseFileFailure = parserOf<FileFailure>(fileFailure, 'why a file did not come');
+export const parseReport = parserOf(report as unknown as z.ZodType<RunReport>, 'a run report');
+export const parseFailure = parserOf(
+  failure as z.ZodType<unknown> as z.ZodType<WalkFailure>,
+  'why a walk failed',
+);
+export const parseFileFailure = parserOf(
+  fileFailure as z.ZodType<unknown> as z.ZodType<FileFailure>,
+  'why a file did not come',
+);
 export const parseProof = parserOf<StoredProof>(proof, 'the proof of a walk');
 export const parseDoubt = parserOf<StoredDoubt>(doubt, 'why a walk proved nothing');
 export const parseColumns = parserOf<readonly Column[]>(columnList, 'the columns of a table');
 export const parseNames = parserOf<readonly string[]>(names, 'a list of names');
 /** `{}`: no definition has described the table yet. */
-export const parseDescribed = parserOf<StoredDescription>(described, 'the description of a table');
+export const parseDescribed = parserOf(
+  described as z.ZodType<unknown> as z.ZodType<StoredDescription>,
+  'the description of a table',
+);
 
 function readObject(text: string, expected: string): JsonObject {
   const value: JsonValue = readJson(text);

@@ -74,8 +74,8 @@ async function goingAlong(
 }
 
 /**
- * By id; the last one that there are steps for in part. `rows`: how many were tombstoned, by entity; also of entities of
- * which none was.
+ * By id; the last one that there are steps for in part. `rows`: how many were tombstoned, by entity; also of entities
+ * of which none was.
  */
 async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow[], limit: number) {
   const { tx } = commit;
