@@ -12,6 +12,7 @@ export class ConnectorBusyError extends SyncError {
   readonly holder: Holder | null;
 
   constructor(connector: ConnectorName, holder: Holder | null) {
+    const { work: _work, ...where }: Partial<Holder> = holder ?? {};
     const who =
       holder === null
         ? 'another process'
@@ -21,17 +22,11 @@ export class ConnectorBusyError extends SyncError {
       {
         code: 'CONNECTOR_BUSY',
         recovery: 'stop',
-        context: { connector, ...whereOf(holder) },
+        context: { connector, ...where },
       },
     );
     this.holder = holder;
   }
-}
-
-function whereOf(holder: Holder | null): Partial<Omit<Holder, 'work'>> {
-  if (holder === null) return {};
-  const { pid, host, since, command } = holder;
-  return { pid, host, since, command };
 }
 
 /** The sink holds this connector's records under another identity; mixing the two would corrupt both. */

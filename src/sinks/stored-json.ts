@@ -141,12 +141,9 @@ export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
   'where a connector was copied to',
 );
 export const parseReport = parserOf(report as unknown as z.ZodType<RunReport>, 'a run report');
-export const parseFailure = parserOf(
-  failure as z.ZodType<unknown> as z.ZodType<WalkFailure>,
-  'why a walk failed',
-);
+export const parseFailure = parserOf(failure as z.ZodType as z.ZodType<WalkFailure>, 'why a walk failed');
 export const parseFileFailure = parserOf(
-  fileFailure as z.ZodType<unknown> as z.ZodType<FileFailure>,
+  fileFailure as z.ZodType as z.ZodType<FileFailure>,
   'why a file did not come',
 );
 export const parseProof = parserOf<StoredProof>(proof, 'the proof of a walk');
@@ -155,7 +152,7 @@ export const parseColumns = parserOf<readonly Column[]>(columnList, 'the columns
 export const parseNames = parserOf<readonly string[]>(names, 'a list of names');
 /** `{}`: no definition has described the table yet. */
 export const parseDescribed = parserOf(
-  described as z.ZodType<unknown> as z.ZodType<StoredDescription>,
+  described as z.ZodType as z.ZodType<StoredDescription>,
   'the description of a table',
 );
 

@@ -77,11 +77,20 @@ export function accountingError(
   return { code: 'ACCOUNTING', recovery: 'stop', message };
 }
 
-const names = 'fetched/filtered/quarantined/inserted/updated/duplicate/unchanged';
+/** As `_sync_counts` and messages name them. */
+export const countNames = [
+  'fetched',
+  'filtered',
+  'quarantined',
+  'inserted',
+  'updated',
+  'duplicate',
+  'unchanged',
+] as const;
+const names = countNames.join('/');
 
 export function numbersOf(counts: PageCounts): number[] {
-  const { fetched, filtered, quarantined, inserted, updated, duplicate, unchanged } = counts;
-  return [fetched, filtered, quarantined, inserted, updated, duplicate, unchanged];
+  return countNames.map((name) => counts[name]);
 }
 
 /** What an entity's table has, and what of it belongs to deletes that were judged before. */

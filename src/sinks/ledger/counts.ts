@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { PageCounts, Quarantined } from '../../core/records.ts';
-import type { CountsOfEntity } from '../decisions/add-up.ts';
+import { countNames as names, type CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { Stamp } from './record-table.ts';
-
-const names = ['fetched', 'filtered', 'quarantined', 'inserted', 'updated', 'duplicate', 'unchanged'];
 
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
 export function addCounts(

@@ -1,6 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
+import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
@@ -8,6 +8,7 @@ import { otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
+import { columnValue } from '../records/mark-rows.ts';
 import { knownTables } from './tables.ts';
 
 /** One state of a sink. Its reader disposes it. */
@@ -114,9 +115,4 @@ function storedRecord(cells: Cells): StoredRecord {
     values: values.map(columnValue),
     extra: extra as string | null,
   };
-}
-
-/** Booleans are 0 and 1. */
-function columnValue(cell: unknown): ColumnValue {
-  return typeof cell === 'boolean' ? Number(cell) : (cell as ColumnValue);
 }

@@ -21,10 +21,7 @@ interface TableRow {
   readonly asOf: string | null;
 }
 
-/**
- * A table as its view shows it; `at`: in front of the names of the ledger's tables, where the transaction does not find
- * them without.
- */
+/** A table as its view shows it. */
 export interface ViewedTable {
   readonly entity: EntityName;
   readonly stored: string;
@@ -32,13 +29,9 @@ export interface ViewedTable {
   readonly currentView: string | null;
 }
 
-export async function viewedTables(
-  tx: Tx,
-  connector: ConnectorName,
-  at = '',
-): Promise<readonly ViewedTable[]> {
+export async function viewedTables(tx: Tx, connector: ConnectorName): Promise<readonly ViewedTable[]> {
   return await tx.rows<ViewedTable>(
-    `SELECT entity, stored, described, current_view FROM ${at}_sync_tables WHERE connector = :connector ORDER BY entity`,
+    `SELECT entity, stored, described, current_view FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
 }
@@ -46,10 +39,9 @@ export async function viewedTables(
 export async function noteView(
   tx: Tx,
   { connector, entity, view }: { connector: ConnectorName; entity: EntityName; view: string | null },
-  at = '',
 ): Promise<void> {
   await tx.run(
-    `UPDATE ${at}_sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
+    `UPDATE _sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
     { connector, entity, view },
   );
 }
