@@ -23,13 +23,8 @@ export type GroupCommits = ReturnType<typeof groupCommits>;
  * Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are
  * refused.
  */
-export function groupCommits({
-  sink,
-  lease,
-  clock,
-  onEvent,
-  ending,
-}: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>) {
+export function groupCommits(run: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>) {
+  const { sink, lease, clock, onEvent, ending } = run;
   let gathered: Waiting[] = [];
   let records = 0;
   let groupsUnderWay = 0;

@@ -75,10 +75,8 @@ export function definitionCall(id: string): ApiCall<SourceDefinition> {
   return catalogCall('read the source definition', request, definition, (found) => found);
 }
 
-export function findConnectorsCall({
-  workspace,
-  definitionId,
-}: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
+export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
+  const { workspace, definitionId } = filter;
   const query = {
     workspace_name: workspace,
     ...(definitionId === undefined ? {} : { definition_id: definitionId }),

@@ -10,7 +10,7 @@ import { styleOf } from '../../pagination/pagination-of.ts';
 import { readTotal, type PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
-import type { CallFacts } from './call-failure.ts';
+import { callFacts, type CallFacts } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
@@ -78,24 +78,17 @@ export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCal
 }
 
 /** Facts of a call for records. */
-export function factsOf({
-  definition,
-  entity,
-  action,
-  params,
-  isRoot,
-}: Omit<ExecuteRequest, 'connector'>): CallFacts {
+export function factsOf(request: Omit<ExecuteRequest, 'connector'>): CallFacts {
+  const { definition, entity, action, params, isRoot } = request;
   const listed = action === 'list' ? definition.entities.get(entity) : undefined;
   const paging = listed === undefined ? [] : pagingParams(listed.pagination);
-  return {
-    purpose: 'execute',
-    label: `${action} ${entity}`,
+  return callFacts('execute', `${action} ${entity}`, {
     entity,
     isRoot,
     canShrink: paging.some(({ role }) => role === 'sizeParam'),
     hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),
     patterns: definition.errors,
-  };
+  });
 }
 
 const envelopeShape = z.object({

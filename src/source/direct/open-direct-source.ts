@@ -69,10 +69,11 @@ export interface DirectSource extends Source, FileSource {
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
 }
 
+/** The account's own limits hold beside these. */
 export interface DirectSourceOptions extends SourceOptions {
   /**
    * Rate and concurrency that other processes keep too, once the account is known; null: nothing. Disposed with the
-   * source. The account's own limits hold as well.
+   * source.
    */
   readonly openBudget?: (origin: ConnectorOrigin) => SharedBudget | null;
   readonly limits?: Partial<ApiLimits>;
