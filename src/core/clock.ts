@@ -1,5 +1,3 @@
-import { setTimeout } from 'node:timers/promises';
-
 /** UTC instant in ISO 8601 with milliseconds, as `Date.prototype.toISOString` writes it: compares as text. */
 export type Instant = string;
 
@@ -23,13 +21,22 @@ export function instantOf(date: string | null): Instant | null {
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  sleep: async (ms, signal) => {
-    try {
-      await setTimeout(ms, undefined, signal === undefined ? {} : { signal });
-    } catch (error) {
-      throw signal?.aborted === true ? signal.reason : error;
-    }
-  },
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted === true) {
+        reject(signal.reason as Error);
+        return;
+      }
+      const onAbort = (): void => {
+        clearTimeout(timer);
+        reject(signal?.reason as Error);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve();
+      }, ms);
+      signal?.addEventListener('abort', onAbort, { once: true });
+    }),
 };
 
 /** The answer, or `late` where it takes longer than `ms`. */
