@@ -26,17 +26,8 @@ import type {
 } from './library-shapes.ts';
 
 export { SyncError };
-export type {
-  App,
-  Change,
-  Changes,
-  ChangesOptions,
-  ConnectorStatus,
-  OpenOptions,
-  Progress,
-  SyncOptions,
-  SyncResult,
-};
+export type * from './library-shapes.ts';
+
 /** What an app holds is no part of its shape: it may change with any version. */
 const settingsOf = new WeakMap<App, LocalSettings>();
 

@@ -1,38 +1,18 @@
 import { instant, type Clock } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import {
-  identityDifferences,
-  IdentityChangedError,
-  type IdentityDifference,
-} from '../sinks/acquire-errors.ts';
+import { identityDifferences, IdentityChangedError } from '../sinks/acquire-errors.ts';
 import { openSink, storedStatus } from '../sinks/registry.ts';
 import type { AdoptedIdentity } from '../sinks/repair.ts';
-import type { RunReport } from '../sinks/run-report.ts';
-import type { App } from './app.ts';
+import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
-
-interface ChangedIdentity {
-  readonly identity: AdoptedIdentity;
-  /** From what the sink holds; empty where there is nothing to adopt. */
-  readonly differences: readonly IdentityDifference[];
-  /** The newest sync ended because the records seemed to be those of another account. */
-  readonly isDoubted: boolean;
-  /** Rows that are stored. */
-  readonly rows: number;
-}
 
 /**
  * How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError
  * for another type.
  */
-export async function changedIdentity(
-  app: App,
-  connector: ConnectorSettings,
-  signal: AbortSignal,
-): Promise<ChangedIdentity> {
+export async function changedIdentity(app: App, connector: ConnectorSettings, signal: AbortSignal) {
   const { name, sink, definition } = connector;
   const stored = await storedStatus({ name, sink });
   if (stored === null) {
@@ -44,9 +24,15 @@ export async function changedIdentity(
   if (differences.some(({ what }) => what === 'definition')) {
     throw new IdentityChangedError(name, differences);
   }
-  const isDoubted = stored.lastRun?.report?.error?.code === 'IDENTITY_CHANGED';
-  const rows = stored.entities.reduce((sum, entity) => sum + entity.rows, 0);
-  return { identity, differences, isDoubted, rows };
+  return {
+    identity,
+    /** From what the sink holds; empty where there is nothing to adopt. */
+    differences,
+    /** The newest sync ended because the records seemed to be those of another account. */
+    isDoubted: stored.lastRun?.report?.error?.code === 'IDENTITY_CHANGED',
+    /** Rows that are stored. */
+    rows: stored.entities.reduce((sum, entity) => sum + entity.rows, 0),
+  };
 }
 
 /** From now on the sink's records are those of this address and connector id. Throws what `Repair.adopt` throws. */
@@ -66,13 +52,7 @@ const leastEqualShare = 0.5;
 /** An entity of so many compared rows without an equal one is another one, however well others fit. */
 const tellingRows = 20;
 
-export interface Sample {
-  /** Of the reading; it is in no sink's history. */
-  readonly report: RunReport;
-  readonly entities: readonly SampledEntity[];
-  /** True where what the address serves is what is stored, as far as the sample goes. */
-  readonly agrees: boolean;
-}
+export type Sample = Awaited<ReturnType<typeof sampleConnector>>;
 
 interface SampledEntity {
   readonly entity: EntityName;
@@ -94,8 +74,8 @@ interface SampledEntity {
 export async function sampleConnector(
   app: App,
   connector: ConnectorSettings,
-  { onEvent, signal }: { readonly onEvent: OnRunEvent; readonly signal: AbortSignal },
-): Promise<Sample> {
+  { onEvent, signal }: Pick<SyncRequest, 'onEvent' | 'signal'>,
+) {
   const run = { isFull: true, maxCalls: sampleCalls };
   const asked = { globs: { select: [], exclude: [] }, run, onEvent, signal };
   return await compareAside(app, connector, asked, async (report, compare) => {
@@ -109,7 +89,13 @@ export async function sampleConnector(
       entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
     }
     const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
-    return { report, entities: compared, agrees: isSame(compared) };
+    return {
+      /** Of the reading; it is in no sink's history. */
+      report,
+      entities: compared,
+      /** True where what the address serves is what is stored, as far as the sample goes. */
+      agrees: isSame(compared),
+    };
   });
 }
 

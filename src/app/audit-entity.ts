@@ -25,30 +25,24 @@ interface AuditRequest {
   readonly signal: AbortSignal;
 }
 
-export interface Audit {
-  /** Of the reading; it is in no sink's history. */
-  readonly report: RunReport;
-  /** Null where the reading did not come to its end. `missing` is what the service has and the sink has not. */
-  readonly differences: KeyDifferences | null;
-  /** Why what was read may not be all there is; empty: it is. */
-  readonly doubts: readonly string[];
-}
+export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
 /**
  * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what
  * `compareAside` throws.
  */
-export async function auditEntity(app: App, request: AuditRequest): Promise<Audit> {
+export async function auditEntity(app: App, request: AuditRequest) {
   const { connector, entity, table, limit, onEvent, signal } = request;
   const asked = { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal };
   return await compareAside(app, connector, asked, async (report, compare) => {
-    if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
-      return { report, differences: null, doubts: [] };
-    }
+    const isRead = report.outcome === 'ok' || report.outcome === 'degraded';
     return {
+      /** Of the reading; it is in no sink's history. */
       report,
-      differences: await compare(table, limit, shapeOf(connector, entity, table)),
-      doubts: doubtsOf(report),
+      /** Null where the reading did not come to its end. `missing` is what the service has and the sink has not. */
+      differences: isRead ? await compare(table, limit, shapeOf(connector, entity, table)) : null,
+      /** Why what was read may not be all there is; empty: it is. */
+      doubts: isRead ? doubtsOf(report) : [],
     };
   });
 }
@@ -146,19 +140,15 @@ function doubtsOf({ entities, unproven }: RunReport): readonly string[] {
   });
 }
 
-interface PrivateFolder extends Disposable {
-  readonly path: string;
-}
-
 /** Only this user can look into it. It is removed when the process ends early, too. */
-async function privateFolder(): Promise<PrivateFolder> {
+async function privateFolder() {
   const path = await mkdtemp(join(tmpdir(), 'connector-sync-audit-'));
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   process.once('exit', remove);
   return {
     path,
     // At once: a process that ends between two steps would leave it behind.
-    [Symbol.dispose]: () => {
+    [Symbol.dispose]: (): void => {
       remove();
       process.off('exit', remove);
     },

@@ -146,19 +146,13 @@ interface RunWindowsOptions {
   readonly shouldYield: () => Promise<boolean>;
 }
 
-interface RunWindows {
-  /** Of the last window that was run; null where none had to be. */
-  readonly last: RunReport | null;
-  /** Every window was read to its end. */
-  readonly isDone: boolean;
-}
-
 /**
- * Runs the windows that are not done, newest first, one run each. A run that did not come to its end ends the work: the
+ * Runs the windows that are not done, newest first, one run each. `last`: of the last window that was run; null where
+ * none had to be. `isDone`: every window was read to its end. A run that did not come to its end ends the work: the
  * next call resumes inside that window. One that had to leave something out (`degraded`) does not; its window is read
  * again by the next call.
  */
-export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions): Promise<RunWindows> {
+export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions) {
   let last: RunReport | null = null;
   for (const window of plan.windows) {
     if (done.has(windowText(window))) continue;
@@ -169,36 +163,20 @@ export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOpt
   return { last, isDone: true };
 }
 
-const pattern =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/;
-
 /** How a time is written, for messages. */
 export const instantExamples = '2025-01-31, 2025-01-31T18:00 or 2025-01-31T18:00:00+01:00';
+
+const writtenInstant =
+  /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:Z|([+-]\d{2}):?(\d{2}))?)?$/;
+const isoInstant = z.iso.datetime({ offset: true }).refine((text) => !text.startsWith('0000'));
 
 /**
  * Milliseconds since the epoch of an ISO 8601 date or date-time; UTC unless it carries an offset. Null for any other
  * text and for what the calendar does not have (30 February), which `Date.parse` would take for a day in March.
  */
 export function parseInstant(text: string): number | null {
-  const match = pattern.exec(text);
-  if (match === null) return null;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
-    .slice(1, 7)
-    .map((part) => Number(part ?? 0));
-  const isDay = day >= 1 && day <= new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate();
-  if (year < 1 || month < 1 || month > 12 || !isDay || hour > 23 || minute > 59 || second > 59) return null;
-  const offset = offsetMs(match[8] ?? 'Z');
-  if (offset === null) return null;
-  const date = new Date(0);
-  date.setUTCFullYear(year, month - 1, day);
-  const fraction = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3));
-  return date.setUTCHours(hour, minute, second, fraction) - offset;
-}
-
-function offsetMs(zone: string): number | null {
-  if (zone === 'Z') return 0;
-  const hours = Number(zone.slice(1, 3));
-  const minutes = Number(zone.slice(-2));
-  if (hours > 23 || minutes > 59) return null;
-  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
+  const [found, day, time = '00:00', second = '00', fraction = '', hours = '+00', minutes = '00'] =
+    writtenInstant.exec(text) ?? [];
+  const iso = `${day}T${time}:${second}.${fraction.padEnd(3, '0').slice(0, 3)}${hours}:${minutes}`;
+  return found !== undefined && isoInstant.safeParse(iso).success ? Date.parse(iso) : null;
 }

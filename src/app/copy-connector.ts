@@ -27,22 +27,7 @@ export interface CopyProgress {
   readonly allRows: number;
 }
 
-export interface CopyEnd {
-  readonly connector: ConnectorName;
-  /** `done`: an earlier copy was complete, and nothing has changed in the source since. */
-  readonly state: CopyTarget['state'];
-  readonly rows: number;
-  readonly deleted: number;
-  readonly entities: number;
-  /** Ids of the sinks: `export` gives them. */
-  readonly fromSink: string;
-  readonly toSink: string;
-  /** The highest change number of the source; later changes get higher ones in the target. */
-  readonly newestSeq: number;
-  /** In the folder for downloads; nothing is copied there. */
-  readonly files: number;
-  readonly isPaused: boolean;
-}
+export type CopyEnd = Awaited<ReturnType<typeof copyBetween>>;
 
 /**
  * Copies a connector with all that its sink knows of it into another sink, or resumes an unfinished copy.
@@ -68,7 +53,7 @@ export async function copyBetween(
   source: Sink,
   target: Sink,
   request: Omit<CopyRequest, 'from' | 'to'> & Readonly<Record<'from' | 'to', Pick<SinkSettings, 'name'>>>,
-): Promise<CopyEnd> {
+) {
   const { connector, from, to } = request;
   const holder = copyHolder(request);
   await using reading = await source.copies.openSource(connector, holder);
@@ -81,13 +66,17 @@ export async function copyBetween(
   const entities = status[0]?.entities ?? [];
   return {
     connector,
+    /** `done`: an earlier copy was complete, and nothing has changed in the source since. */
     state: writing.state,
     rows: tables.reduce((sum, { rows }) => sum + rows, 0),
     deleted: tables.reduce((sum, { deleted }) => sum + deleted, 0),
     entities: tables.length,
+    /** Ids of the sinks: `export` gives them. */
     fromSink: sinkId,
     toSink: target.id,
+    /** The highest change number of the source; later changes get higher ones in the target. */
     newestSeq,
+    /** In the folder for downloads; nothing is copied there. */
     files: entities.reduce((sum, { files }) => sum + (files?.stored ?? 0), 0),
     isPaused: pause !== null,
   };

@@ -30,21 +30,10 @@ type Reason =
   /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
   | { readonly kind: 'not-led-to' };
 
-export interface Explanation {
-  readonly row: RowHistory;
-  /** The run that wrote it last; null where it is past its retention. */
-  readonly changedBy: RunSummary | null;
-  readonly lastSync: RunSummary | null;
-  /** The record's own change value, where the entity has one. */
-  readonly changeValue: Instant | null;
-  readonly reason: Reason;
-}
+export type Explanation = NonNullable<Awaited<ReturnType<typeof explainRow>>>;
 
 /** Null where the key is not stored. Reads one state of the sink. */
-export async function explainRow(
-  { connector, entity, table }: EntityTarget,
-  keyText: string,
-): Promise<Explanation | null> {
+export async function explainRow({ connector, entity, table }: EntityTarget, keyText: string) {
   await using reader = await openExistingRecords(connector.sink);
   if (reader === null) return null;
   const { history } = reader;
@@ -58,7 +47,15 @@ export async function explainRow(
   const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
   const changedBy = row.changedByRun === null ? null : await history.run(row.changedByRun);
   const reason = await reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
-  return { row, changedBy, lastSync, changeValue, reason };
+  return {
+    row,
+    /** The run that wrote it last; null where it is past its retention. */
+    changedBy,
+    lastSync,
+    /** The record's own change value, where the entity has one. */
+    changeValue,
+    reason,
+  };
 }
 
 interface Known {

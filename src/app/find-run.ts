@@ -1,11 +1,16 @@
+import { instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
-import { openExistingHistory } from '../sinks/registry.ts';
+import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { Holder } from '../sinks/lease.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
+import { isGone } from './shared-work.ts';
 import { isRunId } from '../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
-export interface FoundRun {
+interface FoundRun {
   readonly run: RunSummary;
   readonly sink: SinkSettings;
 }
@@ -56,4 +61,30 @@ export async function firstReports(
   const first = oldest.flat().flatMap(({ state, report }) => (state === 'ok' ? (report ?? []) : []));
   const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
   return isEarlier && first.length === reports.length ? first : [];
+}
+
+/**
+ * Asks a run to end at its next page, in whatever process it is. Gives its process where that has ended already, else
+ * null. Throws USAGE for a run that is not running.
+ */
+export async function cancelRun(
+  found: FoundRun,
+  how: Pick<OpenHow, 'clock' | 'signal'>,
+): Promise<Holder | null> {
+  const { run, connector } = found.run;
+  await using sink = await openSink(found.sink, how);
+  const isAsked = await sink.requestCancel(run, instant(how.clock.now()));
+  // It may have ended since it was found: the ledger's newest word counts.
+  if (!isAsked) throw notRunning((await sink.history.run(run)) ?? found.run);
+  const holder = (await statusOf(sink.history, connector))?.lastHolder ?? null;
+  return holder !== null && isGone(holder) ? holder : null;
+}
+
+function notRunning({ run, connector, state, finishedAt }: RunSummary): SyncError {
+  const when = finishedAt === null ? '' : ` at ${finishedAt}`;
+  return new SyncError(`Run ${run} of ${connector} is not running: it ended ${state}${when}.`, {
+    code: 'USAGE',
+    recovery: 'stop',
+    context: { run, state },
+  });
 }

@@ -2,7 +2,10 @@ import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
-import type { SinkSettings } from '../settings/settings.ts';
+import type { RunId } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import type { Pause } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
@@ -36,7 +39,7 @@ export async function servedSink(settings: SinkSettings, clock: Clock): Promise<
 }
 
 /** USAGE: what was asked for can be done only where the sink's files are. */
-export function sinkIsElsewhere(
+function sinkIsElsewhere(
   sink: SinkSettings,
   { host, place }: { readonly host: string; readonly place: string },
 ): SyncError {
@@ -51,7 +54,7 @@ export function sinkIsElsewhere(
  */
 export async function checkWritable(
   sink: SinkSettings,
-  how: Pick<OpenHow, 'clock' | 'signal'>,
+  how: How,
 ): Promise<{ readonly place: string; readonly connectors: number }> {
   await using opened = await openSink(sink, how);
   const known = (await opened.history.overview()).filter(({ identity }) => identity !== null);
@@ -71,4 +74,37 @@ export async function freeBytes(sink: SinkSettings): Promise<number | null> {
 /** Null where the sink closes no files. The caller disposes it. */
 export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles | null> {
   return await accessSink(sink).openClosedFiles();
+}
+
+type How = Pick<OpenHow, 'clock' | 'signal'>;
+
+/** Returns the sink's id, and the run that is still in progress according to the ledger. */
+export async function pauseConnector(
+  { name, sink: settings }: ConnectorSettings,
+  why: Pause,
+  how: How,
+): Promise<{ readonly sinkId: string; readonly running: RunId | null }> {
+  await using sink = await openSink(settings, how);
+  await sink.pause(name, why);
+  const [last] = await sink.history.runs({ connector: name, limit: 1 });
+  return { sinkId: sink.id, running: last?.state === 'running' ? last.run : null };
+}
+
+/** Whether it was paused. */
+export async function resumeConnector(
+  { name, sink: settings }: ConnectorSettings,
+  how: How,
+): Promise<boolean> {
+  await using sink = await openSink(settings, how);
+  return await sink.resume(name);
+}
+
+/** A pause written beside a sink that is somewhere else would pause nothing: throws USAGE. */
+export async function checkHere({ sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
+  const located = await locateSink(sink, queues);
+  if (located.kind === 'elsewhere') throw sinkIsElsewhere(sink, located);
+  if (located.kind === 'here' || queues !== null) return;
+  throw usage(
+    `Sink ${sink.name} is not on this machine, and Redis, which knows where it is, does not answer. Run the command on the sink's machine.`,
+  );
 }

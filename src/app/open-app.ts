@@ -1,10 +1,12 @@
 import type { Clock } from '../core/clock.ts';
+import { hasCode } from '../core/errors.ts';
 import { estimateCalls, type CallEstimate } from '../engine/estimate-calls.ts';
 import { selectEntities, type Selection } from '../engine/chosen-entities.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
+import type { ConnectorOrigin } from '../source/connector-origin.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
-import { openConfiguredBudgets } from './open-run-budgets.ts';
 
 /**
  * Opens an app; the caller disposes it. Its modules are loaded here, so that what fails before this waits for none of
@@ -17,7 +19,6 @@ export async function openApp(options: AppOptions): Promise<App> {
 
 interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
   readonly settings: SettingsWith<'access' | 'redis'>;
-  readonly clock: Clock;
   /** Told once where Redis cannot be reached: this process then keeps its own pace. */
   readonly note: (line: string) => void;
 }
@@ -26,7 +27,7 @@ interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> 
  * An app whose calls share the rates of their accounts with workers and other commands, where the config names a Redis.
  */
 export async function openSharingApp({ note, ...options }: SharingAppOptions): Promise<App> {
-  const budgets = await openConfiguredBudgets(options.settings, { clock: options.clock, note });
+  const budgets = await openConfiguredBudgets({ ...options, note });
   if (budgets === null) return await openApp(options);
   const app = await openApp({ ...options, openBudget: budgets.openBudget });
   return {
@@ -38,19 +39,76 @@ export async function openSharingApp({ note, ...options }: SharingAppOptions): P
   };
 }
 
-interface PlannedSync extends Selection {
-  readonly estimates: readonly CallEstimate[];
-}
-
 /** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
 export async function planSync(
   connector: ConnectorSettings,
   globs: EntityGlobs,
   isFull: boolean,
-): Promise<PlannedSync> {
+): Promise<Selection & { readonly estimates: readonly CallEstimate[] }> {
   const { definition } = connector;
   const selection = selectEntities(definition, connector.entities, globs);
   const status = await storedStatus(connector);
   const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
   return { ...selection, estimates };
+}
+
+interface RunBudgetsOptions {
+  readonly settings: SettingsWith<'access' | 'redis'>;
+  readonly clock: Clock;
+  /** Hears each failure of Redis; calls continue without it meanwhile. There may be many. */
+  readonly onError: (error: Error) => void;
+  /** As for `openApp`. */
+  readonly maxThrottleWaitMs?: number;
+}
+
+/**
+ * Rate and concurrency of each account, shared with every process that uses the same Redis. Throws QUEUE_UNAVAILABLE
+ * within two seconds where Redis does not answer.
+ */
+export async function openRunBudgets({
+  settings,
+  clock,
+  onError,
+  maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs,
+}: RunBudgetsOptions) {
+  // Loaded only here: commands that share nothing need no Redis client.
+  const { openSharedBudgets } = await import('../jobs/budget/open-shared-budgets.ts');
+  const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
+  return {
+    openBudget: (
+      { requestsPerSecond, concurrency }: ConnectorSettings,
+      { baseUrl, connectorId }: ConnectorOrigin,
+    ) =>
+      budgets.open({
+        account: `${baseUrl}\n${connectorId}`,
+        requestsPerSecond,
+        concurrency,
+        maxWaitMs: maxThrottleWaitMs,
+      }),
+    [Symbol.asyncDispose]: () => budgets[Symbol.asyncDispose](),
+  };
+}
+
+/**
+ * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. One that
+ * is away is told once, and this process keeps its own pace.
+ */
+async function openConfiguredBudgets({
+  settings,
+  note,
+  clock,
+}: Pick<SharingAppOptions, 'settings' | 'note' | 'clock'>) {
+  if (!settings.redis.isConfigured) return null;
+  let isTold = false;
+  const tell = (error: Error): void => {
+    if (!isTold) note(`Rate limits are not shared with other processes: ${error.message}`);
+    isTold = true;
+  };
+  try {
+    return await openRunBudgets({ settings, clock, onError: tell });
+  } catch (error) {
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
+    tell(error);
+    return null;
+  }
 }

@@ -8,28 +8,13 @@ import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './connector-states.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
-export interface ServedLedgers extends AsyncDisposable {
-  readonly sinks: readonly ServedSink[];
-  readonly ledger: WorkerLedger;
-  /** The id of a sink; null where it is not served. */
-  sinkIdOf(sink: SinkSettings): string | null;
-  /**
-   * How all connectors stand, by sink. A sink that has not changed since the last time is not read again; others
-   * have their turn every 200 ms. Rejects where one cannot be read.
-   */
-  overviews(): Promise<ReadonlyMap<string, SinkOverview>>;
-  /** What keeps each sink from being read, asked now; of sinks that are not at their place, `ledger` speaks. */
-  problems(): Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
-}
+export type ServedLedgers = Awaited<ReturnType<typeof openServedLedgers>>;
 
 /**
  * Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what
  * `openSink` throws.
  */
-export async function openServedLedgers(
-  connectors: readonly ConnectorSettings[],
-  clock: Clock,
-): Promise<ServedLedgers> {
+export async function openServedLedgers(connectors: readonly ConnectorSettings[], clock: Clock) {
   const bySink = new Map<string, ServedLedger>();
   const close = async (): Promise<void> => {
     for (const ledger of bySink.values()) await ledger[Symbol.asyncDispose]();
@@ -46,7 +31,7 @@ export async function openServedLedgers(
   const found = (name: ConnectorName): ServedLedger | undefined =>
     bySink.get(byName.get(name)?.sink.name ?? '');
   return {
-    sinks: sinksOf(connectors).map((sink) => ({
+    sinks: sinksOf(connectors).map((sink): ServedSink => ({
       name: sink.name,
       id: bySink.get(sink.name)?.sinkId ?? '',
       place: accessSink(sink).place,
@@ -57,8 +42,12 @@ export async function openServedLedgers(
       lastRun: async (name) => (await found(name)?.lastRun(name)) ?? null,
       freshUntil: (name) => freshUntil(byName.get(name), found(name)),
       lost: async (sink) => (await bySink.get(sink)?.lost()) ?? null,
-    },
-    overviews: async () => {
+    } satisfies WorkerLedger,
+    /**
+     * How all connectors stand, by sink. A sink that has not changed since the last time is not read again; others
+     * have their turn every 200 ms. Rejects where one cannot be read.
+     */
+    overviews: async (): Promise<ReadonlyMap<string, SinkOverview>> => {
       const overviews = new Map<string, SinkOverview>();
       let sinceMs = performance.now();
       for (const [name, ledger] of bySink) {
@@ -71,7 +60,9 @@ export async function openServedLedgers(
       }
       return overviews;
     },
-    sinkIdOf: ({ name }) => bySink.get(name)?.sinkId ?? null,
+    /** The id of a sink; null where it is not served. */
+    sinkIdOf: ({ name }: SinkSettings): string | null => bySink.get(name)?.sinkId ?? null,
+    /** What keeps each sink from being read, asked now; of sinks that are not at their place, `ledger` speaks. */
     problems: () =>
       Promise.all([...bySink].map(async ([name, ledger]) => ({ name, problem: await ledger.problem() }))),
     [Symbol.asyncDispose]: close,

@@ -15,18 +15,11 @@ export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Que
   return await openQueues(settings);
 }
 
-interface ReachedQueues extends AsyncDisposable {
-  /** Null: Redis cannot be reached. */
-  readonly queues: Queues | null;
-  /** Why; null where it can. */
-  readonly problem: string | null;
-}
-
 /**
  * For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds
- * either way.
+ * either way. `queues` is null where Redis cannot be reached, and `problem` says why.
  */
-export async function reachQueues(settings: LocalSettings): Promise<ReachedQueues> {
+export async function reachQueues(settings: LocalSettings) {
   try {
     const queues = await openQueuesOf(withParts(settings, 'redis'));
     return { queues, problem: null, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };

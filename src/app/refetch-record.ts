@@ -6,16 +6,16 @@ import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { compileExplode } from '../engine/prepare/explode-record.ts';
 import { isOfKind, isPartial } from '../engine/prepare/partial-record.ts';
-import { compilePrepare, recordShape } from '../engine/prepare/prepare-record.ts';
+import { compilePrepare, explodedShape, recordShape } from '../engine/prepare/prepare-record.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
-import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
+import { runRepair } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/sweep/find-get-params.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { EntityRows, Sink } from '../sinks/sink.ts';
+import type { EntityRows } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
-import { editedRows } from './edited-rows.ts';
+import { compileDigest } from './content-digest.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
 import { connectorIdentity } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
@@ -69,15 +69,27 @@ export async function refetchRecord(
       },
       async () => {
         const answer = await source.get({ entity: entity.name, params }, signal);
-        if (answer !== null) {
-          const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
-          const edited = await editedRows(target, evolved, rows);
-          return storing(sink, rows, edited, (counts) => (refetched = { kind: 'stored', counts, run: null }));
+        if (answer === null) {
+          if (!options.allowDeletes) return null;
+          return async (lease, run, onDone) => {
+            const wasStored = await sink.repair.tombstoneRecord(lease, run, entity.name, keyText);
+            onDone({ entity: entity.name, counts: noCounts, deleted: wasStored ? 1 : 0 });
+            refetched = { kind: 'deleted', wasStored, run: null };
+          };
         }
-        if (!options.allowDeletes) return null;
-        return deleting(sink, entity, keyText, (wasStored) => {
-          refetched = { kind: 'deleted', wasStored, run: null };
-        });
+        const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
+        const edited = await editedRows(target, evolved, rows);
+        return async (lease, run, onDone) => {
+          for (const [index, { entity: name, records }] of rows.entries()) {
+            let counts = noCounts;
+            for (const record of records) {
+              const isEdited = edited.has(record);
+              counts = addCounts(counts, await sink.repair.storeRecord(lease, run, name, record, isEdited));
+              onDone({ entity: name, counts, deleted: 0 });
+            }
+            if (index === 0) refetched = { kind: 'stored', counts, run: null };
+          }
+        };
       },
     );
   const report = await app.repair(connector, repair);
@@ -198,34 +210,29 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
   );
 }
 
-function storing(
-  sink: Sink,
+/**
+ * The records whose stored values are others, whatever the hash beside them says. `evolved`: what they were prepared
+ * for.
+ */
+async function editedRows(
+  { connector, entity }: EntityTarget,
+  evolved: Entity,
   rows: readonly EntityRows[],
-  edited: ReadonlySet<PreparedRecord>,
-  onStored: (counts: PageCounts) => void,
-): RepairWork {
-  return async (lease, run, onDone) => {
-    for (const [index, { entity, records }] of rows.entries()) {
-      let counts = noCounts;
-      for (const record of records) {
-        const isEdited = edited.has(record);
-        counts = addCounts(counts, await sink.repair.storeRecord(lease, run, entity, record, isEdited));
-        onDone({ entity, counts, deleted: 0 });
-      }
-      if (index === 0) onStored(counts);
+): Promise<ReadonlySet<PreparedRecord>> {
+  const edited = new Set<PreparedRecord>();
+  await using reader = await openExistingRecords(connector.sink);
+  for (const { entity: name, records } of rows) {
+    const isOwn = name === entity.name;
+    const shape = isOwn ? recordShape(entity, undefined) : explodedShape(entity);
+    const fresh = isOwn ? evolved.table : evolved.explodedTable;
+    const table = (await reader?.table(connector.name, name)) ?? null;
+    if (reader === null || table === null || shape === null || fresh === null) continue;
+    const [digestOf, digestOfStored] = [compileDigest(shape, fresh), compileDigest(shape, table)];
+    for (const record of records) {
+      const stored = await reader.record(connector.name, table, record.keyText);
+      if (stored === null || stored.isDeleted) continue;
+      if (digestOf(record) !== digestOfStored(stored)) edited.add(record);
     }
-  };
-}
-
-function deleting(
-  sink: Sink,
-  { name: entity }: Entity,
-  keyText: string,
-  onDeleted: (wasStored: boolean) => void,
-): RepairWork {
-  return async (lease, run, onDone) => {
-    const wasStored = await sink.repair.tombstoneRecord(lease, run, entity, keyText);
-    onDone({ entity, counts: noCounts, deleted: wasStored ? 1 : 0 });
-    onDeleted(wasStored);
-  };
+  }
+  return edited;
 }

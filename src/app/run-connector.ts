@@ -136,18 +136,11 @@ function filesOf(
 /** Asking is cheap; a person who cancels waits for the answer. */
 const everyMs = 1000;
 
-interface CancelWatch extends AsyncDisposable {
-  /** Aborted with `SyncError` CANCELLED once the run's end was asked for in the ledger. */
-  readonly signal: AbortSignal;
-  /** Tells which run it is: the watch begins with its start. */
-  onEvent(event: RunEvent): void;
-}
-
 /**
  * Looks into the ledger about once a second whether the run shall end: the request may come from any process that can
  * open the sink.
  */
-function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>): CancelWatch {
+function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   const cancelled = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   let watched: RunId | null = null;
@@ -174,15 +167,17 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>): CancelWa
     }, everyMs).unref();
   };
   return {
+    /** Aborted with `SyncError` CANCELLED once the run's end was asked for in the ledger. */
     signal: cancelled.signal,
-    onEvent: (event) => {
+    /** Tells which run it is: the watch begins with its start. */
+    onEvent: (event: RunEvent): void => {
       if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
       stop();
       if (event.kind === 'run-finished') return;
       watched = event.run;
       askLater(event.run);
     },
-    [Symbol.asyncDispose]: async () => {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
       stop();
       await asking;
     },

@@ -2,7 +2,6 @@ import { createHash, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { EntityGlobs } from './app.ts';
 import { instant, type Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
@@ -10,16 +9,7 @@ import type { Holder, HolderWork } from '../sinks/lease.ts';
 import { storedStatus } from '../sinks/registry.ts';
 
 /** What a sync of several connectors has in common with others, as their ledgers tell it. */
-export interface SharedWork {
-  /** Noted with each connector that this command takes. */
-  readonly work: HolderWork;
-  /** Connectors in which the same command was interrupted: they come first. */
-  readonly interrupted: ReadonlySet<ConnectorName>;
-  /** The run that has done this connector's part already; null: none has. */
-  done(connector: ConnectorSettings): Promise<DoneRun | null>;
-  /** True while the run that holds the connector may still be running. */
-  isRunning(connector: ConnectorSettings): Promise<boolean>;
-}
+export type SharedWork = Awaited<ReturnType<typeof shareWork>>;
 
 export interface DoneRun {
   readonly because: 'done-before-interruption' | 'done-by-another-sync';
@@ -39,11 +29,7 @@ const resumeWithinMs = 30 * 60_000;
  * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most
  * half an hour ago. Other commands that ask for the same share the work from now on.
  */
-export async function shareWork(
-  connectors: readonly ConnectorSettings[],
-  what: AskedWork,
-  clock: Clock,
-): Promise<SharedWork> {
+export async function shareWork(connectors: readonly ConnectorSettings[], what: AskedWork, clock: Clock) {
   const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
   const beganAt = instant(clock.now());
   const resumable = instant(clock.now() - resumeWithinMs);
@@ -56,9 +42,12 @@ export async function shareWork(
   const resumedId = cut[0]?.holder.work.id ?? null;
   const id = resumedId ?? randomUUID();
   return {
-    work: { id, asked },
+    /** Noted with each connector that this command takes. */
+    work: { id, asked } satisfies HolderWork,
+    /** Connectors in which the same command was interrupted: they come first. */
     interrupted: new Set(cut.filter(({ holder }) => holder.work.id === id).map(({ run }) => run.connector)),
-    done: async (connector) => {
+    /** The run that has done this connector's part already; null: none has. */
+    done: async (connector: ConnectorSettings): Promise<DoneRun | null> => {
       const sync = await newestSync(connector, asked);
       if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
       const { run, holder } = sync;
@@ -68,7 +57,8 @@ export async function shareWork(
       const isPart = holder.work.id === resumedId && run.state === 'ok';
       return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' } : null;
     },
-    isRunning: async (connector) => {
+    /** True while the run that holds the connector may still be running. */
+    isRunning: async (connector: ConnectorSettings): Promise<boolean> => {
       const status = await readStatus(connector);
       return status?.lastRun?.state === 'running' && !isGone(status.lastHolder);
     },

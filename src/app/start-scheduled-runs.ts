@@ -1,4 +1,4 @@
-import { openApp } from './open-app.ts';
+import { openApp, openRunBudgets } from './open-app.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
@@ -7,7 +7,6 @@ import { startWorker } from '../jobs/start-worker.ts';
 import type { RunningWorker, WorkerEvent, WorkerOptions } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import type { Monitor } from '../monitor/start-monitor.ts';
-import { openRunBudgets } from './open-run-budgets.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
@@ -39,17 +38,6 @@ interface ScheduledRunsOptions extends Pick<
   readonly onRunEnd?: (ended: EndedRun) => void;
 }
 
-interface ScheduledRuns {
-  /** Of the health checks and metrics; null where they are not served. */
-  readonly url: string | null;
-  /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
-  readonly ended: Promise<void>;
-  /**
-   * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not.
-   */
-  stop(): Promise<void>;
-}
-
 /** Other connectors wait for the place of a run that waits: after a longer pause its job comes back by itself. */
 const maxThrottleWaitMs = 5_000;
 
@@ -58,13 +46,19 @@ const maxThrottleWaitMs = 5_000;
  * taken. Throws CONFIG_INVALID where something of a target is missing here, QUEUE_UNAVAILABLE within two seconds,
  * SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
  */
-export async function startScheduledRuns(options: ScheduledRunsOptions): Promise<ScheduledRuns> {
+export async function startScheduledRuns(options: ScheduledRunsOptions) {
   const opened: (() => unknown)[] = [];
   let stopping: Promise<void> | null = null;
   const stop = (): Promise<void> => (stopping ??= closeAll(opened));
   try {
-    const { url, ended } = await openAll(options, (close) => opened.push(close));
-    return { url, ended, stop };
+    return {
+      ...(await openAll(options, (close) => opened.push(close))),
+      /**
+       * Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or
+       * not.
+       */
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;
@@ -76,10 +70,7 @@ async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
   for (const close of opened.toReversed()) await close();
 }
 
-async function openAll(
-  options: ScheduledRunsOptions,
-  onOpened: (close: () => unknown) => void,
-): Promise<Omit<ScheduledRuns, 'stop'>> {
+async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => unknown) => void) {
   const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
   const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
@@ -144,7 +135,12 @@ async function openAll(
     },
     'ready for scheduled runs',
   );
-  return { url, ended: worker.ended };
+  return {
+    /** Of the health checks and metrics; null where they are not served. */
+    url,
+    /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
+    ended: worker.ended,
+  };
 }
 
 /** Warns of what may lose jobs one day while they are all there. Not waited for at the start. Never rejects. */

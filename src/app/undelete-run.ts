@@ -15,10 +15,7 @@ import { connectorIdentity, tellEnd } from './run-connector.ts';
 /** Of one transaction: readers wait for none of them longer than for a page. */
 const batchRows = 1000;
 
-export interface Undeleted {
-  readonly run: RunId | null;
-  readonly entities: ReadonlyMap<EntityName, number>;
-}
+export type Undeleted = Awaited<ReturnType<typeof undeleteRun>>;
 
 /**
  * Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink holds nothing of the connector.
@@ -29,7 +26,7 @@ export async function undeleteRun(
   options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
     readonly signal: AbortSignal;
   },
-): Promise<Undeleted> {
+) {
   const { name } = connector;
   const { clock } = options;
   await using sink = await openSink(connector.sink, options);

@@ -1,11 +1,11 @@
 import type { Params } from '../core/records.ts';
-import { checkKnown, checkRemoteName, type Note } from './check-names.ts';
+import { checkRemoteName, checkTwice, type Note } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { ActionFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
-import { type EntityCheck, fieldAt, listParamAt } from './entity-check.ts';
+import { type EntityCheck, listParamAt } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
-import { noSuch, suggestName } from './suggest-name.ts';
+import { suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
 
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
@@ -21,18 +21,10 @@ export function checkActions(check: EntityCheck): void {
   }
   checkPagination(check, buildAction(entity.actions.list));
   checkSent(check, entity.fixedParams, ['fixedParams']);
-  if (entity.order !== null) {
-    const at = ['order', 'params'];
-    checkSent(check, entity.order.params, at);
-    for (const name of Object.keys(entity.order.params)) {
-      if (Object.hasOwn(entity.fixedParams, name)) {
-        note([...at, name], 'is also a fixed parameter: name it in one place');
-      }
-    }
-  }
+  if (entity.order !== null) checkSorting(check, entity.order.params, ['order', 'params']);
 }
 
-function checkAction({ entity, note }: EntityCheck, name: string, file: ActionFile): void {
+function checkAction({ note, field: checkField }: EntityCheck, name: string, file: ActionFile): void {
   const at = ['actions', name];
   const action = buildAction(file);
   for (const [param, declared] of action.params) {
@@ -42,13 +34,12 @@ function checkAction({ entity, note }: EntityCheck, name: string, file: ActionFi
     if (action.key.size > 0) note([...at, 'key'], 'belongs to the actions get and download only');
     return;
   }
-  const fields = Object.keys(entity.fields);
   for (const [param, field] of action.key) {
     if (!action.params.has(param)) {
       const message = `no such parameter${suggestName(param, action.params.keys())}`;
       note([...at, 'key', param], message, [...at, 'params', param]);
     }
-    if (!fields.includes(field)) note([...at, 'key', param], noSuch('field', field, fields), fieldAt(field));
+    checkField([...at, 'key', param], field);
   }
   for (const [param, { required }] of action.params) {
     if (required && !action.key.has(param)) {
@@ -111,7 +102,7 @@ function checkPagination({ entity: { pagination }, note }: EntityCheck, list: Ac
 /**
  * Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination.
  */
-export function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath): void {
+function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath): void {
   const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
   for (const [name, value] of Object.entries(sent)) {
@@ -121,13 +112,27 @@ export function checkSent({ entity, note }: EntityCheck, sent: Params, place: Ya
   }
 }
 
+/** Parameters that sort a listing: sent with list calls, and not among those that always are. */
+export function checkSorting(
+  check: EntityCheck,
+  params: Params,
+  at: YamlPath,
+  ...restsOn: readonly YamlPath[]
+): void {
+  checkSent(check, params, at);
+  for (const name of Object.keys(params)) {
+    if (!Object.hasOwn(check.entity.fixedParams, name)) continue;
+    check.note([...at, name], 'is also a fixed parameter: name it in one place', ...restsOn);
+  }
+}
+
 const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;
 
 /**
  * What a record says about its file stands in its fields; its parameters and their key are checked as those of `get`
  * are.
  */
-function checkDownload({ entity, note, field: checkField }: EntityCheck): void {
+function checkDownload({ entity, note, field: checkField, fields }: EntityCheck): void {
   const { download } = entity.actions;
   if (download === undefined) return;
   const at = ['actions', 'download'];
@@ -145,8 +150,6 @@ function checkDownload({ entity, note, field: checkField }: EntityCheck): void {
   }
   const { version } = download.file;
   const versionAt = [...at, 'file', 'version'];
-  checkKnown(version, Object.keys(entity.fields), 'field', versionAt, note, (field) => [fieldAt(field)]);
-  version.forEach((field, index) => {
-    if (version.indexOf(field) !== index) note([...versionAt, index], `${field} is named twice`);
-  });
+  fields(versionAt, version);
+  checkTwice(version, versionAt, note);
 }

@@ -1,6 +1,6 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
-import { checkKey, checkKnown, checkName, checkRemoteName, namePattern, type Note } from './check-names.ts';
+import { checkKey, checkName, checkRemoteName, checkTwice, namePattern, type Note } from './check-names.ts';
 import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkSearchable } from './check-searchable.ts';
@@ -37,28 +37,30 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
 function checkFields(check: EntityCheck): void {
   const { entity, note } = check;
   const declared = Object.keys(entity.fields);
-  const placesOf = (name: string): readonly YamlPath[] => [fieldAt(name)];
   for (const name of declared) checkName(name, fieldAt(name), note);
-  checkKnown(entity.key, declared, 'field', ['key'], note, placesOf);
-  checkKey(entity.key, (part) => entity.fields[part], ['key'], note, placesOf);
+  check.fields(['key'], entity.key);
+  checkKey(
+    entity.key,
+    (part) => entity.fields[part],
+    ['key'],
+    note,
+    (name) => [fieldAt(name)],
+  );
   entity.ignored.forEach((name, index) => {
-    if (declared.includes(name)) {
-      const message = `${name} is declared as a field: a field is stored or ignored, not both`;
-      note(['ignored', index], message);
-    }
+    if (!declared.includes(name)) return;
+    const message = `${name} is declared as a field: a field is stored or ignored, not both`;
+    note(['ignored', index], message);
   });
   entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
   for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
   checkLater(check);
   for (const where of ['order', 'only'] as const) {
-    const field = entity[where]?.field;
-    if (field !== undefined && !declared.includes(field)) {
-      note([where, 'field'], noSuch('field', field, declared), fieldAt(field));
-    }
+    const name = entity[where]?.field;
+    if (name !== undefined) check.field([where, 'field'], name);
   }
 }
 
-function checkVolatile({ entity, note }: EntityCheck, path: string, at: YamlPath): void {
+function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: YamlPath): void {
   const [first = '', ...rest] = path.split('.');
   if (first === '' || rest.includes('')) {
     note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
@@ -67,30 +69,28 @@ function checkVolatile({ entity, note }: EntityCheck, path: string, at: YamlPath
   if (first === '*' && rest.length === 0) {
     note(at, 'expected at least one field to stay in the content hash, got all of them');
   }
-  if (first !== '*' && !Object.hasOwn(entity.fields, first)) {
-    note(at, noSuch('field', first, Object.keys(entity.fields)), fieldAt(first));
-  }
+  if (first !== '*') field(at, first);
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
   }
 }
 
 /** What counts in the content hash in another way than a declared value does. */
-function checkLater({ entity, note, field: checkField }: EntityCheck): void {
+function checkLater({ entity, note, field, fields }: EntityCheck): void {
   const { addedLater, key, explode, moved } = entity;
   const at = ['addedLater'];
-  checkKnown(addedLater, Object.keys(entity.fields), 'field', at, note, (name) => [fieldAt(name)]);
+  fields(at, addedLater);
+  checkTwice(addedLater, at, note);
   addedLater.forEach((name, index) => {
     if (key.includes(name)) note([...at, index], `${name} is part of the key: it was there from the start`);
     if (name === explode?.field) note([...at, index], `${name} is exploded: it has no column`);
-    if (addedLater.indexOf(name) !== index) note([...at, index], `${name} is named twice`);
     if (entity.volatile.includes(name)) {
       note([...at, index], `${name} is volatile as a whole: it is in no content hash`, ['volatile']);
     }
   });
   for (const [name, { from, to }] of Object.entries(moved)) {
     const here = ['moved', name];
-    checkField(here, name, ['string']);
+    field(here, name, ['string']);
     if (key.includes(name)) note(here, `${name} is part of the key: it cannot move`);
     if (addedLater.includes(name)) note(here, `${name} is among addedLater: name it in one place`);
     if (from === to) note([...here, 'to'], 'expected another beginning than from');
@@ -98,10 +98,10 @@ function checkLater({ entity, note, field: checkField }: EntityCheck): void {
 }
 
 /** What is filled in after a record is hashed can be neither its key nor a part that is hashed apart. */
-function checkFilled({ entity, note }: EntityCheck, field: string, source: string): void {
+function checkFilled(check: EntityCheck, field: string, source: string): void {
+  const { entity, note } = check;
   const at = ['filledFrom', field];
-  const declared = Object.keys(entity.fields);
-  if (!declared.includes(field)) note(at, noSuch('field', field, declared), fieldAt(field));
+  check.field(at, field);
   if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
   if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
   if (entity.volatile.some((path) => path.split('.')[0] === field)) {
@@ -151,7 +151,8 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
 }
 
 /** An array whose elements become rows of a table of their own. */
-function checkExplode({ entity, note }: EntityCheck): void {
+function checkExplode(check: EntityCheck): void {
+  const { entity, note } = check;
   const { explode } = entity;
   if (explode === null) return;
   const declared = Object.keys(entity.fields);
@@ -165,7 +166,7 @@ function checkExplode({ entity, note }: EntityCheck): void {
     note(['explode', 'field'], `expected an array field; ${got}`, fieldAt(explode.field));
   }
   const { carry, fields, key } = explode;
-  checkKnown(carry, declared, 'field', ['explode', 'carry'], note, (name) => [fieldAt(name)]);
+  check.fields(['explode', 'carry'], carry);
   for (const field of Object.keys(fields)) {
     const at = ['explode', 'fields', field];
     checkName(field, at, note);
@@ -177,7 +178,10 @@ function checkExplode({ entity, note }: EntityCheck): void {
     ['explode', 'fields', name],
     fieldAt(name),
   ];
-  checkKnown(key, [...carry, ...Object.keys(fields)], 'field', keyAt, note, placesOf);
+  const known = [...carry, ...Object.keys(fields)];
+  key.forEach((name, index) => {
+    if (!known.includes(name)) note([...keyAt, index], noSuch('field', name, known), ...placesOf(name));
+  });
   checkKey(key, (name) => fields[name] ?? entity.fields[name], keyAt, note, placesOf);
 }
 
@@ -195,10 +199,10 @@ function checkDescribed({ entity, note, field }: EntityCheck): void {
     const at = ['derived', name];
     checkName(name, at, note);
     if (declared.includes(name)) note(at, `${name} is a field: give the column another name`, fieldAt(name));
+    checkTwice(from, [...at, 'from'], note);
     from.forEach((source, index) => {
       const here = [...at, 'from', index];
       field(here, source, ['object', 'array', 'any']);
-      if (from.indexOf(source) !== index) note(here, `${source} is named twice`);
       if (source === entity.explode?.field) {
         note(here, `${source} is exploded: it has no column`, ['explode']);
       }

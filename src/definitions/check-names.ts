@@ -1,16 +1,12 @@
 import { isDeclaredName, maxNameLength } from '../core/names.ts';
 import { isReservedName } from './yaml-data.ts';
 import type { YamlPath } from './read-yaml.ts';
-import { noSuch } from './suggest-name.ts';
 
 /**
  * Notes a problem at a place of the file. `restsOn` are the other places that were checked to find it: where one of
  * them is broken itself, this may not be a problem and is not reported.
  */
 export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPath[]) => void;
-
-/** The places of the file that say what a name stands for. */
-type PlacesOf = (name: string) => readonly YamlPath[];
 
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
@@ -32,17 +28,10 @@ export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;
 }
 
-/** Notes every name that is not among the known ones. */
-export function checkKnown(
-  names: readonly string[],
-  known: readonly string[],
-  what: string,
-  at: YamlPath,
-  note: Note,
-  placesOf: PlacesOf,
-): void {
+/** Notes every name that is there a second time. */
+export function checkTwice(names: readonly string[], at: YamlPath, note: Note): void {
   names.forEach((name, index) => {
-    if (!known.includes(name)) note([...at, index], noSuch(what, name, known), ...placesOf(name));
+    if (names.indexOf(name) !== index) note([...at, index], `${name} is named twice`);
   });
 }
 
@@ -52,14 +41,13 @@ export function checkKey(
   typeOf: (part: string) => string | undefined,
   at: YamlPath,
   note: Note,
-  placesOf: PlacesOf,
+  placesOf: (part: string) => readonly YamlPath[],
 ): void {
   key.forEach((part, index) => {
     const type = typeOf(part);
-    if (type !== undefined && type !== 'string' && type !== 'integer') {
-      const message = `expected a string or integer field, ${part} is of type ${type}`;
-      note([...at, index], message, ...placesOf(part));
-    }
-    if (key.indexOf(part) !== index) note([...at, index], `${part} is named twice`);
+    if (type === undefined || type === 'string' || type === 'integer') return;
+    const message = `expected a string or integer field, ${part} is of type ${type}`;
+    note([...at, index], message, ...placesOf(part));
   });
+  checkTwice(key, at, note);
 }

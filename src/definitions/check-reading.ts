@@ -1,12 +1,8 @@
-import { checkSent } from './check-actions.ts';
+import { checkSorting } from './check-actions.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { Pagination } from './definition.ts';
 import { type EntityCheck, fieldAt, fieldType } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
 import { noSuch } from './suggest-name.ts';
-import type { YamlPath } from './read-yaml.ts';
-
-const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array', 'any'];
 
 /**
  * What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of
@@ -44,7 +40,8 @@ function checkIncremental(check: EntityCheck): void {
       return;
     case 'since':
       checkSinceParam(check, incremental.sinceParam);
-      if (overlaps(entity.pagination) && entity.order === null && !entity.growsOnly) {
+      // Pages by offset overlap: they prove something only where the order is known.
+      if (entity.pagination.kind === 'offset' && entity.order === null && !entity.growsOnly) {
         note(
           ['incremental'],
           'expected an order, or growsOnly: pages by offset prove nothing without one, and no watermark would ever move',
@@ -59,17 +56,6 @@ function checkIncremental(check: EntityCheck): void {
   }
 }
 
-/** Whether pages overlap: they prove something only where the order is known. */
-function overlaps({ kind }: Pick<Pagination, 'kind'>): boolean {
-  switch (kind) {
-    case 'offset':
-      return true;
-    case 'pageToken':
-    case 'single':
-      return false;
-  }
-}
-
 function checkChangeField({ entity, note }: EntityCheck, field: string): void {
   const at = ['incremental', 'field'];
   const { type, declaration, known } = changeFieldType(entity, field);
@@ -81,20 +67,12 @@ function checkChangeField({ entity, note }: EntityCheck, field: string): void {
   }
 }
 
-interface FieldFound {
-  /** Null where there is no such field. */
-  readonly type: string | null;
-  /** The places that say so. */
-  readonly declaration: readonly YamlPath[];
-  /** What could have been meant. */
-  readonly known: readonly string[];
-}
-
 /**
  * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). What lies inside an object
- * is not declared: it is taken to be a text.
+ * is not declared: it is taken to be a text. `type`: null where there is no such field; `declaration`: the places that
+ * say so; `known`: what could have been meant.
  */
-function changeFieldType(entity: EntityFile, path: string): FieldFound {
+function changeFieldType(entity: EntityFile, path: string) {
   const [first = '', ...rest] = path.split('.');
   const { explode } = entity;
   if (explode !== null && first === explode.field && rest.length > 0) {
@@ -148,12 +126,7 @@ function checkNewestFirst(check: EntityCheck, params: EntityFile['fixedParams'])
   if (Object.keys(params).length === 0) {
     note(at, 'expected the parameters that sort by the field, newest first');
   }
-  checkSent(check, params, at);
-  for (const name of Object.keys(params)) {
-    if (Object.hasOwn(entity.fixedParams, name)) {
-      note([...at, name], 'is also a fixed parameter: name it in one place', ['fixedParams']);
-    }
-  }
+  checkSorting(check, params, at, ['fixedParams']);
 }
 
 function checkUnlisted(check: EntityCheck): void {
@@ -178,7 +151,7 @@ function checkWhole({ entity, note, field }: EntityCheck): void {
     recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
   const filledIn = new Set([...ofTree, ...parents.flatMap(({ inject }) => Object.keys(inject))]);
   entity.whole.forEach((name, index) => {
-    field(['whole', index], name, fieldTypes);
+    field(['whole', index], name);
     if (!filledIn.has(name)) return;
     note(['whole', index], `expected a field that the service sends, ${name} is filled in from the listing`);
   });

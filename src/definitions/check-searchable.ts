@@ -1,6 +1,7 @@
-import { checkRemoteName } from './check-names.ts';
+import { checkRemoteName, checkTwice } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
 import { type EntityCheck, fieldAt } from './entity-check.ts';
+import type { YamlPath } from './read-yaml.ts';
 import { suggestName } from './suggest-name.ts';
 import { isReservedName } from './yaml-data.ts';
 
@@ -11,20 +12,15 @@ import { isReservedName } from './yaml-data.ts';
 export function checkSearchable(check: EntityCheck): void {
   for (const [name, field] of Object.entries(check.entity.searchable)) {
     checkRemoteName(name, ['searchable', name], check.note);
-    field.from?.forEach((_, index) => checkFrom(check, name, field.from ?? [], index));
+    const { from = [] } = field;
+    const at = ['searchable', name, 'from'];
+    checkTwice(from, at, check.note);
+    from.forEach((source, index) => checkFrom(check, source, [...at, index]));
     if (field.shape === 'pairs') checkPairs(check, name, field);
   }
 }
 
-function checkFrom(
-  { entity, note }: EntityCheck,
-  searchable: string,
-  from: readonly string[],
-  index: number,
-): void {
-  const at = ['searchable', searchable, 'from', index];
-  const name = from[index] ?? '';
-  if (from.indexOf(name) !== index) note(at, `${name} is named twice`);
+function checkFrom({ entity, note }: EntityCheck, name: string, at: YamlPath): void {
   if (entity.ignored.includes(name)) {
     note(at, `${name} is ignored: it is not stored, and nothing can be made from it`, ['ignored']);
     return;

@@ -187,35 +187,23 @@ export function contentHashOf(file: DefinitionFile): string {
  * nothing about records, and what a whole record has says only what is not stored: a change of these does not cause a
  * new full read. Of `upstream` only the requests of the entities count.
  */
-function whatReadingDependsOn({
-  entities,
-  title: _title,
-  aliases: _aliases,
-  credentials: _credentials,
-  upstream,
-  ...rest
-}: DefinitionFile): object {
-  const read = Object.entries(entities).map(([name, entity]) => {
-    const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
-    const { addedLater: _addedLater, whole: _whole, totals: _totals, pagination, actions, ...written } = more;
-    const { direct: _direct, ...get } = { direct: false, ...actions.get };
-    const { description: _description, descriptions: _descriptions, derived: _derived, ...counted } = written;
-    const {
-      totalKeys: _totalKeys,
-      totalCountsListing: _counts,
-      ...paging
-    } = {
-      totalCountsListing: undefined,
-      ...pagination,
-    };
-    const offered = actions.get === undefined ? actions : { ...actions, get };
-    return [name, { ...counted, actions: offered, pagination: paging }] as const;
-  });
+function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
+  const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
+    ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
+    actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
+    pagination: without(pagination, ['totalKeys', 'totalCountsListing']),
+  }));
   return {
-    ...rest,
+    ...without(file, ['title', 'aliases', 'credentials']),
     entities: Object.fromEntries(read),
     ...(upstream === null ? {} : { upstream: upstream.entities }),
   };
+}
+
+const forPeople = ['description', 'descriptions', 'derived'];
+
+function without(members: object, names: readonly string[]): object {
+  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));
 }
 
 /** Key order says nothing, so it is not hashed; neither are comments, anchors and layout. */
@@ -226,4 +214,21 @@ function sortedJson(value: object): string {
       ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
       : value,
   );
+}
+
+const served = new WeakMap<Definition, Definition>();
+
+/** The definition as a Connector Execution API offers it: without the actions that only the service itself has. */
+export function servedDefinition(definition: Definition): Definition {
+  const known = served.get(definition);
+  if (known !== undefined) return known;
+  const entities = new Map(
+    [...definition.entities].map(([name, entity]) => {
+      const actions = new Map([...entity.actions].filter(([, { isDirectOnly }]) => !isDirectOnly));
+      return [name, actions.size === entity.actions.size ? entity : { ...entity, actions }] as const;
+    }),
+  );
+  const found = deepFreeze({ ...definition, entities });
+  served.set(definition, found);
+  return found;
 }

@@ -4,29 +4,29 @@ import { noSuch } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
 
 /** One entity whose parts are held against each other. All places are within it: `['fields', 'id']`. */
-export interface EntityCheck {
-  readonly entity: EntityFile;
-  readonly note: Note;
-  /** Notes a field that the entity does not declare, or declares with another type. */
-  readonly field: (at: YamlPath, name: string, types: readonly string[]) => void;
-  /** The same for a parameter of `list` that takes a text. */
-  readonly textParam: (at: YamlPath, name: string) => void;
-}
+export type EntityCheck = ReturnType<typeof openEntityCheck>;
 
-export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFile: Note): EntityCheck {
+export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFile: Note) {
   const inFile = (at: YamlPath): YamlPath => [...entityAt, ...at];
   const note: Note = (at, message, ...restsOn) => noteInFile(inFile(at), message, ...restsOn.map(inFile));
+  /** Notes a field that the entity does not declare, or declares with another type than these. */
+  const field = (at: YamlPath, name: string, types?: readonly string[]): void => {
+    const type = fieldType(entity, name);
+    if (type === undefined) note(at, noSuch('field', name, Object.keys(entity.fields)), fieldAt(name));
+    else if (types?.includes(type) === false) {
+      note(at, `expected a field of type ${types.join(' or ')}, ${name} is of type ${type}`, fieldAt(name));
+    }
+  };
   return {
     entity,
     note,
-    field(at, name, types) {
-      const type = fieldType(entity, name);
-      if (type === undefined) note(at, noSuch('field', name, Object.keys(entity.fields)), fieldAt(name));
-      else if (!types.includes(type)) {
-        note(at, `expected a field of type ${types.join(' or ')}, ${name} is of type ${type}`, fieldAt(name));
-      }
+    field,
+    /** The same for each of a list. */
+    fields(at: YamlPath, names: readonly string[]): void {
+      names.forEach((name, index) => field([...at, index], name));
     },
-    textParam(at, name) {
+    /** The same for a parameter of `list` that takes a text. */
+    textParam(at: YamlPath, name: string): void {
       const declared = entity.actions.list?.params ?? {};
       const type = declared[name]?.type;
       const problem =

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type Clock, systemClock } from '../core/clock.ts';
-import { servedDefinition } from '../definitions/served-definition.ts';
+import { servedDefinition } from '../definitions/definition.ts';
 import { guardRequests, knownPrincipalOf } from './guard-requests.ts';
 import { openLocalConnectors } from './local-connectors.ts';
 import { openServer, type ServerOptions } from './open-server.ts';

@@ -1,23 +1,23 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
-import { servedDefinition } from '../definitions/served-definition.ts';
-import { suggestName } from '../definitions/suggest-name.ts';
+import { servedDefinition } from '../definitions/definition.ts';
+import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
 import { buildEntities } from './build-entities.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { ConnectorFile } from './connector-file.ts';
-import type { ConnectorSettings, SinkSettings } from './settings.ts';
+import type { Sink } from './build-sinks.ts';
 import type { SettingsFile } from './settings-file.ts';
 
 interface Known {
   readonly found: FoundDefinitions;
-  readonly sinks: ReadonlyMap<string, SinkSettings>;
+  readonly sinks: ReadonlyMap<string, Sink>;
   /** Where the relative paths of a connector begin. */
   readonly folderOf: (connector: string) => string;
 }
 
-const mostNamed = 20;
+type ConnectorSettings = Readonly<NonNullable<ReturnType<typeof buildConnector>>>;
 
 /** The connectors by name; those with a problem are left out. */
 export function buildConnectors(
@@ -48,7 +48,7 @@ function buildConnector(
   file: ConnectorFile,
   { found, sinks, folderOf, likeEntities }: Known & { readonly likeEntities: BuildPart<Entities> },
   note: Note,
-): ConnectorSettings | null {
+) {
   const at = ['connectors', name];
   const isNamed = isConnectorName(name);
   if (!isNamed) note(at, `expected ${namePattern('_ or -')}`);
@@ -69,11 +69,10 @@ function buildConnector(
     file.credentials === undefined
       ? throughApi
       : buildDirect(file, file.credentials, definition, { at, note });
-  const freshWithinMs = file.freshWithin ?? null;
-  const { onSchemaChange, include, exclude, entities: named } = file;
+  const { freshWithin: freshWithinMs = null, onSchemaChange, include, exclude, entities: named } = file;
   const alike = [definition.name, freshWithinMs, onSchemaChange, include ?? null, exclude, named];
   const entities = likeEntities(alike, note, (noting) =>
-    buildEntities(file, definition, { at, freshWithinMs }, noting),
+    buildEntities({ file, definition, at, note: noting }),
   );
   const read = new Set(entities.keys());
   const folder = folderOf(name);
@@ -86,15 +85,19 @@ function buildConnector(
     address,
     sink,
     schedule: file.schedule ?? null,
+    /** How old stored data may be before an operator is alerted; null: no limit. */
     freshWithinMs,
+    /** Partitions walked at a time. */
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
+    /** The entities to read, with their settings; excluded ones are absent. */
     entities,
+    /** The files that are fetched after each sync; null: none. */
     downloads,
   };
 }
 
-type Entities = ConnectorSettings['entities'];
+type Entities = ReturnType<typeof buildEntities>;
 
 type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
 
@@ -119,16 +122,14 @@ function openParts<Part>(): BuildPart<Part> {
 }
 
 /** Through the API; null after a problem. */
-function buildAddress(
-  file: ConnectorFile,
-  at: readonly string[],
-  note: Note,
-): ConnectorSettings['address'] | null {
+function buildAddress(file: ConnectorFile, at: readonly string[], note: Note) {
   if (file.id !== undefined && file.workspace !== undefined) {
     note([...at, 'workspace'], 'expected either id or workspace, got both');
     return null;
   }
-  if (file.workspace !== undefined) return { kind: 'workspace', workspace: file.workspace };
+  if (file.workspace !== undefined) {
+    return { kind: 'workspace', workspace: file.workspace } as const;
+  }
   if (file.id === undefined) {
     note(
       at,
@@ -140,14 +141,11 @@ function buildAddress(
     note([...at, 'id'], 'expected 1 to 128 letters, digits, "_" and "-"');
     return null;
   }
-  return { kind: 'id', id: file.id };
+  return { kind: 'id', id: file.id } as const;
 }
 
 function unknown(what: string, name: string, known: Iterable<string>): string {
   const names = [...known];
-  const suggestion = suggestName(name, names);
-  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
-  const all =
-    names.length === 0 ? 'none is declared' : `known are ${names.slice(0, mostNamed).join(', ')}${more}`;
-  return `no such ${what}: ${JSON.stringify(name)}${suggestion === '' ? `; ${all}` : suggestion}`;
+  const all = names.length === 0 ? 'none is declared' : `known are ${firstNames(names)}`;
+  return `no such ${what}: ${JSON.stringify(name)}${suggestName(name, names) || `; ${all}`}`;
 }

@@ -1,9 +1,9 @@
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { credentialProblems, shapeText } from '../definitions/credential-problems.ts';
+import { mapOf } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorFile } from './connector-file.ts';
-import type { DirectAddress } from './settings.ts';
 
 /**
  * The service itself, by credentials of the config; null after a problem. No value is repeated in a problem: all are
@@ -14,7 +14,7 @@ export function buildDirect(
   given: Readonly<Record<string, string>>,
   definition: Definition,
   { at: connectorAt, note }: { readonly at: readonly string[]; readonly note: Note },
-): DirectAddress | null {
+) {
   const at = [...connectorAt, 'credentials'];
   if (id !== undefined || workspace !== undefined) {
     note(at, 'expected either credentials (to read the service itself) or id or workspace, got both');
@@ -43,8 +43,9 @@ export function buildDirect(
       `each use of it makes another one, which a config has no place for: leave it out (the connector works until ${auth.accessToken} ends), use ${otherWays(definition, way?.title)}, or give the credentials to "connector-sync serve", which stores the new ones`,
     );
   }
-  const credentials = new Map(Object.entries(given).map(([field, value]) => [field, new Secret(value)]));
-  return isSound || Object.values(given).includes('') ? { kind: 'direct', credentials } : null;
+  /** Fit one of the definition's ways to sign in, unless one is missing here. */
+  const credentials: ReadonlyMap<string, Secret> = mapOf(given, (value) => new Secret(value));
+  return isSound || Object.values(given).includes('') ? ({ kind: 'direct', credentials } as const) : null;
 }
 
 function restsOn(

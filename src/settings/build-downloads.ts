@@ -3,28 +3,23 @@ import type { EntityName } from '../core/names.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { isSharedSink } from './build-sinks.ts';
-import type { DownloadSettings, SinkSettings } from './settings.ts';
+import { isSharedSink, type Sink } from './build-sinks.ts';
 import type { DownloadsFile } from './connector-file.ts';
 
 interface OfConnector {
   readonly definition: Definition;
   /** Those that the connector reads. */
   readonly read: ReadonlySet<EntityName>;
-  readonly sinks: Iterable<SinkSettings>;
+  readonly sinks: Iterable<Sink>;
   /** Its own; undefined where the config names none that there is. */
-  readonly sink: SinkSettings | undefined;
+  readonly sink: Sink | undefined;
   /** Of the config file: relative paths begin there. */
   readonly folder: string;
   readonly at: readonly string[];
 }
 
 /** Whose files a connector fetches, and where to; null where the file says nothing of it. */
-export function buildDownloads(
-  file: DownloadsFile | undefined,
-  of: OfConnector,
-  note: Note,
-): DownloadSettings | null {
+export function buildDownloads(file: DownloadsFile | undefined, of: OfConnector, note: Note) {
   if (file === undefined) return null;
   const { at, folder } = of;
   const directory = path.resolve(folder, file.directory);
@@ -42,10 +37,17 @@ export function buildDownloads(
       `sink ${of.sink.name} may be written from several machines, which must see the same files: expected a directory that they share, and shared: true`,
     );
   }
-  return { directory, entities: buildEntities(file, of, note), maxBytes: file.maxBytes };
+  return {
+    /** Absolute; files lie in `<directory>/<connector>/<entity>/`. */
+    directory,
+    /** Of the connector's entities, those whose files are fetched. Not empty. */
+    entities: buildEntities(file, of, note),
+    /** A larger file is not fetched, and counts as failed. */
+    maxBytes: file.maxBytes,
+  };
 }
 
-function isStoredIn(sink: SinkSettings, directory: string): boolean {
+function isStoredIn(sink: Sink, directory: string): boolean {
   switch (sink.type) {
     case 'sqlite':
       return directory === sink.path;

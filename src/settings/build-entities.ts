@@ -1,56 +1,57 @@
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
-import { pagingParams } from '../definitions/paging-params.ts';
+import type { Note } from '../definitions/check-names.ts';
 import { checkParams, convertParams } from '../definitions/check-params.ts';
 import type { Definition, Entity, Param } from '../definitions/definition.ts';
+import { pagingParams } from '../definitions/paging-params.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import type { Note } from '../definitions/check-names.ts';
-import { selectEntities } from './select-entities.ts';
-import type { EntitySettings } from './settings.ts';
 import type { ConnectorFile, EntitySettingsFile } from './connector-file.ts';
 
 const defaultFullEveryMs = 7 * 86_400_000;
 
-/** Where an entity's settings stand, and what its connector says for all of them. */
-interface OfConnector extends Pick<EntitySettings, 'freshWithinMs' | 'onSchemaChange'> {
+type EntitySettings = Readonly<ReturnType<typeof buildEntity>>;
+type Entities = ReadonlyMap<EntityName, EntitySettings>;
+
+/** What the file says of a connector, and where. */
+interface Written {
+  readonly file: ConnectorFile;
+  readonly definition: Definition;
   readonly at: readonly string[];
+  readonly note: Note;
 }
 
 /** The entities that a connector reads, in the definition's order, with what the file says of each. */
-export function buildEntities(
-  file: ConnectorFile,
-  definition: Definition,
-  { at, freshWithinMs }: Pick<OfConnector, 'at' | 'freshWithinMs'>,
-  note: Note,
-): ReadonlyMap<EntityName, EntitySettings> {
-  const built = new Map<EntityName, EntitySettings>();
-  const names = [...definition.entities.keys()];
+export function buildEntities(written: Written): Entities {
+  const { file, definition, at, note } = written;
+  const names: readonly string[] = [...definition.entities.keys()];
   for (const name of Object.keys(file.entities)) {
-    if (!names.some((known) => known === name)) {
-      note([...at, 'entities', name], `no such entity in ${definition.name}${suggestName(name, names)}`);
-    }
+    if (names.includes(name)) continue;
+    note([...at, 'entities', name], `no such entity in ${definition.name}${suggestName(name, names)}`);
   }
-  for (const [name, entity] of definition.entities) {
-    const { onSchemaChange } = file;
-    const here = { at: [...at, 'entities', name], freshWithinMs, onSchemaChange };
-    built.set(name, buildEntity(entity, file.entities[name] ?? {}, here, note));
-  }
-  return selectEntities(built, { file, definition, at, note });
+  const built = new Map(
+    [...definition.entities].map(([name, entity]) => [name, buildEntity(entity, written)] as const),
+  );
+  return selectEntities(built, written);
 }
 
-function buildEntity(
-  entity: Entity,
-  file: EntitySettingsFile,
-  { at, freshWithinMs, onSchemaChange }: OfConnector,
-  note: Note,
-): EntitySettings {
+function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }: Written) {
+  const file: EntitySettingsFile = connector.entities[entity.name] ?? {};
+  const at = [...connectorAt, 'entities', entity.name];
   return {
+    /** One set of `list` parameters per variant; default: `[{}]`. */
     variants: buildVariants(entity, file, at, note),
+    /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
     parents: buildParents(entity, file.parents, [...at, 'parents'], note),
     fullEveryMs: file.fullEvery ?? defaultFullEveryMs,
-    freshWithinMs: file.freshWithin ?? freshWithinMs,
-    onSchemaChange: file.onSchemaChange ?? onSchemaChange,
-    ...(file.totals === undefined ? {} : { trustsTotal: file.totals === 'trust' }),
+    /** The entity's, or else the connector's. */
+    freshWithinMs: file.freshWithin ?? connector.freshWithin ?? null,
+    /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
+    onSchemaChange: file.onSchemaChange ?? connector.onSchemaChange,
+    /**
+     * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition
+     * says.
+     */
+    ...(file.totals !== undefined && { trustsTotal: file.totals === 'trust' }),
   };
 }
 
@@ -98,24 +99,17 @@ function buildVariant(entity: Entity, params: Params, at: readonly (string | num
 
 /** Parameters that the program sets, and why a user may not. */
 function takenParams(entity: Entity): ReadonlyMap<string, string> {
+  const taken = (names: Iterable<string>, why: string) => [...names].map((name) => [name, why] as const);
+  const paging = pagingParams(entity.pagination).map(({ name }) => name);
   return new Map([
-    ...pagingParams(entity.pagination).map(({ name }): [string, string] => [
-      name,
-      'is set page by page; leave it out',
-    ]),
-    ...Object.keys(entity.fixedParams).map((name): [string, string] => [
-      name,
-      'is fixed by the definition; leave it out',
-    ]),
-    ...Object.keys(entity.order?.params ?? {}).map((name): [string, string] => [
-      name,
+    ...taken(paging, 'is set page by page; leave it out'),
+    ...taken(Object.keys(entity.fixedParams), 'is fixed by the definition; leave it out'),
+    ...taken(
+      Object.keys(entity.order?.params ?? {}),
       'sets the order that a complete read needs; leave it out',
-    ]),
+    ),
     ...entity.parents.flatMap((parent) =>
-      [...parent.params.keys()].map((name): [string, string] => [
-        name,
-        `is filled from every record of ${parent.entity}; leave it out`,
-      ]),
+      taken(parent.params.keys(), `is filled from every record of ${parent.entity}; leave it out`),
     ),
   ]);
 }
@@ -137,4 +131,79 @@ function buildParents(
     }
   }
   return known.filter((parent) => chosen.includes(parent));
+}
+
+/**
+ * Leaves the entities that `include` names (all without it) and `exclude` does not. An entity is found through its
+ * parents' records, so each that stays needs its parents to stay; leaving one out silently would look like an empty
+ * table.
+ */
+function selectEntities(entities: Entities, written: Written): Entities {
+  const { file, definition, at, note } = written;
+  const known: readonly string[] = [...definition.entities.keys()];
+  for (const key of ['include', 'exclude'] as const) {
+    (file[key] ?? []).forEach((name, index) => {
+      if (known.includes(name)) return;
+      const message = `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestName(name, known)}`;
+      note([...at, key, String(index)], message);
+    });
+  }
+  const selected = new Map(
+    [...entities].filter(
+      ([name]) => (file.include === undefined || file.include.includes(name)) && !file.exclude.includes(name),
+    ),
+  );
+  if (selected.size === 0) {
+    note(at, 'expected at least one entity to read, got none', [...at, 'include'], [...at, 'exclude']);
+  }
+  checkExcludedParents(entities, selected, written);
+  checkIncludedChildren(selected, written);
+  return selected;
+}
+
+function checkExcludedParents(entities: Entities, selected: Entities, { file, at, note }: Written): void {
+  for (const name of entities.keys()) {
+    const index = file.exclude.indexOf(name);
+    const orphans = index === -1 ? [] : descendants(name, entities).filter((child) => selected.has(child));
+    if (orphans.length > 0) {
+      note(
+        [...at, 'exclude', String(index)],
+        `without ${name} nothing leads to ${orphans.join(', ')}: exclude ${orphans.length === 1 ? 'it' : 'them'} as well`,
+        [...at, 'include'],
+        [...at, 'exclude'],
+        ...parentsOf(orphans, at),
+      );
+    }
+  }
+}
+
+function checkIncludedChildren(selected: Entities, { file, at, note }: Written): void {
+  for (const [name, { parents }] of selected) {
+    const index = (file.include ?? []).indexOf(name);
+    const missing = parents.filter((parent) => !selected.has(parent) && !file.exclude.includes(parent));
+    if (index !== -1 && missing.length > 0) {
+      note(
+        [...at, 'include', String(index)],
+        `${name} is found through ${missing.join(', ')}: include ${missing.length === 1 ? 'it' : 'them'} as well`,
+        [...at, 'include'],
+        [...at, 'exclude'],
+        ...parentsOf([name], at),
+      );
+    }
+  }
+}
+
+/** Where the file chooses the parents of these entities. */
+function parentsOf(names: readonly EntityName[], at: readonly string[]): readonly (readonly string[])[] {
+  return names.map((name) => [...at, 'entities', name, 'parents']);
+}
+
+/** Everything that is found through an entity, near ones first. */
+function descendants(name: EntityName, entities: Entities): readonly EntityName[] {
+  const found: EntityName[] = [];
+  for (const [child, { parents }] of entities) {
+    // Parents stand before their children, so one pass finds grandchildren too.
+    if (parents.includes(name) || parents.some((parent) => found.includes(parent))) found.push(child);
+  }
+  return found;
 }

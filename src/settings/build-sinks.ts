@@ -5,7 +5,7 @@ import type { Frozen } from '../definitions/deep-freeze.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
 
-type Sink = Frozen<ReturnType<typeof buildSink>>;
+export type Sink = Frozen<ReturnType<typeof buildSink>>;
 
 /** Names that SQLite opens without making a file: what is stored there is gone with the process. */
 const noFile = /^(:memory:$|file:)/;

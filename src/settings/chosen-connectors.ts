@@ -1,10 +1,8 @@
 import { isLikeGlob } from '../core/glob.ts';
 import { isConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
-import { suggestName } from '../definitions/suggest-name.ts';
+import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from './settings.ts';
-
-const mostNamed = 20;
 
 /**
  * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*`
@@ -37,7 +35,9 @@ export function connectorsMatching(
   const all = [...settings.connectors.values()];
   for (const glob of globs) {
     if (all.some(({ name }) => isLikeGlob(name, glob))) continue;
-    throw usage(`No connector matches "${glob}"; the config has ${someOf(settings)}.`);
+    throw usage(
+      `No connector matches "${glob}"; the config has ${firstNames([...settings.connectors.keys()])}.`,
+    );
   }
   return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => isLikeGlob(name, glob)));
 }
@@ -51,17 +51,9 @@ export function connectorNamed(settings: LocalSettings, name: string): Connector
       `"${name}" is a target of publish, expected a connector. To publish into it: publish ${name}`,
     );
   }
-  const suggestion = suggestName(name, [...settings.connectors.keys()]);
-  throw usage(
-    `Unknown connector "${name}"${suggestion === '' ? `; the config has ${someOf(settings)}.` : suggestion}`,
-  );
-}
-
-/** Names for a message: of many connectors the first ones. */
-function someOf({ connectors }: LocalSettings): string {
-  const names = [...connectors.keys()];
-  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
-  return `${names.slice(0, mostNamed).join(', ')}${more}`;
+  const names = [...settings.connectors.keys()];
+  const hint = suggestName(name, names) || `; the config has ${firstNames(names)}.`;
+  throw usage(`Unknown connector "${name}"${hint}`);
 }
 
 /** The sinks of these connectors, each once. */

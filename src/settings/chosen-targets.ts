@@ -22,9 +22,9 @@ export function targetNamed({ publish }: LocalSettings, name: string): PublishSe
   if (publishCommands.includes(name)) {
     throw usage(`"${name}" is a command of publish, so it comes first: publish ${name} [target...]`);
   }
-  const suggestion = suggestName(name, [...publish.keys()]);
-  const known = `; the config has ${[...publish.keys()].join(', ') || 'none'}.`;
-  throw usage(`Unknown target "${name}"${suggestion === '' ? known : suggestion}`);
+  const names = [...publish.keys()];
+  const hint = suggestName(name, names) || `; the config has ${names.join(', ') || 'none'}.`;
+  throw usage(`Unknown target "${name}"${hint}`);
 }
 
 /**

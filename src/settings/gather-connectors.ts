@@ -120,9 +120,16 @@ function readNamed(
   if (parsed.problems.length > 0) return { files: [], problems: parsed.problems };
   const places = new Set<string>();
   for (const [index, pattern] of (parsed.value ?? []).entries()) {
-    const found = findConnectorFiles(pattern, main.folder);
-    if (!found.ok) add(index, found.why);
-    else for (const file of found.files) places.add(file);
+    try {
+      const found = findConnectorFiles(path.resolve(main.folder, pattern));
+      for (const file of found) places.add(file);
+      if (found.length > 0) continue;
+      const example = 'a folder of YAML files or a pattern such as ./connectors/*.yaml';
+      add(index, `expected a file, ${example}, nothing is found: ${JSON.stringify(pattern)}`);
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      add(index, `expected YAML files, they cannot be looked for: ${why}`);
+    }
   }
   // A pattern may find the config file itself.
   places.delete(path.resolve(main.yaml.file));
@@ -159,32 +166,14 @@ function memberOf(value: unknown, name: string): Members {
   return isMembers(member) ? member : {};
 }
 
-type FoundFiles =
-  { readonly ok: true; readonly files: readonly string[] } | { readonly ok: false; readonly why: string };
-
 /**
  * The files that a line of `connectors` stands for, by name: a file, the `*.yaml` and `*.yml` files of a folder, or a
- * pattern in which `*` stands for any text within a name. Relative to `folder`. None at all is a mistake.
+ * pattern in which `*` stands for any text within a name.
  */
-function findConnectorFiles(pattern: string, folder: string): FoundFiles {
-  try {
-    const files = pattern.includes('*')
-      ? matching(path.resolve(folder, pattern))
-      : inFolderOrItself(path.resolve(folder, pattern));
-    return files.length > 0
-      ? { ok: true, files }
-      : {
-          ok: false,
-          why: `expected a file, a folder of YAML files or a pattern such as ./connectors/*.yaml, nothing is found: ${JSON.stringify(pattern)}`,
-        };
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    return { ok: false, why: `expected YAML files, they cannot be looked for: ${why}` };
-  }
-}
-
-function inFolderOrItself(place: string): readonly string[] {
-  if (kindOf(place) !== 'folder') return kindOf(place) === 'file' ? [place] : [];
+function findConnectorFiles(place: string): readonly string[] {
+  if (place.includes('*')) return matching(place);
+  const kind = kindOf(place);
+  if (kind !== 'folder') return kind === 'file' ? [place] : [];
   return matching(path.join(place, '*')).filter((name) => /\.ya?ml$/.test(name));
 }
 

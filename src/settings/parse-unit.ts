@@ -1,5 +1,3 @@
-import type { Note } from '../definitions/check-names.ts';
-
 const pattern = /^(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?$/;
 const unitMs = [86_400_000, 3_600_000, 60_000, 1000];
 
@@ -44,17 +42,4 @@ export function parseSize(text: string): number | null {
   const [, digits = '', unit = ''] = /^(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B|B)$/.exec(text) ?? [];
   const bytes = Math.round(Number(digits) * (bytesByUnit.get(unit) ?? Number.NaN));
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : null;
-}
-
-/** Milliseconds of a duration in the file; `otherwise` where it is left out or, after a problem, cannot be read. */
-export function buildDuration<Otherwise extends number | null>(
-  text: string | undefined,
-  otherwise: Otherwise,
-  at: readonly string[],
-  note: Note,
-): number | Otherwise {
-  if (text === undefined) return otherwise;
-  const ms = parseDuration(text);
-  if (ms === null) note(at, `expected a duration such as ${durationExamples}`);
-  return ms ?? otherwise;
 }

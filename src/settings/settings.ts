@@ -1,9 +1,8 @@
-import type { ConnectorId, ConnectorName, EntityName } from '../core/names.ts';
-import type { Params } from '../core/records.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { Problem } from '../core/problems.ts';
-import type { Secret } from '../core/secret.ts';
 import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
+import type { buildConnectors } from './build-connectors.ts';
 import type { buildSinks } from './build-sinks.ts';
 import type { ConnectorFile } from './connector-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
@@ -53,62 +52,15 @@ export interface LocalSettings {
 }
 
 export type SinkSettings = MapValue<ReturnType<typeof buildSinks>>;
+export type ConnectorSettings = MapValue<ReturnType<typeof buildConnectors>>;
+/** The service itself, with no API in between. */
+export type DirectAddress = Extract<ConnectorSettings['address'], { kind: 'direct' }>;
+export type DownloadSettings = NonNullable<ConnectorSettings['downloads']>;
+export type EntitySettings = MapValue<ConnectorSettings['entities']>;
 export type HttpSettings = Frozen<SettingsFile['http']>;
 export type ApiSettings = Frozen<NonNullable<SettingsFile['api']>>;
 export type RedisSettings = Frozen<SettingsFile['redis']>;
 export type Schedule = Frozen<NonNullable<ConnectorFile['schedule']>>;
-
-export interface ConnectorSettings {
-  readonly name: ConnectorName;
-  readonly definition: Definition;
-  readonly address:
-    | { readonly kind: 'id'; readonly id: ConnectorId }
-    | { readonly kind: 'workspace'; readonly workspace: string }
-    | DirectAddress;
-  readonly sink: SinkSettings;
-  readonly schedule: Schedule | null;
-  /** How old stored data may be before an operator is alerted; null: no limit. */
-  readonly freshWithinMs: number | null;
-  /** Partitions walked at a time. */
-  readonly concurrency: number;
-  readonly requestsPerSecond: number;
-  /** The entities to read, with their settings; excluded ones are absent. */
-  readonly entities: ReadonlyMap<EntityName, EntitySettings>;
-  /** The files that are fetched after each sync; null: none. */
-  readonly downloads: DownloadSettings | null;
-}
-
-/** The service itself, with no API in between. */
-export interface DirectAddress {
-  readonly kind: 'direct';
-  /** Fit one of the definition's ways to sign in, unless one is missing here. */
-  readonly credentials: ReadonlyMap<string, Secret>;
-}
-
-export interface DownloadSettings {
-  /** Absolute; files lie in `<directory>/<connector>/<entity>/`. */
-  readonly directory: string;
-  /** Of the connector's entities, those whose files are fetched. Not empty. */
-  readonly entities: readonly EntityName[];
-  /** A larger file is not fetched, and counts as failed. */
-  readonly maxBytes: number;
-}
-
-export interface EntitySettings {
-  /** One set of `list` parameters per variant; default: `[{}]`. */
-  readonly variants: readonly Params[];
-  /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
-  readonly parents: readonly EntityName[];
-  readonly fullEveryMs: number;
-  /** The entity's, or else the connector's. */
-  readonly freshWithinMs: number | null;
-  /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
-  readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
-  /**
-   * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition says.
-   */
-  readonly trustsTotal?: boolean;
-}
 
 /** Where a target of `publish` is. */
 export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;

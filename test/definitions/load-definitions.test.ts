@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { pagingFile } from '../../src/definitions/upstream/paging-file.ts';
+import { pagingFile } from '../../src/definitions/upstream/upstream-file.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { servedDefinition } from '../../src/definitions/served-definition.ts';
+import { servedDefinition } from '../../src/definitions/definition.ts';
 import { openApiDocument } from '../../src/service/reference/open-api-document.ts';
 import { referencePage } from '../../src/service/reference/reference-page.ts';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';

@@ -1,5 +1,4 @@
-import { cancelRun } from '../../app/cancel-run.ts';
-import { findRun, fromEverySink } from '../../app/find-run.ts';
+import { cancelRun, findRun, fromEverySink } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { undeleteRun } from '../../app/undelete-run.ts';
 import { slept } from '../../core/clock.ts';

@@ -1,6 +1,11 @@
 import { overviewOf, readOverviews } from '../../../app/connector-states.ts';
-import { servedSink, locateSink } from '../../../app/locate-sink.ts';
-import { checkHere, pauseConnector, resumeConnector } from '../../../app/pause-connector.ts';
+import {
+  checkHere,
+  locateSink,
+  pauseConnector,
+  resumeConnector,
+  servedSink,
+} from '../../../app/locate-sink.ts';
 import { reachQueues, openQueuesOf } from '../../../app/reach-queues.ts';
 import { instant } from '../../../core/clock.ts';
 import { usage } from '../../../core/usage-error.ts';
