@@ -34,13 +34,25 @@ export function statesOf(
   else if (lastEnded.state === 'failed' || lastEnded.state === 'degraded') states.add('failing');
   if (overview !== null && overview.paused !== null) states.add('paused');
   if (overview?.missing.some(({ withheld }) => withheld > 0) === true) states.add('withheld');
-  const asOf = new Map(overview?.freshness.map((known) => [known.entity, known.asOf]));
-  for (const [entity, { freshWithinMs }] of entities) {
-    if (freshWithinMs === null) continue;
-    const readAt = asOf.get(entity) ?? null;
-    if (readAt === null || nowMs - Date.parse(readAt) > freshWithinMs) states.add('stale');
-  }
+  const isStale = freshnessOf({ entities }, overview?.freshness).some(
+    ({ asOf, freshWithinMs }) =>
+      freshWithinMs !== null && (asOf === null || nowMs - Date.parse(asOf) > freshWithinMs),
+  );
+  if (isStale) states.add('stale');
   return states;
+}
+
+/**
+ * How old each entity is, and may be. One that no run has begun yet has no age, but may have a limit that it misses.
+ */
+export function freshnessOf(
+  { entities }: Pick<ConnectorSettings, 'entities'>,
+  freshness: ConnectorOverview['freshness'] = [],
+) {
+  const asOf = new Map(freshness.map((known) => [known.entity, known.asOf]));
+  return [...entities].map(([entity, { freshWithinMs }]) => {
+    return { entity, asOf: asOf.get(entity) ?? null, freshWithinMs };
+  });
 }
 
 export type StateCounts = Readonly<Record<TroubleState | 'ok', number>>;

@@ -5,7 +5,7 @@ import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
-import type { SinkOverview } from './connector-states.ts';
+import { freshnessOf, type SinkOverview } from './connector-states.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
 export type ServedLedgers = Awaited<ReturnType<typeof openServedLedgers>>;
@@ -73,17 +73,13 @@ async function freshUntil(
   connector: ConnectorSettings | undefined,
   ledger: ServedLedger | undefined,
 ): Promise<number | null> {
-  const limits = [...(connector?.entities ?? [])].flatMap(([entity, { freshWithinMs }]) =>
-    freshWithinMs === null ? [] : [{ entity, freshWithinMs }],
+  if (connector === undefined || ledger === undefined) return null;
+  if ([...connector.entities.values()].every(({ freshWithinMs }) => freshWithinMs === null)) return null;
+  const freshness = freshnessOf(connector, await ledger.freshness(connector.name));
+  const limits = freshness.flatMap(({ asOf, freshWithinMs }) =>
+    freshWithinMs === null ? [] : [asOf === null ? 0 : Date.parse(asOf) + freshWithinMs],
   );
-  if (connector === undefined || ledger === undefined || limits.length === 0) return null;
-  const asOf = new Map((await ledger.freshness(connector.name)).map((known) => [known.entity, known.asOf]));
-  return Math.min(
-    ...limits.map(({ entity, freshWithinMs }) => {
-      const readAt = asOf.get(entity) ?? null;
-      return readAt === null ? 0 : Date.parse(readAt) + freshWithinMs;
-    }),
-  );
+  return Math.min(...limits);
 }
 
 /** So long others may be kept waiting: renewals of locks and answers of health checks take their time in seconds. */

@@ -12,12 +12,12 @@ import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
-import { workerBackfills, workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
+import { workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
 import { targetsOf, workerPublications } from './publish-target.ts';
 import { schedulerId } from '../jobs/open-queue-set.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { MetricSample, SampledConnector } from '../telemetry/metrics-sample.ts';
-import { statesOf, overviewOf } from './connector-states.ts';
+import { freshnessOf, statesOf, overviewOf } from './connector-states.ts';
 
 interface ScheduledRunsOptions extends Pick<
   WorkerOptions,
@@ -103,8 +103,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
     serves,
     sinks: ledgers.sinks,
     ledger: ledgers.ledger,
-    runConnector: workerRuns(runs),
-    runBackfill: workerBackfills(runs),
+    run: workerRuns(runs),
     targets,
     publish: workerPublications(runs),
     log,
@@ -198,22 +197,16 @@ async function sampleWorker(
   };
 }
 
-/** Entities that no run has begun yet have no age, but may have a limit that they miss. */
 function sampleConnector(
   connector: ConnectorSettings,
   overview: ConnectorOverview | null,
   nowMs: number,
 ): SampledConnector {
-  const asOf = new Map(overview?.freshness.map((known) => [known.entity, known.asOf]));
   return {
     name: connector.name,
     states: statesOf(connector, overview, nowMs),
     endedAt: overview?.lastEnded?.finishedAt ?? null,
-    freshness: [...connector.entities].map(([entity, { freshWithinMs }]) => ({
-      entity,
-      asOf: asOf.get(entity) ?? null,
-      freshWithinMs,
-    })),
+    freshness: freshnessOf(connector, overview?.freshness),
     missing: overview?.missing ?? [],
     unproven: overview?.unproven ?? [],
   };

@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/run-options.ts';
-import type { RunBackfill, RunConnector, RunRequest } from '../jobs/worker-context.ts';
+import type { RunJob, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
@@ -20,24 +20,20 @@ export interface WorkerRunsOptions {
   readonly clock: Clock;
 }
 
-/** A worker's way to run a connector. */
-export function workerRuns(options: WorkerRunsOptions): RunConnector {
-  return (name, request) => {
-    const connector = connectorNamed(options.app.settings, name);
-    return loggedRun(options, connector, request, { globs: { select: [], exclude: [] } });
-  };
-}
-
 /**
- * A worker's way to make a backfill: a run for each window that is not done. A window that had to leave something out
- * is not done, yet this process does not try it again: a job that gave way to a sync would otherwise begin with the
- * same one forever.
+ * A worker's way to make the run of a job. A backfill is a run for each window that is not done. A window that had to
+ * leave something out is not done, yet this process does not try it again: a job that gave way to a sync would
+ * otherwise begin with the same one forever.
  */
-export function workerBackfills(options: WorkerRunsOptions): RunBackfill {
+export function workerRuns(options: WorkerRunsOptions): RunJob {
   const tried = new Set<string>();
-  return async (text, name, { shouldYield, ...request }) => {
+  return async (work, { shouldYield, ...request }) => {
+    const name = work.connector;
     const connector = connectorNamed(options.app.settings, name);
-    const asked = readRequest(text);
+    if (work.kind === 'sync') {
+      return await loggedRun(options, connector, request, { globs: { select: [], exclude: [] } });
+    }
+    const asked = readRequest(work.backfill);
     const plan = plannedBackfill(connector, asked);
     const keyOf = (window: string): string => `${name} ${plan.id} ${window}`;
     const finished = await finishedWindows(connector, plan);
@@ -67,7 +63,7 @@ const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };
 async function loggedRun(
   { app, metrics, log, clock }: WorkerRunsOptions,
   connector: ConnectorSettings,
-  { signal, onEvent }: RunRequest,
+  { signal, onEvent }: Omit<RunRequest, 'shouldYield'>,
   what: Pick<SyncRequest, 'globs' | 'run'>,
 ): Promise<RunReport> {
   const { name } = connector;

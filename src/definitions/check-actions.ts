@@ -1,9 +1,8 @@
 import type { Params } from '../core/records.ts';
-import { checkRemoteName, checkTwice, type Note } from './check-names.ts';
+import { checkRemoteName, checkTwice, type Note, type EntityCheck, listParamAt } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { ActionFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
-import { type EntityCheck, listParamAt } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';

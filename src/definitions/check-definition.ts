@@ -1,11 +1,20 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
-import { checkKey, checkName, checkRemoteName, checkTwice, namePattern, type Note } from './check-names.ts';
+import {
+  checkKey,
+  checkName,
+  checkRemoteName,
+  checkTwice,
+  namePattern,
+  type Note,
+  type EntityCheck,
+  fieldAt,
+  openEntityCheck,
+} from './check-names.ts';
 import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile } from './definition-file.ts';
-import { type EntityCheck, fieldAt, openEntityCheck } from './entity-check.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { checkUpstream } from './upstream/check-upstream.ts';

@@ -1,6 +1,12 @@
-import type { Note } from './check-names.ts';
+import {
+  type Note,
+  type EntityCheck,
+  fieldAt,
+  fieldType,
+  listParamAt,
+  openEntityCheck,
+} from './check-names.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
-import { type EntityCheck, fieldAt, fieldType, listParamAt, openEntityCheck } from './entity-check.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
 

@@ -1,6 +1,6 @@
 import { checkSorting } from './check-actions.ts';
 import type { EntityFile } from './definition-file.ts';
-import { type EntityCheck, fieldAt, fieldType } from './entity-check.ts';
+import { type EntityCheck, fieldAt, fieldType } from './check-names.ts';
 import { pagingParams } from './paging-params.ts';
 import { noSuch } from './suggest-name.ts';
 

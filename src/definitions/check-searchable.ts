@@ -1,6 +1,5 @@
-import { checkRemoteName, checkTwice } from './check-names.ts';
+import { checkRemoteName, checkTwice, type EntityCheck, fieldAt } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import { type EntityCheck, fieldAt } from './entity-check.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { suggestName } from './suggest-name.ts';
 import { isReservedName } from './yaml-data.ts';

@@ -1,6 +1,7 @@
 import type { DescribedTable, TableJoin } from '../core/described-table.ts';
 import type { EntityName } from '../core/names.ts';
-import type { Entity } from './definition.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { Definition, Entity } from './definition.ts';
 
 /** Of an entity, and of what its arrays are exploded into. `parents`: those that lead to it in this connector. */
 export function describeTables(entity: Entity, parents: readonly EntityName[]): readonly DescribedTable[] {
@@ -47,4 +48,60 @@ function joinsOf(entity: Entity, chosen: readonly EntityName[]): readonly TableJ
     });
   const [only, ...others] = joins;
   return only === undefined || others.length > 0 || only.columns.length === 0 ? [] : [only];
+}
+
+/** What the tables of a connector type hold, for people who query them: Markdown. `command`: what makes it again. */
+export function dataDictionary(definition: Definition, command: string): string {
+  const { title, entities } = definition;
+  const parts = [...entities.values()].flatMap((entity) => {
+    const byDefault = entity.parents.filter((parent) => parent.byDefault).map((parent) => parent.entity);
+    const [own, exploded] = describeTables(entity, byDefault);
+    return [
+      ...(own === undefined ? [] : section(entity, entity.table, own)),
+      ...(exploded === undefined || entity.explodedTable === null
+        ? []
+        : section(entity, entity.explodedTable, exploded)),
+    ];
+  });
+  return [
+    `# Data of ${title}`,
+    '',
+    `The tables of a connector with \`definition: ${definition.name}\`. Made by \`${command}\`: do not edit.`,
+    '',
+    'A table is called `<connector>__<entity>`, and `<connector>__<entity>_current` is its view of rows that are not deleted. Objects, arrays and `any` are JSON.',
+    '',
+    ...parts,
+  ].join('\n');
+}
+
+function section(entity: Entity, table: EntityTable, described: DescribedTable): readonly string[] {
+  const { columns: meanings, derived, joins, description } = described;
+  const key = table.key.map((name) => `\`${name}\``).join(', ');
+  const exploded =
+    table === entity.table ? null : `Elements of \`${entity.explode?.field ?? ''}\` of \`${entity.name}\``;
+  const about = [description, exploded].flatMap((text) => (text === null ? [] : [`${escaped(text)}.`]));
+  const joined = joins.map(
+    ({ columns, parent, parentColumns }) =>
+      `${columns.map((name) => `\`${name}\``).join(', ')} is ${parentColumns.map((name) => `\`${parent}.${name}\``).join(', ')}.`,
+  );
+  const kept = entity.deletes === 'never' ? ['Rows are never deleted.'] : [];
+  return [
+    `## ${table.entity}`,
+    '',
+    [...about, `Key: ${key}.`, ...joined, ...kept].join(' '),
+    '',
+    '| column | type | meaning |',
+    '| --- | --- | --- |',
+    ...table.columns.map(({ name, type }) => `| \`${name}\` | ${type} | ${escaped(meanings[name] ?? '')} |`),
+    ...derived.map(
+      ({ name, from, path }) =>
+        `| \`${name}\` | string | In the view alone: the texts at \`${path.join('.')}\` of ${from.map((field) => `\`${field}\``).join(', ')} |`,
+    ),
+    '',
+  ];
+}
+
+/** Texts of a definition are no Markdown, and end no cell. */
+function escaped(text: string): string {
+  return text.replaceAll(/[\\|`*_<[\]]/g, (character) => `\\${character}`);
 }

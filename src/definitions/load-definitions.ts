@@ -106,11 +106,7 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
 /**
  * The name is known if it is a text, so that two files with the same name are reported together with other problems.
  */
-function readDefinition(file: string): {
-  readonly name: string | null;
-  readonly definition: Definition | null;
-  readonly found: readonly Problem[];
-} {
+function readDefinition(file: string) {
   const text = readText(file);
   const hash = typeof text === 'string' ? hashOfText(text) : null;
   known ??= new Map(Object.entries(readPrepared()));
@@ -127,11 +123,7 @@ function readDefinition(file: string): {
 }
 
 /** `value` is null where anything is wrong with the file. */
-function checkedFile(yaml: YamlFile): {
-  readonly name: string | null;
-  readonly value: DefinitionFile | null;
-  readonly found: readonly Problem[];
-} {
+function checkedFile(yaml: YamlFile) {
   if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems };
   const { value, broken, problems } = parseShape(definitionFile(), yaml.data, yaml);
   if (value === null) return { name: null, value: null, found: problems };

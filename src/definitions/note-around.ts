@@ -1,5 +1,6 @@
 import type { Note } from './check-names.ts';
 import type { YamlPath } from './read-yaml.ts';
+import { placeName } from './sound-rest.ts';
 
 /** Places of a file that do not say what they should. */
 interface BrokenPlaces {
@@ -31,11 +32,6 @@ export function noteAround(
       note(at, message);
     }
   };
-}
-
-/** A text that no other place has. */
-export function placeName(path: YamlPath): string {
-  return JSON.stringify(path.map(String));
 }
 
 /** The file as a whole, the place itself and all between them. */

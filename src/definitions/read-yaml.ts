@@ -19,18 +19,7 @@ import { yamlData } from './yaml-data.ts';
 const maxBytes = 16 * 1024 * 1024;
 
 /** One YAML file as plain data, with the way back from a place in the data to a line of the file. */
-export interface YamlFile {
-  /** The name used in problems. */
-  readonly file: string;
-  /** What the file says; null when `problems` is not empty. */
-  readonly data: unknown;
-  /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
-  readonly problems: readonly Problem[];
-  /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
-  readonly line: (path: YamlPath) => number | null;
-  /** A problem at a place of this file. */
-  readonly problem: (path: YamlPath, message: string) => Problem;
-}
+export type YamlFile = ReturnType<typeof parseYaml>;
 
 /**
  * Reads one YAML 1.2 document (core schema: no dates, no code, no custom tags). Never throws: what is wrong is in
@@ -42,7 +31,7 @@ export function readYaml(file: string): YamlFile {
 }
 
 /** The same for a text at hand; `file` only names it in problems. */
-export function parseYaml(file: string, text: string): YamlFile {
+export function parseYaml(file: string, text: string) {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     schema: 'core',
@@ -57,24 +46,33 @@ export function parseYaml(file: string, text: string): YamlFile {
     offset === undefined ? null : lines.linePos(offset).line || null;
   const offsetOf = openYamlPlaces(document);
   const line = (path: YamlPath): number | null => lineAt(offsetOf(path));
-  const problem = (path: YamlPath, message: string): Problem => ({
-    file,
-    line: line(path),
-    path: path.map(String).join('.'),
-    message,
-  });
   const problems = [...document.errors, ...document.warnings].map((error): Problem => ({
     file,
     line: lineAt(error.pos[0]),
     path: '',
     message: `invalid YAML: ${error.message}`,
   }));
-  if (problems.length > 0) return { file, data: null, problems, line, problem };
-  const { data, forbidden } = yamlData(document);
+  const { data, forbidden } = problems.length > 0 ? { data: null, forbidden: [] } : yamlData(document);
   for (const { offset, path, message } of forbidden) {
     problems.push({ file, line: lineAt(offset), path, message });
   }
-  return { file, data, problems, line, problem };
+  return {
+    /** The name used in problems. */
+    file,
+    /** What the file says; null when `problems` is not empty. */
+    data,
+    /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
+    problems: problems as readonly Problem[],
+    /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
+    line,
+    /** A problem at a place of this file. */
+    problem: (path: YamlPath, message: string): Problem => ({
+      file,
+      line: line(path),
+      path: path.map(String).join('.'),
+      message,
+    }),
+  };
 }
 
 /** The text of a file that `readYaml` would parse, or why there is none. Never throws. */

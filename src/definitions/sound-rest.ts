@@ -1,5 +1,4 @@
 import type * as z from 'zod';
-import { placeName } from './note-around.ts';
 import type { YamlPath } from './read-yaml.ts';
 
 /** A repaired object may itself lack members, and so on; no format is nested this deeply. */
@@ -131,4 +130,9 @@ function textFor(path: YamlPath): string {
 
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
+}
+
+/** A text that no other place has. */
+export function placeName(path: YamlPath): string {
+  return JSON.stringify(path.map(String));
 }

@@ -11,11 +11,10 @@ import {
   factsOf,
   maxStarts,
   unknownForMs,
-  type Ending,
   type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
-import { isMadeUpFor, type JobContext, type RunRequest } from './worker-context.ts';
+import { isMadeUpFor, type JobContext } from './worker-context.ts';
 
 /** Outcomes of runs that may have stored something. */
 const hasRead: ReadonlySet<string> = new Set(['ok', 'partial', 'degraded']);
@@ -158,7 +157,9 @@ async function runJob(
         if (event.kind === 'page-committed') context.suspects.delete(work.connector);
         progress.onEvent(event);
       };
-      return await runToItsEnd(context, job, work, { signal: within, onEvent });
+      const shouldYield = async (): Promise<boolean> =>
+        (await isSyncWaiting(context, work.connector)) || (await isCancelled(context, job, work.connector));
+      return { kind: 'ended', end: await context.run(work, { signal: within, onEvent, shouldYield }) };
     },
     isCancelled: async () => work.kind === 'backfill' && (await isCancelled(context, job, work.connector)),
     heldDelayMs: () => heldDelay(busyDelayMs, clock.now() - askedMs),
@@ -172,24 +173,6 @@ async function runJob(
 /** A tenth of the time waited so far, between the shortest delay and twelve times that. */
 function heldDelay(shortestMs: number, waitedMs: number): number {
   return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
-}
-
-async function runToItsEnd(
-  context: JobContext,
-  job: Job,
-  work: ConnectorJob,
-  request: RunRequest,
-): Promise<Ending> {
-  const { connector } = work;
-  if (work.kind === 'sync') {
-    return { kind: 'ended', end: await context.runConnector(connector, request), isDone: true };
-  }
-  const end = await context.runBackfill(work.backfill, connector, {
-    ...request,
-    shouldYield: async () =>
-      (await isSyncWaiting(context, connector)) || (await isCancelled(context, job, connector)),
-  });
-  return { kind: 'ended', end, isDone: end.isDone };
 }
 
 /** A waiting or delayed sync has the connector's deduplication key. */

@@ -31,7 +31,7 @@ export type Settlement =
 
 /** How a run or publication ended; with an error where it could not be made. */
 export type Ending =
-  | { readonly kind: 'ended'; readonly end: RunResult; readonly isDone: boolean }
+  | { readonly kind: 'ended'; readonly end: RunResult }
   | { readonly kind: 'published'; readonly outcome: string }
   | { readonly kind: 'thrown'; readonly error: unknown };
 
@@ -51,7 +51,7 @@ export interface Circumstances {
 export function settleRun(ending: Ending, circumstances: Circumstances): Settlement {
   switch (ending.kind) {
     case 'ended':
-      return settleEnd(ending.end, ending.isDone, circumstances);
+      return settleEnd(ending.end, circumstances);
     case 'published':
       return { kind: 'complete', outcome: ending.outcome };
     case 'thrown':
@@ -59,8 +59,9 @@ export function settleRun(ending: Ending, circumstances: Circumstances): Settlem
   }
 }
 
-function settleEnd(end: RunResult, isDone: boolean, circumstances: Circumstances): Settlement {
+function settleEnd(end: Omit<RunResult, 'run'>, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs } = circumstances;
+  // The sink's queue is held until its file is back; then the run resumes.
   if (end.error?.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
   if (end.error?.code === 'FENCED') return settleFenced(end.error.recovery, circumstances);
   if (end.outcome === 'interrupted') return settleInterruption(circumstances);
@@ -68,23 +69,21 @@ function settleEnd(end: RunResult, isDone: boolean, circumstances: Circumstances
   if (end.outcome === 'failed') {
     return { kind: 'fail', code: end.error?.code ?? 'INTERNAL', isFinal: end.error?.recovery === 'stop' };
   }
-  if (isDone) return { kind: 'complete', outcome: end.outcome };
+  if (end.isDone !== false) return { kind: 'complete', outcome: end.outcome };
   if (circumstances.isCancelled) return { kind: 'complete', outcome: 'cancelled' };
   return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'delayed' };
 }
 
 function settleError(error: unknown, circumstances: Circumstances): Settlement {
-  const { nowMs, busyDelayMs, heldDelayMs } = circumstances;
+  const { nowMs, heldDelayMs } = circumstances;
   if (error instanceof ThrottledError) {
     return { kind: 'delay', untilMs: nowMs + error.retryAfterMs, end: 'delayed' };
   }
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
-  // The sink's queue is held until its file is back; then the run resumes.
-  if (error.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
-  if (error.code === 'FENCED') return settleFenced(error.recovery, circumstances);
   if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + heldDelayMs, end: 'busy' };
-  if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return settleInterruption(circumstances);
-  return { kind: 'fail', code: error.code, isFinal: error.recovery === 'stop' };
+  const isInterrupted = error.code === 'INTERRUPTED' || error.code === 'CANCELLED';
+  const outcome = isInterrupted ? 'interrupted' : 'failed';
+  return settleEnd({ outcome, error, resumeAt: null }, circumstances);
 }
 
 /**

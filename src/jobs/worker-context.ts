@@ -4,7 +4,7 @@ import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
-import type { QueueSet } from './open-queue-set.ts';
+import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
 
 /** What a job needs to know of how its run ended. */
@@ -15,28 +15,23 @@ export interface RunResult {
   readonly error: { readonly code: ErrorCode; readonly recovery: Recovery } | null;
   /** The service asked for a pause until then; the run ended early and resumes afterwards. */
   readonly resumeAt: Instant | null;
+  /** False: a backfill has windows left. */
+  readonly isDone?: boolean;
 }
 
 export interface RunRequest {
   /** Aborting it ends the run after a checkpoint with the outcome `interrupted`. */
   readonly signal: AbortSignal;
   readonly onEvent: OnRunEvent;
-}
-
-/** Runs one connector to its end; implemented in `src/app/worker-runs.ts`. Rejects if no run could start. */
-export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunResult>;
-
-export interface BackfillRequest extends RunRequest {
-  /** Called between windows: true if another job should run first, or the backfill was cancelled. */
+  /** Called between the windows of a backfill: true if another job should run first, or the backfill was cancelled. */
   readonly shouldYield: () => Promise<boolean>;
 }
 
-/** Resumes a backfill until it is done or should yield; implemented there too. Rejects if no run could start. */
-export type RunBackfill = (
-  backfill: string,
-  connector: ConnectorName,
-  request: BackfillRequest,
-) => Promise<RunResult & { readonly isDone: boolean }>;
+/**
+ * Makes the run of a job: a sync to its end, or a backfill from where it is until it is done or should yield;
+ * implemented in `src/app/worker-runs.ts`. Rejects if no run could start.
+ */
+export type RunJob = (work: ConnectorJob, request: RunRequest) => Promise<RunResult>;
 
 /**
  * Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`.
@@ -61,8 +56,7 @@ export interface WorkerOptions {
   /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
-  readonly runConnector: RunConnector;
-  readonly runBackfill: RunBackfill;
+  readonly run: RunJob;
   /** What is published, and how; nothing without them. */
   readonly targets?: readonly ScheduledTarget[];
   readonly publish?: RunPublication;

@@ -51,34 +51,27 @@ async function depthOf(
   };
 }
 
-/** The waiting jobs of a sink, and how fast they are processed. */
-export interface Backlog {
-  readonly waiting: number;
-  /** Jobs a minute that ended in the last ten minutes. */
-  readonly doneAMinute: number;
-  /** Jobs a minute that the schedules create. */
-  readonly dueAMinute: number;
-  /** Milliseconds until the queue is empty at these rates; Infinity: never, 0: it is empty now. */
-  readonly endsInMs: number;
-}
-
 const lookBackMs = 10 * 60 * 1000;
 const minuteMs = 60_000;
 
-/** For `waiting` jobs of a sink with these schedules. Rejects if Redis does not answer. */
+export type Backlog = Awaited<ReturnType<typeof readBacklog>>;
+
+interface BacklogOf {
+  readonly sinkId: string;
+  readonly waiting: number;
+  readonly schedules: readonly Schedule[];
+}
+
+/**
+ * The waiting jobs of a sink with these schedules, and how fast they are processed. `doneAMinute`: jobs that ended in
+ * the last ten minutes; `dueAMinute`: jobs that the schedules create; `endsInMs`: until the queue is empty at these
+ * rates; Infinity: never, 0: it is empty now. Rejects if Redis does not answer.
+ */
 export async function readBacklog(
   { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
-  {
-    sinkId,
-    waiting,
-    schedules,
-  }: {
-    readonly sinkId: string;
-    readonly waiting: number;
-    readonly schedules: readonly Schedule[];
-  },
+  { sinkId, waiting, schedules }: BacklogOf,
   nowMs: number,
-): Promise<Backlog> {
+) {
   if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
   // Scored by end time. Redis keeps few of them, so in a busy queue they cover less than the ten minutes.
   const done = syncs(sinkId).toKey('completed');

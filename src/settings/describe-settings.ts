@@ -69,13 +69,21 @@ function each<Value>(
 function describeSink(sink: SinkSettings): object {
   const { name: _, ...described } = sink;
   if (described.type !== 'postgres') return described;
-  const { type, connection, direct, ...rest } = described;
-  return {
-    type,
-    url: describePostgres(connection),
-    directUrl: direct === null ? null : describePostgres(direct),
-    ...rest,
-  };
+  return describeServer(described);
+}
+
+/** A sink or target on a server, with its addresses as texts. */
+function describeServer({
+  type,
+  connection,
+  direct = null,
+  ...rest
+}: {
+  readonly type: 'postgres';
+  readonly connection: PostgresAddress;
+  readonly direct?: PostgresAddress | null;
+}): object {
+  return { type, url: describePostgres(connection), directUrl: direct && describePostgres(direct), ...rest };
 }
 
 /** Only where it is. */
@@ -139,10 +147,8 @@ function describeTarget(target: PublishSettings): object {
 
 function describePlace(place: PublishPlace): object {
   switch (place.type) {
-    case 'postgres': {
-      const { type, connection, ...rest } = place;
-      return { type, url: describePostgres(connection), ...rest };
-    }
+    case 'postgres':
+      return describeServer(place);
     case 's3': {
       const { type, bucket, prefix, region, endpoint, credentials, ...files } = place;
       return { type, bucket, prefix, region, endpoint, ...credentials, ...files };

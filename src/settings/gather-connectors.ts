@@ -1,48 +1,29 @@
 import path from 'node:path';
 import { readdirSync, statSync } from 'node:fs';
 import type { Problem } from '../core/problems.ts';
-import { parseYaml, readYaml, type YamlFile, type YamlPath } from '../definitions/read-yaml.ts';
+import { parseYaml, readYaml, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
-import { interpolate, type Interpolated } from './interpolate.ts';
+import { interpolate } from './interpolate.ts';
 import { connectorFiles, connectorsFile } from './settings-file.ts';
 import { isLikeGlob } from '../core/glob.ts';
 
-/** One file of the config, with what the environment and secret files put in. */
-interface WrittenFile extends Interpolated {
-  readonly yaml: YamlFile;
-  /** Relative paths in the file begin there. */
-  readonly folder: string;
-}
-
+type WrittenFile = ReturnType<typeof readWritten>;
 /** The config with all connectors, whichever files they are in, each with the defaults that hold for it. */
-export interface WrittenConfig {
-  /** The config file's data with every connector below `connectors`. */
-  readonly data: unknown;
-  /** The config file first. */
-  readonly files: readonly WrittenFile[];
-  /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
-  readonly placeOf: (at: YamlPath) => YamlPath;
-  readonly problem: (at: YamlPath, message: string) => Problem;
-  /** Whether what is written there, or something in it, came from the environment or a secret file. */
-  readonly isFromOutside: (at: YamlPath) => boolean;
-  /** Where the relative paths of a connector begin. */
-  readonly folderOf: (connector: string) => string;
-  /** What keeps files from being read, and connectors that are there twice. */
-  readonly problems: readonly Problem[];
-}
+export type WrittenConfig = ReturnType<typeof gatherConnectors>;
 
 type Env = Readonly<Record<string, string | undefined>>;
 type Members = Readonly<Record<PropertyKey, unknown>>;
 
 /** The file of this name, or the text that stands for it, with its references resolved. */
-export function readWritten(file: string, text: string | undefined, env: Env): WrittenFile {
+export function readWritten(file: string, text: string | undefined, env: Env) {
   const folder = path.dirname(path.resolve(file));
   const yaml = text === undefined ? readYaml(file) : parseYaml(file, text);
+  /** Relative paths in the file begin in `folder`. */
   return { yaml, folder, ...interpolate(yaml.data ?? {}, { folder, env }) };
 }
 
 /** Reads the files that the config names below `connectors`. Never throws: what is wrong is in `problems`. */
-export function gatherConnectors(main: WrittenFile, env: Env): WrittenConfig {
+export function gatherConnectors(main: WrittenFile, env: Env) {
   const config = isMembers(main.data) ? main.data : {};
   const names = config['connectors'];
   const isNamed = Array.isArray(names) || typeof names === 'string';
@@ -75,21 +56,27 @@ export function gatherConnectors(main: WrittenFile, env: Env): WrittenConfig {
   };
   const outside = new Map(files.map((file) => [file, withOuterPlaces(file.hidden)]));
   return {
+    /** The config file's data with every connector below `connectors`. */
     data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
+    /** The config file first. */
     files,
-    placeOf: (place) => {
+    /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
+    placeOf: (place: YamlPath): YamlPath => {
       const { file, at } = writtenAt(place);
       return [file.yaml.file, ...at];
     },
-    problem: (place, message) => {
+    problem: (place: YamlPath, message: string): Problem => {
       const { file, at } = writtenAt(place);
       return file.yaml.problem(at, message);
     },
-    isFromOutside: (place) => {
+    /** Whether what is written there, or something in it, came from the environment or a secret file. */
+    isFromOutside: (place: YamlPath): boolean => {
       const { file, at } = writtenAt(place);
       return outside.get(file)?.has(at.map(String).join('.')) === true;
     },
-    folderOf: (connector) => written.get(connector)?.file.folder ?? main.folder,
+    /** Where the relative paths of a connector begin. */
+    folderOf: (connector: string): string => written.get(connector)?.file.folder ?? main.folder,
+    /** What keeps files from being read, and connectors that are there twice. */
     problems,
   };
 }

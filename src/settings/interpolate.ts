@@ -21,20 +21,12 @@ interface Unresolved {
   readonly isMissing: boolean;
 }
 
-export interface Interpolated {
-  readonly data: unknown;
-  /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
-  readonly hidden: ReadonlySet<string>;
-  /** In the order of the file; the text has nothing in their place. */
-  readonly unresolved: readonly Unresolved[];
-}
-
 /**
  * Replaces `${NAME}`, `${NAME:-default}` and `${file:path}` in the string values of a parsed file; `$${` stays a
  * literal `${`. Inserted text is not interpolated again. Keys, numbers and flags are left alone. A variable that is
  * missing or empty and a file that cannot be read or that others may read come back as `unresolved`.
  */
-export function interpolate(data: unknown, options: InterpolateOptions): Interpolated {
+export function interpolate(data: unknown, options: InterpolateOptions) {
   const hidden = new Set<string>();
   const unresolved: Unresolved[] = [];
   const put = (found: Found, at: YamlPath): string => {
@@ -66,7 +58,13 @@ export function interpolate(data: unknown, options: InterpolateOptions): Interpo
     }
     return value;
   };
-  return { data: walk(data, () => []), hidden, unresolved };
+  return {
+    data: walk(data, () => []),
+    /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
+    hidden,
+    /** In the order of the file; the text has nothing in their place. */
+    unresolved,
+  };
 }
 
 type Found =

@@ -1,5 +1,5 @@
 import { linearPattern } from '../definitions/linear-pattern.ts';
-import type { Template } from '../definitions/upstream/answer-place.ts';
+import type { Template } from '../definitions/upstream/template.ts';
 import type {
   CredentialValue,
   HostSource,

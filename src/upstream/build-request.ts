@@ -1,7 +1,7 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import { writeJson } from '../core/json-text.ts';
 import type { Params } from '../core/records.ts';
-import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
+import type { AnswerPath } from '../definitions/upstream/template.ts';
 import type { ParamPlace, UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { stringifyParams } from '../http/lossless-json.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';

@@ -1,4 +1,4 @@
-import type { Template } from '../definitions/upstream/answer-place.ts';
+import type { Template } from '../definitions/upstream/template.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 /**

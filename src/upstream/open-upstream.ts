@@ -3,7 +3,7 @@ import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
+import type { AnswerPath } from '../definitions/upstream/template.ts';
 import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askForJson, type JsonAnswer } from './ask-upstream.ts';

@@ -1,6 +1,6 @@
 import type { EntityName } from '../core/names.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
-import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
+import type { AnswerPath } from '../definitions/upstream/template.ts';
 import {
   defaultFailureClass,
   type ErrorRule,

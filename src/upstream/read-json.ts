@@ -1,5 +1,5 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
-import type { AnswerPath, AnswerPlace } from '../definitions/upstream/answer-place.ts';
+import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
 import type { WireAnswer } from '../http/exchange.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';

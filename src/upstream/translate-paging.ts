@@ -1,7 +1,7 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
-import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
+import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer } from './ask-upstream.ts';
 import type { PagedCall } from './build-request.ts';

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { App } from '../../src/app/app.ts';
 import { openApp } from '../../src/app/open-app.ts';
 import { writeRequest } from '../../src/app/backfill.ts';
-import { tellProgress, workerBackfills } from '../../src/app/worker-runs.ts';
+import { tellProgress, workerRuns } from '../../src/app/worker-runs.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
-import type { RunBackfill } from '../../src/jobs/worker-context.ts';
+import type { RunJob, RunResult } from '../../src/jobs/worker-context.ts';
 import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
@@ -29,7 +29,7 @@ const text = writeRequest({
 describe('a worker’s backfill', () => {
   let world: CliWorld;
   let app: App;
-  let backfill: RunBackfill;
+  let run: RunJob;
   let runs: number;
   let failing = '';
 
@@ -49,7 +49,7 @@ describe('a worker’s backfill', () => {
     failing = '';
     const settings = loadSettings({ file: world.config, env: world.env });
     app = await openApp({ settings, clock: systemClock, command: 'a test' });
-    backfill = workerBackfills({
+    run = workerRuns({
       app,
       metrics: openMetrics({ version: '1', sample: () => Promise.reject(new Error('nothing to sample')) }),
       log: await openLog({ level: 'fatal', write: () => undefined }),
@@ -63,15 +63,18 @@ describe('a worker’s backfill', () => {
   });
 
   /** One job; `yieldAfter` windows it is asked to give way. */
-  function job(yieldAfter = Number.POSITIVE_INFINITY): ReturnType<RunBackfill> {
+  function job(yieldAfter = Number.POSITIVE_INFINITY): Promise<RunResult> {
     let windows = 0;
-    return backfill(text, newsletter, {
-      signal: new AbortController().signal,
-      onEvent: ({ kind }) => {
-        runs += kind === 'run-started' ? 1 : 0;
+    return run(
+      { connector: newsletter, kind: 'backfill', backfill: text },
+      {
+        signal: new AbortController().signal,
+        onEvent: ({ kind }) => {
+          runs += kind === 'run-started' ? 1 : 0;
+        },
+        shouldYield: () => Promise.resolve((windows += 1) >= yieldAfter),
       },
-      shouldYield: () => Promise.resolve((windows += 1) >= yieldAfter),
-    });
+    );
   }
 
   it('yields between windows, resumes where it stopped, and reports when it is done', async () => {
@@ -101,7 +104,8 @@ describe('a worker’s backfill', () => {
       shouldYield: () => Promise.resolve(false),
     };
     for (const foreign of ['', 'list_members', '{"entities":[]}', text.replace('2022', 'then')]) {
-      await expect(backfill(foreign, newsletter, request)).rejects.toMatchObject({ code: 'INTERNAL' });
+      const work = { connector: newsletter, kind: 'backfill', backfill: foreign } as const;
+      await expect(run(work, request)).rejects.toMatchObject({ code: 'INTERNAL' });
     }
   });
 });

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { dataDictionary } from '../../src/definitions/data-dictionary.ts';
+import { dataDictionary } from '../../src/definitions/describe-tables.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 
 const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { addBackfill, addSync } from '../../src/jobs/open-queue-set.ts';
-import type { RunBackfill } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,
@@ -13,6 +12,7 @@ import {
   wiki,
   yearly,
   type WorkerBench,
+  type RunBackfill,
 } from '../support/jobs/worker-bench.ts';
 
 let bench: WorkerBench;

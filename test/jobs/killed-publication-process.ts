@@ -5,7 +5,7 @@ import {
   emptyLedger,
   logInto,
   newsletter,
-  noBackfill,
+  runsOf,
   ok,
   prefix,
   shortTimings,
@@ -23,8 +23,7 @@ await startWorker({
   serves: () => true,
   sinks: [warehouse],
   ledger: emptyLedger,
-  runConnector: () => Promise.resolve(ok),
-  runBackfill: noBackfill,
+  run: runsOf(() => Promise.resolve(ok)),
   targets: [
     {
       name: 'lake',

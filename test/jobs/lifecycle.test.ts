@@ -13,7 +13,7 @@ import {
   isEnd,
   logInto,
   newsletter,
-  noBackfill,
+  runsOf,
   ok,
   openWorkerBench,
   password,
@@ -210,8 +210,7 @@ it('fails within two seconds if Redis does not answer, without showing its passw
     sinks: [warehouse],
     ledger: emptyLedger,
     log: logInto([]),
-    runConnector: () => Promise.resolve(ok),
-    runBackfill: noBackfill,
+    run: runsOf(() => Promise.resolve(ok)),
   });
   await expect(starting).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',

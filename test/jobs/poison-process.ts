@@ -4,7 +4,7 @@ import {
   connectorsOf,
   emptyLedger,
   logInto,
-  noBackfill,
+  runsOf,
   ok,
   prefix,
   shortTimings,
@@ -22,12 +22,11 @@ await startWorker({
   serves: () => true,
   sinks: [warehouse],
   ledger: emptyLedger,
-  runConnector: (name) => {
+  run: runsOf((name) => {
     process.stdout.write(`begun ${name}\n`);
     if (name === 'poison') process.kill(process.pid, 'SIGKILL');
     return Promise.resolve(ok);
-  },
-  runBackfill: noBackfill,
+  }),
   log: logInto([]),
   timings: { ...shortTimings, lockMs: 500, stalledMs: 200 },
 });

@@ -6,7 +6,7 @@ import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { createJobProcessor } from '../../src/jobs/process-job.ts';
 import { addSync } from '../../src/jobs/open-queue-set.ts';
-import type { JobContext, RunConnector } from '../../src/jobs/worker-context.ts';
+import type { JobContext } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,
@@ -21,6 +21,7 @@ import {
   wiki,
   yearly,
   type WorkerBench,
+  type RunConnector,
 } from '../support/jobs/worker-bench.ts';
 
 const secretText = 'jo@example.com was refused';

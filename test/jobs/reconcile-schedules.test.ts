@@ -6,7 +6,7 @@ import { beginClaim, type ScheduleClaim } from '../../src/jobs/sink-registry.ts'
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
-import type { LastRun, RunConnector } from '../../src/jobs/worker-context.ts';
+import type { LastRun } from '../../src/jobs/worker-context.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
   emptyLedger,
@@ -26,6 +26,7 @@ import {
   type BenchLine,
   type Schedules,
   type WorkerBench,
+  type RunConnector,
 } from '../support/jobs/worker-bench.ts';
 
 const daily = cron('30 3 * * *');

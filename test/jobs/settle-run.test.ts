@@ -12,7 +12,7 @@ const calm: Circumstances = {
   busyDelayMs: 5000,
   heldDelayMs: 8000,
 };
-const ended = (end: RunResult, isDone = true): Ending => ({ kind: 'ended', end, isDone });
+const ended = (end: RunResult, isDone = true): Ending => ({ kind: 'ended', end: { ...end, isDone } });
 const thrown = (error: unknown): Ending => ({ kind: 'thrown', error });
 const resumeAt = '2026-01-01T01:00:00.000Z';
 

@@ -1,5 +1,5 @@
 import { usage } from '../../core/usage-error.ts';
-import { dataDictionary } from '../../definitions/data-dictionary.ts';
+import { dataDictionary } from '../../definitions/describe-tables.ts';
 import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';

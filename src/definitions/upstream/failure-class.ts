@@ -93,28 +93,21 @@ export function wait() {
   });
 }
 
+const classByStatus = new Map<number, FailureClass>([
+  [401, 'unauthorized'],
+  [402, 'quota'],
+  [404, 'notFound'],
+  [408, 'unavailable'],
+  [409, 'unavailable'],
+  [410, 'notFound'],
+  [413, 'tooLarge'],
+  [425, 'unavailable'],
+  [429, 'throttled'],
+  [529, 'throttled'],
+]);
+
 /** What an answer means that no rule matches. `isJson`: its body was a JSON object. */
 export function defaultFailureClass(status: number, isJson: boolean): FailureClass {
-  switch (status) {
-    case 401:
-      return 'unauthorized';
-    case 402:
-      return 'quota';
-    case 403:
-      return isJson ? 'forbidden' : 'edge';
-    case 404:
-    case 410:
-      return 'notFound';
-    case 413:
-      return 'tooLarge';
-    case 429:
-    case 529:
-      return 'throttled';
-    case 408:
-    case 409:
-    case 425:
-      return 'unavailable';
-    default:
-      return status >= 500 ? 'unavailable' : 'refused';
-  }
+  if (status === 403) return isJson ? 'forbidden' : 'edge';
+  return classByStatus.get(status) ?? (status >= 500 ? 'unavailable' : 'refused');
 }

@@ -1,6 +1,5 @@
 import { textAs } from '../schema-problems.ts';
-import type { AnswerPath, Template } from './answer-place.ts';
-import { namesIn, parseTemplate } from './template.ts';
+import { type AnswerPath, type Template, namesIn, parseTemplate } from './template.ts';
 
 // Readers of single texts: addresses, paths, and the names and values that are sent.
 

@@ -1,4 +1,20 @@
-import type { Template, TemplatePart } from './answer-place.ts';
+/** Text with names that stand for values: `/lists/{list_id}`. */
+export type Template = readonly TemplatePart[];
+type TemplatePart =
+  { readonly kind: 'text'; readonly text: string } | { readonly kind: 'name'; readonly name: string };
+
+/** Names (and positions, as digits) from the top of a JSON answer: `bot.workspace_id`. */
+export type AnswerPath = readonly string[];
+
+export type AnswerPlace =
+  | { readonly kind: 'body'; readonly path: AnswerPath }
+  /** Lower-case. */
+  | { readonly kind: 'header'; readonly name: string };
+
+/** `bot.workspace_id`; an empty text is the whole answer. */
+export function answerPath(text: string): AnswerPath {
+  return text === '' ? [] : text.split('.');
+}
 
 const part = /\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}|[^{}]+/gy;
 

@@ -1,8 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import { type Frozen, mapOf } from '../deep-freeze.ts';
 import type { EntityFile } from '../definition-file.ts';
-import { answerPath, type AnswerPlace } from './answer-place.ts';
-import { checkedTemplate, namesIn } from './template.ts';
+import { answerPath, type AnswerPlace, checkedTemplate, namesIn } from './template.ts';
 import type {
   CheckFile,
   EntityRequestsFile,

@@ -7,8 +7,9 @@ import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,
   LastRun,
-  RunConnector,
+  RunJob,
   RunningWorker,
+  RunRequest,
   RunResult,
   ServedSink,
   WorkerEvent,
@@ -46,8 +47,7 @@ export function nameOf(text: string): ConnectorName {
 
 export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
 /** For workers whose tests have no backfills. */
-export const noBackfill = (): Promise<never> =>
-  Promise.reject(new Error('this worker was to run no backfill'));
+const noBackfill = (): Promise<never> => Promise.reject(new Error('this worker was to run no backfill'));
 export const interrupted: RunResult = { ...ok, outcome: 'interrupted' };
 export const someRun = '01-run' as RunId;
 
@@ -56,6 +56,21 @@ export interface BenchLine {
   readonly level: 'info' | 'warn' | 'error';
   readonly facts: Readonly<Record<string, unknown>>;
   readonly message: string;
+}
+
+export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunResult>;
+export type RunBackfill = (
+  backfill: string,
+  connector: ConnectorName,
+  request: RunRequest,
+) => Promise<RunResult>;
+
+/** Runs jobs by what a test says of each kind. */
+export function runsOf(runConnector: RunConnector, runBackfill: RunBackfill = noBackfill): RunJob {
+  return (work, request) =>
+    work.kind === 'sync'
+      ? runConnector(work.connector, request)
+      : runBackfill(work.backfill, work.connector, request);
 }
 
 /** A private Redis with workers whose runs the test defines. */
@@ -72,7 +87,7 @@ export interface WorkerBench extends AsyncDisposable {
   start(
     schedules: Schedules,
     runConnector: RunConnector,
-    more?: Partial<WorkerOptions>,
+    more?: Partial<WorkerOptions> & { readonly runBackfill?: RunBackfill },
   ): Promise<RunningWorker>;
   /** Resolves when that many matching events, past or future, have been observed. */
   untilEvents(matches: (event: WorkerEvent) => boolean, count?: number): Promise<readonly WorkerEvent[]>;
@@ -115,14 +130,13 @@ export async function openWorkerBench(options: RedisOptions = {}): Promise<Worke
     lines,
     events,
     settings,
-    async start(schedules, runConnector, more = {}) {
+    async start(schedules, runConnector, { runBackfill, ...more } = {}) {
       const worker = await startWorker({
         settings: settings(schedules),
         serves: () => true,
         sinks: [warehouse],
         ledger: emptyLedger,
-        runConnector,
-        runBackfill: noBackfill,
+        run: runsOf(runConnector, runBackfill),
         log,
         observe: (event) => {
           events.push(event);

@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { ResolveHost } from '../../../src/http/guard-address.ts';
 import type { CredentialShape, Definition, Pagination } from '../../../src/definitions/definition.ts';
-import type { Template } from '../../../src/definitions/upstream/answer-place.ts';
+import type { Template } from '../../../src/definitions/upstream/template.ts';
 import type { Authentication } from '../../../src/definitions/upstream/authentication.ts';
 import type {
   DownloadRequest,
