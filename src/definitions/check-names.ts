@@ -73,11 +73,11 @@ export function openEntityCheck(entity: EntityFile, entityAt: YamlPath, noteInFi
     note,
     field,
     /** The same for each of a list. */
-    fields(at: YamlPath, names: readonly string[]): void {
+    fields: (at: YamlPath, names: readonly string[]): void => {
       names.forEach((name, index) => field([...at, index], name));
     },
     /** The same for a parameter of `list` that takes a text. */
-    textParam(at: YamlPath, name: string): void {
+    textParam: (at: YamlPath, name: string): void => {
       const declared = entity.actions.list?.params ?? {};
       const type = declared[name]?.type;
       const problem =
