@@ -33,7 +33,7 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
   const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
   const beganAt = instant(clock.now());
   const resumable = instant(clock.now() - resumeWithinMs);
-  const newest: (KnownSync | null)[] = [];
+  const newest: KnownSync[] = [];
   for (const connector of connectors) newest.push(await newestSync(connector, asked));
   const cut = newest
     .filter((sync) => sync !== null)
@@ -65,13 +65,10 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
   };
 }
 
-interface KnownSync {
-  readonly run: RunSummary;
-  readonly holder: Holder & { readonly work: HolderWork };
-}
+type KnownSync = Awaited<ReturnType<typeof newestSync>>;
 
 /** Null also where something else has held the connector since, or where the run was asked for otherwise. */
-async function newestSync(connector: ConnectorSettings, asked: string): Promise<KnownSync | null> {
+async function newestSync(connector: ConnectorSettings, asked: string) {
   const { lastRun: run = null, lastHolder: holder } = (await readStatus(connector)) ?? {};
   if (run === null || holder?.work === undefined || holder.work.asked !== asked) return null;
   return run.startedAt < holder.since ? null : { run, holder: { ...holder, work: holder.work } };

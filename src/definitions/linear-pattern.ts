@@ -4,30 +4,26 @@ import type * as Re2 from 're2js';
 /** That of a host name is 253, that of a path 4,096. */
 const maxTextLength = 4_096;
 
-export interface LinearPattern {
-  /** Whether the whole text matches. Never true of one above 4,096 characters. */
-  readonly test: (text: string) => boolean;
-  /** What the named groups matched, where the whole text matches; null where it does not. */
-  readonly groups: (text: string) => Readonly<Record<string, string | null>> | null;
-  /** The work for a text is at most this times its length. Of `[a-z0-9-]{1,253}` about 500. */
-  readonly size: number;
-}
+export type LinearPattern = ReturnType<typeof linearPattern>;
 
 /**
  * A regular expression whose text is not this program's own: matched without backtracking, so that none can hold the
  * process. Look-around and back-references cannot be matched so. Throws `SyntaxError` for what is no pattern.
  */
-export function linearPattern(pattern: string): LinearPattern {
+export function linearPattern(pattern: string) {
   // Few commands meet such a pattern, so it is loaded where one is met. `as`: what the package exports.
   const { RE2JS } = createRequire(import.meta.url)('re2js') as typeof Re2;
   try {
     const program = RE2JS.compile(pattern);
     return {
-      test: (text) => text.length <= maxTextLength && program.testExact(text),
-      groups: (text) => {
+      /** Whether the whole text matches. Never true of one above 4,096 characters. */
+      test: (text: string): boolean => text.length <= maxTextLength && program.testExact(text),
+      /** What the named groups matched, where the whole text matches; null where it does not. */
+      groups: (text: string): Readonly<Record<string, string | null>> | null => {
         const matcher = program.matcher(text);
         return text.length <= maxTextLength && matcher.matches() ? matcher.getNamedGroups() : null;
       },
+      /** The work for a text is at most this times its length. Of `[a-z0-9-]{1,253}` about 500. */
       size: program.programSize(),
     };
   } catch (cause) {

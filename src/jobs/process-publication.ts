@@ -92,7 +92,8 @@ async function publish(
       await context.turns.add(async () => {
         within.throwIfAborted();
         await progress.begin();
-        return { kind: 'published', outcome: await context.publish(target, within) };
+        const outcome = await context.publish(target, within);
+        return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
       }),
     isCancelled: () => Promise.resolve(false),
     heldDelayMs: () => context.timings.busyDelayMs,

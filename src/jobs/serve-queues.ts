@@ -4,19 +4,12 @@ import type { Redis } from 'ioredis';
 import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
-import {
-  addPublication,
-  addSync,
-  parseTickJob,
-  type ConnectorTick,
-  type QueueSet,
-} from './open-queue-set.ts';
+import { addPublication, addSync, parseTickJob, type ConnectorTick } from './open-queue-set.ts';
 import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createPublicationProcessor, mostAtATime, publicationTurns } from './process-publication.ts';
-import type { ScheduledConnector } from './reconcile-schedules.ts';
 import { type JobProcessor, lockLost } from './settle-run.ts';
-import { sinkOfTarget, type WorkerContext, type WorkerLedger, type WorkerTimings } from './worker-context.ts';
+import { sinkOfTarget, type WorkerContext } from './worker-context.ts';
 
 export type ServedQueue = ReturnType<typeof serveQueue>;
 
@@ -110,15 +103,19 @@ function serveQueue(
 }
 
 /** What ticks need of the worker. */
-interface TickContext extends Pick<
+type TickContext = Pick<
   WorkerContext,
-  'sinks' | 'stopping' | 'onError' | 'clock' | 'log' | 'observe'
-> {
-  readonly queues: Pick<QueueSet, 'syncs' | 'publications'>;
-  readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
-  readonly timings: Pick<WorkerTimings, 'retryDelayMs'>;
-}
+  | 'sinks'
+  | 'connectors'
+  | 'queues'
+  | 'ledger'
+  | 'timings'
+  | 'stopping'
+  | 'onError'
+  | 'clock'
+  | 'log'
+  | 'observe'
+>;
 
 const missedAfterMs = 60_000;
 const hourMs = 60 * 60 * 1000;

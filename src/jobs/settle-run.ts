@@ -31,8 +31,7 @@ export type Settlement =
 
 /** How a run or publication ended; with an error where it could not be made. */
 export type Ending =
-  | { readonly kind: 'ended'; readonly end: RunResult }
-  | { readonly kind: 'published'; readonly outcome: string }
+  | { readonly kind: 'ended'; readonly end: Omit<RunResult, 'run'> }
   | { readonly kind: 'thrown'; readonly error: unknown };
 
 export interface Circumstances {
@@ -49,14 +48,9 @@ export interface Circumstances {
 
 /** Decides what to do with a job from how its run ended. */
 export function settleRun(ending: Ending, circumstances: Circumstances): Settlement {
-  switch (ending.kind) {
-    case 'ended':
-      return settleEnd(ending.end, circumstances);
-    case 'published':
-      return { kind: 'complete', outcome: ending.outcome };
-    case 'thrown':
-      return settleError(ending.error, circumstances);
-  }
+  return ending.kind === 'ended'
+    ? settleEnd(ending.end, circumstances)
+    : settleError(ending.error, circumstances);
 }
 
 function settleEnd(end: Omit<RunResult, 'run'>, circumstances: Circumstances): Settlement {

@@ -54,19 +54,13 @@ export function targetsAfterSync(
 }
 
 /** A target that workers publish into. */
-export interface WorkerTarget {
-  readonly name: string;
-  /** The name of the sink that it is published from. */
-  readonly sink: string;
-  /** Null: after syncs. */
-  readonly everyMs: number | null;
-}
+export type WorkerTarget = ReturnType<typeof workerTargets>[number];
 
-/** Those with one of these connectors, in the config's order. */
-export function workerTargets(
-  { publish }: Pick<LocalSettings, 'publish'>,
-  connectors: ReadonlySet<string>,
-): readonly WorkerTarget[] {
+/**
+ * Those with one of these connectors, in the config's order. `sink`: the name of the one that it is published from;
+ * `everyMs`: null: after syncs.
+ */
+export function workerTargets({ publish }: Pick<LocalSettings, 'publish'>, connectors: ReadonlySet<string>) {
   return [...publish.values()].flatMap(({ name, when, connectors: [first, ...others] }) =>
     when.kind !== 'by-hand' &&
     first !== undefined &&

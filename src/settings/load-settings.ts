@@ -39,8 +39,7 @@ export function withParts<Name extends PartName>(
   settings: LocalSettings,
   ...names: readonly Name[]
 ): SettingsWith<NoInfer<Name>> {
-  const lacking = settings.missing.filter(({ path: at }) => names.some((name) => isOf(name, at)));
-  if (lacking.length > 0) throw new ProblemsError('CONFIG_INVALID', lacking);
+  throwMissing(settings, (at) => names.some((name) => isOf(name, at)));
   const { api, ...others } = settings.parts;
   if (api === null && names.some((name) => name === 'api')) throw usage(needsApi);
   const all = { ...others, api, access: api };
@@ -51,9 +50,11 @@ export function withParts<Name extends PartName>(
 
 /** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of these targets. */
 export function checkTargets(settings: LocalSettings, targets: readonly PublishSettings[]): void {
-  const lacking = settings.missing.filter(({ path: at }) =>
-    targets.some(({ name }) => at.startsWith(`publish.${name}.`)),
-  );
+  throwMissing(settings, (at) => targets.some(({ name }) => at.startsWith(`publish.${name}.`)));
+}
+
+function throwMissing({ missing }: LocalSettings, isNeeded: (at: string) => boolean): void {
+  const lacking = missing.filter(({ path: at }) => isNeeded(at));
   if (lacking.length > 0) throw new ProblemsError('CONFIG_INVALID', lacking);
 }
 

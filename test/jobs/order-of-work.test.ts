@@ -5,6 +5,7 @@ import { type Backlog, firesAMinute } from '../../src/jobs/worker-state.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { createTickProcessor } from '../../src/jobs/serve-queues.ts';
+import { defaultTimings } from '../../src/jobs/worker-context.ts';
 import {
   connectorsOf,
   cron,
@@ -134,8 +135,8 @@ describe('connectors that are never read because their runs fail', () => {
         queues: openQueueSet(bench.client, prefix, () => undefined),
         connectors: connectorsOf({ [name]: every(hourMs / 2) }),
         sinks: [warehouse],
-        ledger: { freshUntil: () => Promise.resolve(freshUntil) },
-        timings: { retryDelayMs: 100 },
+        ledger: { ...emptyLedger, freshUntil: () => Promise.resolve(freshUntil) },
+        timings: { ...defaultTimings, retryDelayMs: 100 },
         stopping: new AbortController().signal,
         onError: () => undefined,
         clock: systemClock,

@@ -4,6 +4,7 @@ import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { instantClock } from '../support/instant-clock.ts';
 import { addSync, type AddedJob, openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { jitterOffset, createTickProcessor } from '../../src/jobs/serve-queues.ts';
+import { defaultTimings } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   connectorsOf,
@@ -206,7 +207,7 @@ function ticksOf(schedules: Schedules): {
     connectors: connectorsOf(schedules),
     sinks: [warehouse],
     ledger: emptyLedger,
-    timings: { retryDelayMs: 100 },
+    timings: { ...defaultTimings, retryDelayMs: 100 },
     stopping: stopping.signal,
     onError: (error) => errors.add(error.message),
     clock,
