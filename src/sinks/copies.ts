@@ -121,7 +121,7 @@ export interface CopiedRecord {
   readonly volatileHash: string | null;
   readonly deletedAt: Instant | null;
   /** Id of the partition in the source. */
-  readonly home: number | null;
+  readonly owner: number | null;
   readonly extra: string | null;
   /** In the order of `CopiedTable.stored`; booleans are 0 and 1, integers may be bigint. */
   readonly values: readonly ColumnValue[];

@@ -49,7 +49,7 @@ export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'b
   readonly mode: WalkMode;
   /** Every record whose change value is at or before this is stored. Null: nothing is known. */
   readonly watermark: Instant | null;
-  /** Live rows that are at home in it, as far as they are counted (1,001). 0 where it is not read in full. */
+  /** Live rows that it owns, as far as they are counted (1,001). 0 where it is not read in full. */
   readonly storedRows: number;
   /** What its last walk was sealed with. Empty: nothing is known. */
   readonly clockDifferences: readonly number[];

@@ -178,7 +178,7 @@ async function told(file: string): Promise<unknown> {
   ];
 }
 
-/** Which rows were met, and which of them in their home. */
+/** Which rows were met, and which of them in their owner. */
 function seenRows(file: string, chunkBytes: number): readonly string[] {
   const half = chunkBytes / 2;
   return all(file, 'SELECT * FROM _sync_seen')
@@ -188,7 +188,7 @@ function seenRows(file: string, chunkBytes: number): readonly string[] {
           .filter((bit) => (byte & (1 << bit)) !== 0)
           .map((bit) => {
             const row = Number(chunk) * half * 8 + (index % half) * 8 + bit;
-            return `${String(connector)} ${String(entity)} ${String(origin)} ${row} ${index < half ? 'met' : 'at home'}`;
+            return `${String(connector)} ${String(entity)} ${String(origin)} ${row} ${index < half ? 'met' : 'that it owns'}`;
           }),
       ),
     )

@@ -48,7 +48,7 @@ const extras = [
   '{"flag":0,"list":{},"real":1e400,"text":"\\ud800","whole":9223372036854775808}',
   '{"flag":null,"more":null,"real":9007199254740993,"text":"\\\\udata","whole":9223372036854775807}',
 ];
-const homes = [1, 2, 3, 4];
+const owners = [1, 2, 3, 4];
 
 interface Place {
   readonly name: string;
@@ -112,22 +112,22 @@ describe('tables of records', () => {
     await ask('ensure', async (tx, _, on) => await on.ensure(tx, { connector: news, table, stored: [] }));
     for (; step < 40; step += 1) {
       const rows = [...rowOf.values()];
-      const from = some(homes, 0.7)
+      const from = some(owners, 0.7)
         .toSorted(() => random() - 0.5)
-        .map((home) => ({ home, after: below(30) }));
+        .map((owner) => ({ owner, after: below(30) }));
       const written = some(keys, 0.2).flatMap((key): WrittenRow[] => {
         const known = rowOf.get(keyTextOf(key));
         const row = known ?? rowOf.size + 1;
         rowOf.set(keyTextOf(key), row);
-        const home = random() < 0.2 ? null : (homes[below(4)] ?? null);
-        const isNew = known === undefined ? { home } : {};
+        const owner = random() < 0.2 ? null : (owners[below(4)] ?? null);
+        const isNew = known === undefined ? { owner } : {};
         return [{ row, record: recordOf(key), ...isNew }, ...some([{ row, record: recordOf(key) }], 0.2)];
       });
       await ask('write', async (tx, stamp, _, all) => await all.write(tx, written, stamp));
       const looked = some(keys, 0.5).map(recordOf);
       await ask('find', async (tx, _, __, all) => await all.find(tx, looked));
-      const moved = some(rows, 0.1).map((row) => ({ row, home: homes[below(4)] ?? 1 }));
-      await ask('setHomes', async (tx, _, __, all) => all.setHomes(tx, moved));
+      const moved = some(rows, 0.1).map((row) => ({ row, owner: owners[below(4)] ?? 1 }));
+      await ask('setOwners', async (tx, _, __, all) => all.setOwners(tx, moved));
       const gone = some(rows, 0.15);
       await ask('tombstone', async (tx, stamp, _, all) => await all.tombstone(tx, gone, stamp));
       const limit = 1 + below(20);

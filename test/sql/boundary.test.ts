@@ -39,7 +39,7 @@ describe('the boundary between databases and the ledger', () => {
     // But for those that SQL or its servers have themselves: row, key, page, window, identity, place, target, retry.
     const words = new RegExp(
       'connector|entit(?:y|ies)|record|sink|ledger|partition|lease|\\b(?:backfill|chain|checkpoint|drift|epoch|' +
-        'guest|listing|marker|orphan|origin|proof|publication|quarantine|run ?id|seal|sealed|sweep|swept|sync|tombstone|' +
+        'listing|marker|orphan|origin|proof|publication|quarantine|run ?id|seal|sealed|sweep|swept|sync|tombstone|' +
         'tombstoned|undelete|walk|watermark|withheld)s?\\b|_sync_',
       'gi',
     );

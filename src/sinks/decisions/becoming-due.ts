@@ -69,7 +69,7 @@ export function believedUntil(now: Instant): Instant {
 export type ParentStanding = 'is-there' | 'seems-gone' | 'leads-elsewhere';
 
 /**
- * A full walk of the parent's home, by the chain `walkedBy`, after the partition was last found decides: it has missed
+ * A full walk of the parent's owner, by the chain `walkedBy`, after the partition was last found decides: it has missed
  * the parent, or met it and was not led here.
  */
 export function standingOfParent(

@@ -22,22 +22,22 @@ export interface StoredRow {
   readonly changedAt: Instant;
   readonly deletedAt: Instant | null;
   /** Null: stored by a version that did not note it, or outside a walk. */
-  readonly home: number | null;
+  readonly owner: number | null;
 }
 
 /**
- * Where a stored record is met: in its `home` (or outside a walk), in what becomes its `new-home`, or as a `guest`,
- * whose home stays while that is live.
+ * Where a stored record is met: in its `owner` (or outside a walk), in what becomes its `new-owner`, or as a `shared`
+ * row, whose owner stays while that is live.
  */
-export type MeetingPlace = 'home' | 'new-home' | 'guest';
+export type MeetingPlace = 'owner' | 'new-owner' | 'shared';
 
-/** `partition` shows the record; null outside a walk. A `guest` alone does not count as met in its home. */
+/** `partition` shows the record; null outside a walk. A `shared` row alone does not count as met in its owner. */
 export function meetingPlace(
-  { home, deletedAt }: Pick<StoredRow, 'home' | 'deletedAt'>,
+  { owner, deletedAt }: Pick<StoredRow, 'owner' | 'deletedAt'>,
   partition: number | null,
 ): MeetingPlace {
-  if (partition === null || home === partition) return 'home';
-  return home === null || deletedAt !== null ? 'new-home' : 'guest';
+  if (partition === null || owner === partition) return 'owner';
+  return owner === null || deletedAt !== null ? 'new-owner' : 'shared';
 }
 
 export interface MetRecord {
@@ -68,7 +68,7 @@ export interface Showing {
  * them, and never written. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
  */
 export function classifyMet(
-  { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'home'>,
+  { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'owner'>,
   record: Pick<PreparedRecord, 'hash' | 'volatileHash' | 'partial'>,
   {
     isInsertOnly,

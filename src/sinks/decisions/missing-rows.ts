@@ -6,7 +6,7 @@ import { weakestAbsence } from './conclude-walk.ts';
 
 /**
  * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its
- * own rows that was looked at. Below 0: all of them were, and the last of its guests (rows that are at home elsewhere)
+ * own rows that was looked at. Below 0: all of them were, and the last of its shared rows (rows with another owner)
  * is in the number.
  */
 export function areOwnRowsSwept(sweptTo: number): boolean {
@@ -14,13 +14,13 @@ export function areOwnRowsSwept(sweptTo: number): boolean {
 }
 
 /** 0: none yet. */
-export function lastGuestSwept(sweptTo: number): number {
+export function lastSharedSwept(sweptTo: number): number {
   return Math.max(-1 - sweptTo, 0);
 }
 
-/** What is stored when the own rows are through, and the guests up to this one; 0: none of them yet. */
-export function sweptToGuest(guest: number): number {
-  return -1 - guest;
+/** What is stored when the own rows are through, and the shared rows up to this one; 0: none of them yet. */
+export function sweptToShared(shared: number): number {
+  return -1 - shared;
 }
 
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
@@ -46,16 +46,16 @@ export interface Place {
   readonly absence: Absence;
 }
 
-/** A partition that has shown a row which is at home elsewhere. */
+/** A partition that has shown a row which has another owner. */
 export interface OtherPlace extends Place {
   readonly partition: number;
   /** The chain that met the row there last. */
   readonly metBy: number;
 }
 
-/** A live row that its home has not shown, although the chain has walked that in full. */
+/** A live row that its owner has not shown, although the chain has walked that in full. */
 export interface LookedForRow {
-  readonly home: { readonly partition: number; readonly absence: Needs };
+  readonly owner: { readonly partition: number; readonly absence: Needs };
   readonly otherPlaces: readonly OtherPlace[];
   /** The chain has met it somewhere. */
   readonly isSeen: boolean;
@@ -65,35 +65,35 @@ export interface LookedForRow {
 /** What follows. `leaves`: places where it is looked for no longer. */
 type WhereRowIs =
   | { readonly kind: 'stays'; readonly leaves: readonly number[] }
-  | { readonly kind: 'moves'; readonly home: number; readonly leaves: readonly number[] }
+  | { readonly kind: 'moves'; readonly owner: number; readonly leaves: readonly number[] }
   | {
       readonly kind: 'missing';
-      readonly home: number;
+      readonly owner: number;
       readonly needs: Needs;
       readonly leaves: readonly number[];
     };
 
 /**
- * A row that its home does not show lives where this chain has met it; else where it may still be found. Without such a
- * place it is missing.
+ * A row that its owner does not show lives where this chain has met it; else where it may still be found. Without such
+ * a place it is missing.
  */
 export function lookForRow(
-  { home, otherPlaces, isSeen, changedAt }: LookedForRow,
+  { owner, otherPlaces, isSeen, changedAt }: LookedForRow,
   chain: LookingChain,
   believedUntil: Instant,
 ): WhereRowIs {
   const shown = otherPlaces.find(({ metBy }) => metBy === chain.origin);
-  if (shown !== undefined) return { kind: 'moves', home: shown.partition, leaves: [shown.partition] };
+  if (shown !== undefined) return { kind: 'moves', owner: shown.partition, leaves: [shown.partition] };
   if (isSeen) return { kind: 'stays', leaves: [] };
   const mayShow = otherPlaces.filter((place) => isLedTo(place, chain) && place.fullOrigin !== chain.origin);
   const [next] = mayShow;
   const leaves = otherPlaces
     .filter((place) => place === next || !mayShow.includes(place))
     .map(({ partition }) => partition);
-  if (next !== undefined) return { kind: 'moves', home: next.partition, leaves };
+  if (next !== undefined) return { kind: 'moves', owner: next.partition, leaves };
   // Written while the chain lasted, but not by it (a record fetched on its own, a backfill): it is there.
   if (changedAt >= chain.chainStartedAt && changedAt <= believedUntil) return { kind: 'stays', leaves };
-  return { kind: 'missing', ...weakest(home, otherPlaces, chain), leaves };
+  return { kind: 'missing', ...weakest(owner, otherPlaces, chain), leaves };
 }
 
 /**
@@ -110,16 +110,16 @@ export function isLedTo(
 
 /** Of several full walks that have not met a row, the one that proves least decides what else it takes. */
 function weakest(
-  home: LookedForRow['home'],
+  owner: LookedForRow['owner'],
   otherPlaces: readonly OtherPlace[],
   { origin }: LookingChain,
-): { readonly home: number; readonly needs: Needs } {
-  let found = { home: home.partition, needs: home.absence };
+): { readonly owner: number; readonly needs: Needs } {
+  let found = { owner: owner.partition, needs: owner.absence };
   for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
     const hasMissed = isLive && fullOrigin === origin;
     if (!hasMissed || absence === null) continue;
     if (weakestAbsence([found.needs, absence]) !== found.needs) {
-      found = { home: partition, needs: absence };
+      found = { owner: partition, needs: absence };
     }
   }
   return found;
@@ -137,18 +137,18 @@ export interface NotedMissing {
   /** `get` has returned it, or is the first to be asked. */
   readonly isVouchedFor: boolean;
   readonly wasAsked: boolean;
-  /** Of its home: `ended` and `emptied` lie below a deleted record. */
-  readonly home: 'live' | 'ended' | 'emptied' | 'resting';
+  /** Of its owner: `ended` and `emptied` lie below a deleted record. */
+  readonly owner: 'live' | 'ended' | 'emptied' | 'resting';
 }
 
 /** It counts as missing, and a guard judges its delete. */
-export function isMissing({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>): boolean {
-  return missed > 0 && home === 'live';
+export function isMissing({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
+  return missed > 0 && owner === 'live';
 }
 
 /** It lies below a deleted record and may be elsewhere by now: only a `get` says so. */
-export function isOrphan({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>): boolean {
-  return missed > 0 && home === 'emptied';
+export function isOrphan({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
+  return missed > 0 && owner === 'emptied';
 }
 
 /**

@@ -42,7 +42,7 @@ interface KeyRow {
   readonly changedAt: string;
   readonly seq: number;
   readonly deletedAt: string | null;
-  readonly home: number | null;
+  readonly owner: number | null;
   readonly firstSeenAt: string | null;
   readonly run: string | null;
 }
@@ -98,7 +98,7 @@ function importTable(db: Connection, connector: ConnectorName, table: EntityTabl
 function copyKeys(db: Connection, name: string, keys: string, { key }: EntityTable): void {
   const read = db.prepare<[number, number], KeyRow>(
     `SELECT row, key, hash, volatile_hash AS volatileHash, changed_at AS changedAt, seq, deleted_at AS deletedAt,
-       partition AS home, first_seen_at AS firstSeenAt, run
+       partition AS owner, first_seen_at AS firstSeenAt, run
      FROM ${keys} WHERE row > ? ORDER BY row LIMIT ?`,
   );
   const insert = db.prepare(
@@ -109,7 +109,7 @@ function copyKeys(db: Connection, name: string, keys: string, { key }: EntityTab
   for (let after = 0; ;) {
     const rows = read.all(after, batchRows);
     for (const one of rows) {
-      const { row, changedAt, seq, volatileHash, deletedAt, home } = one;
+      const { row, changedAt, seq, volatileHash, deletedAt, owner } = one;
       // Without a beginning it is as young as can be: then nothing takes it for a row of long ago.
       const times = [one.firstSeenAt ?? changedAt, changedAt, one.run ?? '', seq];
       insert.run(
@@ -119,7 +119,7 @@ function copyKeys(db: Connection, name: string, keys: string, { key }: EntityTab
         bareHash(one),
         volatileHash,
         deletedAt,
-        home,
+        owner,
       );
     }
     const last = rows.at(-1);

@@ -76,8 +76,8 @@ async function countPages(
   placed: readonly PlacedPage[],
   known: KnownRows,
 ): Promise<readonly Pick<CommittedPage, 'counts' | 'partial'>[]> {
-  const shown = placed.flatMap(({ page, partition: { entity, home } }) =>
-    page.rows.map((rows) => ({ ...rows, home, isInsertOnly: rows.entity !== entity })),
+  const shown = placed.flatMap(({ page, partition: { entity, owner } }) =>
+    page.rows.map((rows) => ({ ...rows, owner, isInsertOnly: rows.entity !== entity })),
   );
   const stored = await storeRows(commit, shown, known);
   let next = 0;

@@ -131,7 +131,7 @@ export interface RecordTables {
     after: number,
     limit: number,
   ): Promise<readonly CopiedRecord[]>;
-  /** Stores whole rows as they are, with their numbers; `shift` is added to the numbers of their homes. */
+  /** Stores whole rows as they are, with their numbers; `shift` is added to the numbers of their owners. */
   writeWhole(
     tx: Tx,
     connector: ConnectorName,
@@ -149,5 +149,5 @@ export interface StoredRowFacts {
   readonly run: RunId;
   readonly deletedAt: Instant | null;
   readonly seq: number;
-  readonly home: number | null;
+  readonly owner: number | null;
 }

@@ -19,7 +19,7 @@ import type { RecordTable, WrittenRow } from './record-table.ts';
 /** Records of one entity, as a page shows them. */
 export interface ShownRows extends EntityRows, Showing {
   /** The partition that shows them; null outside a walk. */
-  readonly home: number | null;
+  readonly owner: number | null;
 }
 
 /** An entity's records in a commit: what is known of them, and what is to be written. */
@@ -31,7 +31,7 @@ export interface Batch {
   /** Row numbers of the keys that are new. */
   readonly newRows: Map<string, number>;
   readonly written: WrittenRow[];
-  readonly homes: Map<number, number>;
+  readonly owners: Map<number, number>;
   readonly elsewhere: RowAt[];
   /** Stored rows that this chain has met for the first time. */
   readonly firstMet: Set<number>;
@@ -60,7 +60,7 @@ export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): Stor
       batch.partial.push(record.partial);
       counts.quarantined += 1;
     } else if (stored === undefined) {
-      insertRow(meeting, batch, record, shown.home);
+      insertRow(meeting, batch, record, shown.owner);
       counts.inserted += 1;
     } else {
       counts[meetRow(meeting, batch, record, { stored, shown })] += 1;
@@ -74,12 +74,12 @@ function insertRow(
   { commit: { current, stamp }, isMet }: Meeting,
   batch: Batch,
   record: PreparedRecord,
-  home: number | null,
+  owner: number | null,
 ): void {
   const row = batch.newRows.get(record.keyText) ?? 0;
   const { hash, volatileHash } = record;
-  batch.written.push({ row, record, home });
-  batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, home });
+  batch.written.push({ row, record, owner });
+  batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, owner });
   if (isMet) current.seen.mark(batch.entity, row, true);
   batch.inserted += 1;
 }
@@ -91,40 +91,40 @@ function meetRow(
   { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
 ): MetRecord['kind'] {
   const { row } = stored;
-  const place = meetingPlace(stored, shown.home);
-  const home = homeOf(meeting, batch, stored, place, shown.home);
-  const wasSeen = markSeen(meeting, batch, row, place !== 'guest');
+  const place = meetingPlace(stored, shown.owner);
+  const owner = ownerOf(meeting, batch, stored, place, shown.owner);
+  const wasSeen = markSeen(meeting, batch, row, place !== 'shared');
   const { staleBefore } = meeting;
   const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
   if (met.isWritten) {
     const { hash, volatileHash } = record;
     batch.written.push({ row, record });
     const changedAt = meeting.commit.stamp.now;
-    batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt, deletedAt: null, home });
-  } else if (home !== stored.home) {
-    batch.rows.set(record.keyText, { ...stored, home });
+    batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt, deletedAt: null, owner });
+  } else if (owner !== stored.owner) {
+    batch.rows.set(record.keyText, { ...stored, owner });
   }
   batch.revived += stored.deletedAt === null ? 0 : 1;
   return met.kind;
 }
 
 /**
- * The row's home from now on. A guest's is kept as long as that is there; otherwise the partition that shows it becomes
- * it.
+ * The row's owner from now on. That of a shared row is kept as long as that is there; otherwise the partition that
+ * shows it becomes it.
  */
-function homeOf(
+function ownerOf(
   { live }: Meeting,
   batch: Batch,
-  { row, home }: StoredRow,
+  { row, owner }: StoredRow,
   place: MeetingPlace,
   partition: number | null,
 ): number | null {
-  if (place === 'home' || partition === null) return home;
-  if (place === 'guest' && home !== null && live.has(home)) {
+  if (place === 'owner' || partition === null) return owner;
+  if (place === 'shared' && owner !== null && live.has(owner)) {
     batch.elsewhere.push({ row, partition });
-    return home;
+    return owner;
   }
-  batch.homes.set(row, partition);
+  batch.owners.set(row, partition);
   return partition;
 }
 
@@ -132,10 +132,10 @@ function markSeen(
   { commit: { current }, isMet }: Meeting,
   { entity, firstMet }: Batch,
   row: number,
-  isAtHome: boolean,
+  isInOwner: boolean,
 ): boolean {
   if (!isMet) return false;
-  const wasSeen = current.seen.mark(entity, row, isAtHome);
+  const wasSeen = current.seen.mark(entity, row, isInOwner);
   if (!wasSeen) firstMet.add(row);
   return wasSeen;
 }

@@ -24,18 +24,18 @@ export interface RecordTable {
    * given; of a row that is given several times the last one is stored, with its number.
    */
   write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
-  /** Notes other homes; the rows themselves keep their `_seq`. */
-  setHomes(tx: Tx, homes: readonly RowHome[]): void;
+  /** Notes other owners; the rows themselves keep their `_seq`. */
+  setOwners(tx: Tx, owners: readonly RowOwner[]): void;
   /**
-   * Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then
+   * Up to `limit` rows without a tombstone that these partitions own, in the order of the partitions, then
    * by row number.
    */
-  liveRows(tx: Tx, homes: readonly HomeFrom[], limit: number): Promise<readonly HomedRow[]>;
+  liveRows(tx: Tx, owners: readonly OwnerFrom[], limit: number): Promise<readonly OwnedRow[]>;
   /**
    * How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left
    * out.
    */
-  countLive(tx: Tx, homes: readonly HomeFrom[], most: number): Promise<ReadonlyMap<number, number>>;
+  countLive(tx: Tx, owners: readonly OwnerFrom[], most: number): Promise<ReadonlyMap<number, number>>;
   /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
   liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
   /** By row number; those that do not exist are left out. */
@@ -56,24 +56,24 @@ export type FoundBy = Pick<PreparedRecord, 'keyText' | 'values'>;
 export interface WrittenRow {
   readonly row: number;
   readonly record: PreparedRecord;
-  /** A new row: the partition that shows it, or null. Undefined: the row is stored, and keeps its home. */
-  readonly home?: number | null;
+  /** A new row: the partition that shows it, or null. Undefined: the row is stored, and keeps its owner. */
+  readonly owner?: number | null;
 }
 
-export interface RowHome {
+export interface RowOwner {
   readonly row: number;
-  readonly home: number;
+  readonly owner: number;
 }
 
 /** A partition, and the row number behind which its rows are looked at; 0: from the first. */
-export interface HomeFrom {
-  readonly home: number;
+export interface OwnerFrom {
+  readonly owner: number;
   readonly after: number;
 }
 
-export interface HomedRow {
+export interface OwnedRow {
   readonly row: number;
-  readonly home: number;
+  readonly owner: number;
   readonly changedAt: Instant;
 }
 
@@ -83,7 +83,7 @@ export interface KeyedRow {
   readonly keyText: string;
   readonly changedAt: Instant;
   readonly deletedAt: Instant | null;
-  readonly home: number | null;
+  readonly owner: number | null;
 }
 
 /** What is written beside every record. */

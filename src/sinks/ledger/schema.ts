@@ -145,7 +145,7 @@ ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
 `;
 
 /**
- * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last.
+ * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
  * `_sync_missing`: live rows that a full walk did not meet; `missed`: by how many chains' walks in a row, `origin` the
  * last of them, `since` when the first of them began; `gone_run`: the run in which `get` found nothing. `_sync_drift`:
  * undeclared and misfitting fields; `is_refused`: only in quarantined records so far. `_sync_windows`: windows of

@@ -1,10 +1,10 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
 
-/** A chunk's first half says which rows were met, the second which of them in their home. */
+/** A chunk's first half says which rows were met, the second which of them in their owner. */
 const chunkBytes = 1_024;
-const homeHalf = chunkBytes / 2;
-const rowsPerChunk = homeHalf * 8;
+const ownerHalf = chunkBytes / 2;
+const rowsPerChunk = ownerHalf * 8;
 /** 1 MiB of chunks stays in memory between transactions: rows of four million. */
 const keptChunks = 1_024;
 
@@ -17,7 +17,7 @@ interface Chunk {
 
 /**
  * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
- * rows' homes), written in the page's transaction, so that it survives a kill with them. What is asked of must be
+ * rows' owners), written in the page's transaction, so that it survives a kill with them. What is asked of must be
  * loaded first, in the same transaction.
  */
 export type SeenRows = ReturnType<typeof openSeenRows>;
@@ -101,16 +101,16 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
       }
       count += missing.length;
     },
-    /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
-    mark: (entity: EntityName, row: number, isAtHome: boolean): boolean => {
+    /** Notes the row, and whether its owner has shown it; true when the chain had met it before, wherever. */
+    mark: (entity: EntityName, row: number, isInOwner: boolean): boolean => {
       const chunk = chunkOf(entity, row);
-      if (isAtHome) set(chunk, row, homeHalf);
+      if (isInOwner) set(chunk, row, ownerHalf);
       return set(chunk, row, 0);
     },
     /** Whether the chain has met the row. */
     has: (entity: EntityName, row: number) => isSet(entity, row, 0),
-    /** Whether the chain has met the row in its home. */
-    hasAtHome: (entity: EntityName, row: number) => isSet(entity, row, homeHalf),
+    /** Whether the chain has met the row in its owner. */
+    hasInOwner: (entity: EntityName, row: number) => isSet(entity, row, ownerHalf),
     /** Puts what changed, by chunk number, in one statement. Once per transaction. */
     save: (tx: Tx): void => {
       if (changed.length === 0) return;

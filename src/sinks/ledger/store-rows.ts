@@ -63,7 +63,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       rows,
       newRows,
       written: [],
-      homes: new Map(),
+      owners: new Map(),
       elsewhere: [],
       firstMet: new Set(),
       files: [],
@@ -87,7 +87,7 @@ export async function storeRows(
   const { batches, numbers, missed, isMet } = known;
   const meeting: Meeting = {
     commit,
-    live: await liveHomes(commit, shown, batches),
+    live: await liveOwners(commit, shown, batches),
     isMet,
     staleBefore: staleBefore(commit.ledger.clock.now()),
   };
@@ -125,26 +125,26 @@ function checkWidth({ current }: Commit, { entity, records }: EntityRows): void 
   throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
 }
 
-/** Of the partitions that rows are at home in while another one shows them: those that are there. */
-async function liveHomes(
+/** Of the partitions that own rows which another one shows: those that exist. */
+async function liveOwners(
   { tx }: Commit,
   shown: readonly ShownRows[],
   batches: KnownRows['batches'],
 ): Promise<ReadonlySet<number>> {
-  const homes = new Set<number>();
-  const homesOf = new Map<EntityName, Map<string, number>>();
-  for (const { entity, home, records } of shown) {
-    if (home === null) continue;
+  const owners = new Set<number>();
+  const ownersOf = new Map<EntityName, Map<string, number>>();
+  for (const { entity, owner, records } of shown) {
+    if (owner === null) continue;
     const rows = batches.get(entity)?.rows;
-    const homeOf = homesOf.get(entity) ?? new Map<string, number>();
-    homesOf.set(entity, homeOf);
+    const ownerOf = ownersOf.get(entity) ?? new Map<string, number>();
+    ownersOf.set(entity, ownerOf);
     for (const { keyText } of records) {
-      const known = homeOf.get(keyText) ?? rows?.get(keyText)?.home ?? null;
-      if (known !== null && known !== home) homes.add(known).add(home);
-      if (known === null) homeOf.set(keyText, home);
+      const known = ownerOf.get(keyText) ?? rows?.get(keyText)?.owner ?? null;
+      if (known !== null && known !== owner) owners.add(known).add(owner);
+      if (known === null) ownerOf.set(keyText, owner);
     }
   }
-  return homes.size === 0 ? homes : await livePartitions(tx, [...homes]);
+  return owners.size === 0 ? owners : await livePartitions(tx, [...owners]);
 }
 
 /** `EXISTS` would be planned as a join, which goes through all missing rows. */
@@ -167,12 +167,12 @@ async function writeBatch(
   batch: Batch,
   isAnyMissing: boolean,
 ): Promise<void> {
-  const { entity, table, written, homes, elsewhere, firstMet, files, partial } = batch;
+  const { entity, table, written, owners, elsewhere, firstMet, files, partial } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);
-  table.setHomes(
+  table.setOwners(
     tx,
-    [...homes].map(([row, home]) => ({ row, home })),
+    [...owners].map(([row, owner]) => ({ row, owner })),
   );
   meetElsewhere(tx, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) endMissing(tx, of, [...firstMet]);

@@ -38,10 +38,10 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
         const stored = [...(await table.rows(tx, [...rows])).values()];
         const places = await placesOf(
           tx,
-          stored.flatMap(({ home }) => (home === null ? [] : [home])),
+          stored.flatMap(({ owner }) => (owner === null ? [] : [owner])),
         );
-        return stored.map(({ keyText, home }): StoredKey => {
-          const place = home === null ? undefined : places.get(home);
+        return stored.map(({ keyText, owner }): StoredKey => {
+          const place = owner === null ? undefined : places.get(owner);
           const [params, inject] = [place?.params ?? '{}', place?.inject ?? '{}'];
           return { keyText, params: parseParams(params), inject: parseParams(inject) };
         });

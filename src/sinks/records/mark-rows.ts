@@ -4,10 +4,10 @@ import { columnOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { KeyedRow, RecordTable, Stamp } from '../ledger/record-table.ts';
 
-type Marks = Pick<RecordTable, 'setHomes' | 'liveBefore' | 'rows' | 'tombstone' | 'revive' | 'tombstonedBy'>;
+type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive' | 'tombstonedBy'>;
 
 /**
- * Homes and tombstones, and rows by number: the same statements on every database. `name`: the table as statements
+ * Owners and tombstones, and rows by number: the same statements on every database. `name`: the table as statements
  * name it.
  */
 export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
@@ -25,11 +25,14 @@ export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
     );
   };
   return {
-    setHomes: (tx, homes) => {
-      if (homes.length === 0) return;
-      tx.put(`UPDATE ${name} SET _partition = v.home FROM {v: row bigint, home bigint} WHERE _row = v.row`, {
-        v: homes,
-      });
+    setOwners: (tx, owners) => {
+      if (owners.length === 0) return;
+      tx.put(
+        `UPDATE ${name} SET _partition = v.owner FROM {v: row bigint, owner bigint} WHERE _row = v.row`,
+        {
+          v: owners,
+        },
+      );
     },
     liveBefore: async (tx, before, after, limit) =>
       await columnOf(
@@ -64,13 +67,13 @@ export type KeyedCells = Omit<KeyedRow, 'keyText'> & Readonly<Record<string, unk
 /** The columns of `KeyedCells` in the table `t`. */
 export function keyedColumns({ key }: Pick<EntityTable, 'key'>): string {
   const values = key.map((column, index) => `, t.${quoted(column)} AS k${index}`);
-  return `t._row AS row, t._changed_at AS changed_at, t._deleted_at AS deleted_at, t._partition AS home${values.join('')}`;
+  return `t._row AS row, t._changed_at AS changed_at, t._deleted_at AS deleted_at, t._partition AS owner${values.join('')}`;
 }
 
 export function keyedRow(cells: KeyedCells, { key }: Pick<EntityTable, 'key'>): KeyedRow {
-  const { row, changedAt, deletedAt, home } = cells;
+  const { row, changedAt, deletedAt, owner } = cells;
   const keyText = keyTextOf(key.map((_, index) => columnValue(cells[`k${index}`])));
-  return { row, keyText, changedAt, deletedAt, home };
+  return { row, keyText, changedAt, deletedAt, owner };
 }
 
 /** A column's value as the database gives it, as records have it. */
@@ -81,6 +84,6 @@ export function columnValue(value: unknown): ColumnValue {
 /** Reads `StoredRowFacts`. */
 export function rowFactsSql(name: string, condition: string): string {
   return `SELECT _row AS row, _first_seen_at AS first_seen_at, _changed_at AS changed_at, _run_id AS run,
-      _deleted_at AS deleted_at, _seq AS seq, _partition AS home
+      _deleted_at AS deleted_at, _seq AS seq, _partition AS owner
     FROM ${name} WHERE ${condition}`;
 }

@@ -17,7 +17,7 @@ const own = {
   _hash: 'hash',
   _volatile_hash: 'volatile_hash',
   _deleted_at: 'deleted_at',
-  _partition: 'home',
+  _partition: 'owner',
 } as const;
 
 export const wholeColumns = Object.keys(own) as readonly (keyof typeof own)[];
@@ -43,7 +43,7 @@ export async function readWhole(
   });
   const rows = await tx.rows<WholeRow>(page, { after, limit });
   return rows.map(
-    ({ row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, ...cells }) => ({
+    ({ row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner, ...cells }) => ({
       row,
       extra,
       firstSeenAt,
@@ -53,7 +53,7 @@ export async function readWhole(
       hash,
       volatileHash,
       deletedAt,
-      home,
+      owner,
       values: stored.map((_, index) => columnValue(cells[`c${index}`])),
     }),
   );
@@ -63,9 +63,9 @@ function isLong(type: Column['type']): boolean {
   return type !== 'integer' && type !== 'number' && type !== 'boolean';
 }
 
-/** In the order of `wholeColumns`; `shift` is added to the number of the home. */
+/** In the order of `wholeColumns`; `shift` is added to the number of the owner. */
 export function wholeCells(record: CopiedRecord, shift: number): readonly (string | number | null)[] {
   const { row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt } = record;
-  const home = movedNumber(record.home, shift);
-  return [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home];
+  const owner = movedNumber(record.owner, shift);
+  return [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner];
 }

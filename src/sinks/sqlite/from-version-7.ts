@@ -152,7 +152,7 @@ function noteLastRows(
   }
 }
 
-/** Of version 7: 4 KiB, the first half of them says which rows were met, the second which of them in their home. */
+/** Of version 7: 4 KiB, the first half of them says which rows were met, the second which of them in their owner. */
 const oldHalf = 2_048;
 const half = 512;
 const parts = oldHalf / half;
@@ -176,8 +176,8 @@ function splitChunks(db: Connection): void {
   for (const { connector, entity, origin, chunk, bits } of chunks) {
     for (let part = 0; part < parts; part += 1) {
       const met = bits.subarray(part * half, (part + 1) * half);
-      const atHome = bits.subarray(oldHalf + part * half, oldHalf + (part + 1) * half);
-      const both = Buffer.concat([met, atHome]);
+      const inOwner = bits.subarray(oldHalf + part * half, oldHalf + (part + 1) * half);
+      const both = Buffer.concat([met, inOwner]);
       if (both.some((byte) => byte !== 0)) write.run(connector, entity, origin, parts * chunk + part, both);
     }
   }

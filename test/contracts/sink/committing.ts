@@ -192,11 +192,11 @@ export function committing(kind: SinkKind): void {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
-    const homeless = page(started, id, [member('1')], {
+    const ownerless = page(started, id, [member('1')], {
       rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
       fetched: 0,
     });
-    await expect(sink.commit(started.lease, [homeless])).rejects.toMatchObject({ code: 'INTERNAL' });
+    await expect(sink.commit(started.lease, [ownerless])).rejects.toMatchObject({ code: 'INTERNAL' });
     const long = page(started, id, [], { position: { kind: 'offset', keys: 'k'.repeat(65_536) } });
     await expect(sink.commit(started.lease, [long])).rejects.toMatchObject({ code: 'INTERNAL' });
   });

@@ -206,8 +206,8 @@ export function deleting(kind: SinkKind): void {
     const { asked, judge, sink, hand } = await fourMissing('get');
     const [second] = await asked(1);
     await judge([{ row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted }]);
-    const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
-    expect(home?.fullAt === null).toBe(isWithdrawn);
+    const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
+    expect(owner?.fullAt === null).toBe(isWithdrawn);
     await hand.finish('degraded');
   });
 
@@ -235,8 +235,8 @@ export function deleting(kind: SinkKind): void {
         { keyText: key('2'), wasVouchedFor: true },
       ]);
       await sink.deletes.judge(lease, run, members, [there]);
-      const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
-      expect(home?.fullAt).not.toBeNull();
+      const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
+      expect(owner?.fullAt).not.toBeNull();
       await next.finish();
       // However sure a later walk is: listings are known to leave it out.
       const sure = await sweep('r5', shows(['1', '3', '4', '5'], 'nothing'));

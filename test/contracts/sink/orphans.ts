@@ -244,7 +244,7 @@ export function orphans(kind: SinkKind): void {
     },
   );
 
-  it('keeps a row that another partition shows too, and makes that one its home', async () => {
+  it('keeps a row that another partition shows too, and makes that one its owner', async () => {
     const { sweep } = await useRuns(bench(), plan);
     const shared: World = { p1: { b1: [], b2: [] }, p2: { b2: [], b3: [] }, p3: {} };
     await (await sweep('r1', showing(shared))).finish();

@@ -121,15 +121,15 @@ export function sweeping(kind: SinkKind): void {
   });
 
   // Proves promise 6
-  it('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
+  it('leaves a row that two partitions show in its owner, and writes nothing of it', async () => {
     const { sweep } = await useRuns(bench(), both);
-    const homes = (): Promise<readonly unknown[]> =>
+    const owners = (): Promise<readonly unknown[]> =>
       bench().ledger('SELECT row, partition, origin FROM _sync_also ORDER BY row, partition');
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    const noted = (await homes()) as readonly { readonly partition: number; readonly row: number }[];
+    const noted = (await owners()) as readonly { readonly partition: number; readonly row: number }[];
     expect(noted).toHaveLength(1);
     await (await sweep('r2', shows(['1', '2'], ['2', '3']))).finish();
-    expect(await homes()).toMatchObject(
+    expect(await owners()).toMatchObject(
       noted.map(({ row, partition: place }) => ({ row, partition: place })),
     );
   });
@@ -179,12 +179,12 @@ export function sweeping(kind: SinkKind): void {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await (await sweep('r2', shows(['1'], ['3'], { one: null }))).finish();
-    expect(await missingKeys(sink), 'its home has not been walked').toEqual([]);
+    expect(await missingKeys(sink), 'its owner has not been walked').toEqual([]);
     await sweep('r3', shows(['1'], ['3'], { two: null }));
     expect(await missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  it('gives a row that returns elsewhere its home there', async () => {
+  it('gives a row that returns elsewhere its owner there', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
     const hand = await sweep('r2', shows(['1'], ['3']));
@@ -206,7 +206,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await sink.history.missing(news, 5)).toMatchObject([{ keyText: '["a","2"]', needs }]);
   });
 
-  it('gives a row whose home is forgotten to the partition that still shows it', async () => {
+  it('gives a row whose owner is forgotten to the partition that still shows it', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await bench().ledger('DELETE FROM _sync_partitions WHERE params = \'{"variant":"one"}\'');

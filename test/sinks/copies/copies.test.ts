@@ -103,7 +103,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
   });
 
   // Proves promise 1.3
-  it('finishes the sweep of a killed run with the rows that the run met, and with those that it met in their home', async () => {
+  it('finishes the sweep of a killed run with the rows that the run met, and with those that it met in their owner', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await beginAnother(to);
     const [source, target] = [await from.open(), await to.open()];
@@ -131,7 +131,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
       SELECT connector, entity, origin, 3, ${literal} FROM _sync_seen`);
     await copyNews(source, target, from);
     const met = await metRows(from);
-    expect(met.slice(0, 4)).toEqual(['1 met', '1 at home', '2 met', '2 at home']);
+    expect(met.slice(0, 4)).toEqual(['1 met', '1 that it owns', '2 met', '2 that it owns']);
     expect(await metRows(to)).toEqual(met);
     await source.copies.reopen(news, identity().holder);
     to.clock.advance(from.clock.now() - to.clock.now());
@@ -144,9 +144,9 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
       await resumed.sweep();
       const missing = await sink.history.missing(news, 9);
       expect(missing.map(({ keyText }) => keyText)).toEqual(['["a","3"]', '["a","4"]']);
-      const homes = await bench.ledger(`SELECT member.id, home.params FROM news__members AS member
-        JOIN _sync_partitions AS home ON home.id = member._partition WHERE member.id = '2'`);
-      expect(homes).toEqual([{ id: '2', params: '{"variant":"one"}' }]);
+      const owners = await bench.ledger(`SELECT member.id, owner.params FROM news__members AS member
+        JOIN _sync_partitions AS owner ON owner.id = member._partition WHERE member.id = '2'`);
+      expect(owners).toEqual([{ id: '2', params: '{"variant":"one"}' }]);
     }
     expect(await storedState(to)).toEqual(await storedState(from));
   });
@@ -268,7 +268,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
   });
 });
 
-/** Row numbers that unfinished chains have met, by what each bit of a chunk says: its second half is of homes. */
+/** Row numbers that unfinished chains have met, by what each bit of a chunk says: its second half is of owners. */
 async function metRows(bench: Bench): Promise<readonly string[]> {
   const chunks = await bench.ledger(`SELECT chunk, bits FROM _sync_seen WHERE connector = '${news}'`);
   const met: (readonly [row: number, where: string])[] = [];
@@ -276,7 +276,7 @@ async function metRows(bench: Bench): Promise<readonly string[]> {
     const rows = (bits.length * 8) / 2;
     for (let bit = 0; bit < 2 * rows; bit += 1) {
       const isSet = (((bits[bit >> 3] ?? 0) >> (bit & 7)) & 1) === 1;
-      if (isSet) met.push([chunk * rows + (bit % rows), bit < rows ? 'met' : 'at home']);
+      if (isSet) met.push([chunk * rows + (bit % rows), bit < rows ? 'met' : 'that it owns']);
     }
   }
   const sorted = met.toSorted((left, right) => left[0] - right[0]);

@@ -68,9 +68,9 @@ it('believes times up to a day ahead', () => {
 
 describe('the parent of a due partition that the chain has not found', () => {
   it.each([
-    ['is there where no full walk of its home says otherwise', null, false, 'is-there'],
+    ['is there where no full walk of its owner says otherwise', null, false, 'is-there'],
     ['is there where the full walk is older than the finding', 3, false, 'is-there'],
-    ['seems gone where this chain has walked its home and not met it', 7, false, 'seems-gone'],
+    ['seems gone where this chain has walked its owner and not met it', 7, false, 'seems-gone'],
     ['leads elsewhere where this chain has met it and was not led here', 7, true, 'leads-elsewhere'],
     ['leads elsewhere where a later chain was not led here', 6, false, 'leads-elsewhere'],
   ] as const)('%s', (_what, walkedBy, isSeen, expected) => {

@@ -14,13 +14,13 @@ const stored = { hash: 'a', volatileHash: 'v', changedAt: instant(nowMs), delete
 const showing = { isInsertOnly: false, wasSeen: false, staleBefore: staleBefore(nowMs) };
 
 it.each<[string, number | null, boolean, number | null, MeetingPlace]>([
-  ['outside a walk', 1, false, null, 'home'],
-  ['in its home', 1, false, 1, 'home'],
-  ['elsewhere', 1, false, 2, 'guest'],
-  ['anywhere, without a home', null, false, 2, 'new-home'],
-  ['elsewhere, tombstoned', 1, true, 2, 'new-home'],
-])('says where a record is met %s', (_where, home, isDeleted, partition, place) => {
-  expect(meetingPlace({ home, deletedAt: isDeleted ? instant(nowMs) : null }, partition)).toBe(place);
+  ['outside a walk', 1, false, null, 'owner'],
+  ['in its owner', 1, false, 1, 'owner'],
+  ['elsewhere', 1, false, 2, 'shared'],
+  ['anywhere, without a owner', null, false, 2, 'new-owner'],
+  ['elsewhere, tombstoned', 1, true, 2, 'new-owner'],
+])('says where a record is met %s', (_where, owner, isDeleted, partition, place) => {
+  expect(meetingPlace({ owner, deletedAt: isDeleted ? instant(nowMs) : null }, partition)).toBe(place);
 });
 
 it('updates what has another hash, and what was deleted, before it is a duplicate', () => {

@@ -43,13 +43,13 @@ interface Noted extends NotedMissing {
 }
 
 /** Every combination that can be noted, one row each. */
-const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as const).flatMap((home) =>
+const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as const).flatMap((owner) =>
   [0, 1, 2, 3].flatMap((missed) =>
     (['nothing', 'get', 'walk'] as const).flatMap((needs) =>
       yesNo.flatMap((isAllowed) =>
         yesNo.flatMap((isVouchedFor) =>
           yesNo.flatMap((wasAsked) =>
-            yesNo.map((isGone) => ({ home, missed, needs, isAllowed, isVouchedFor, wasAsked, isGone })),
+            yesNo.map((isGone) => ({ owner, missed, needs, isAllowed, isVouchedFor, wasAsked, isGone })),
           ),
         ),
       ),
@@ -79,26 +79,26 @@ function openEmpty(): Database {
 
 /** The row's number is its place in the list. */
 async function storeAll(tx: Tx): Promise<void> {
-  const homes = Object.entries(standing);
+  const owners = Object.entries(standing);
   await tx.run(
     `INSERT INTO _sync_partitions (id, connector, entity, params, params_hash, inject, rank, origin, found_at, ready, listed, gone)
      SELECT p.id, 'news', 'members', p.params, p.params_hash, '{}', 0, 1, '', 0, 0, p.gone
      FROM {p: id bigint, params text, params_hash bytea, gone integer} WHERE true`,
     {
-      p: homes.map(([name, gone], id) => ({ id, params: name, paramsHash: Buffer.from(name), gone })),
+      p: owners.map(([name, gone], id) => ({ id, params: name, paramsHash: Buffer.from(name), gone })),
     },
   );
   await tx.run(
     `INSERT INTO _sync_missing (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for,
        asked_run, gone_run)
-     SELECT 'news', 'members', m.row, m.home, 1, m.missed, m.since, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run, m.gone_run
-     FROM {m: row bigint, home bigint, missed integer, since text, needs text, is_allowed integer, is_vouched_for integer, asked_run text, gone_run text}
+     SELECT 'news', 'members', m.row, m.owner, 1, m.missed, m.since, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run, m.gone_run
+     FROM {m: row bigint, owner bigint, missed integer, since text, needs text, is_allowed integer, is_vouched_for integer, asked_run text, gone_run text}
      WHERE true`,
     {
       m: noted.map((one, row) => ({
         ...one,
         row,
-        home: homes.findIndex(([name]) => name === one.home),
+        owner: owners.findIndex(([name]) => name === one.owner),
         since: `since ${1000 + row}`,
         askedRun: one.wasAsked ? 'r0' : null,
         goneRun: one.isGone ? run : null,
@@ -171,20 +171,20 @@ describe('missing rows', () => {
       wasAsked: false,
     };
     const counts = countMissing([
-      { ...alike, rows: 2, missed: 1, needs: 'walk', home: 'live' },
-      { ...alike, rows: 3, missed: 2, needs: 'nothing', home: 'live', isAllowed: true, since: '2026-02-01' },
+      { ...alike, rows: 2, missed: 1, needs: 'walk', owner: 'live' },
+      { ...alike, rows: 3, missed: 2, needs: 'nothing', owner: 'live', isAllowed: true, since: '2026-02-01' },
       {
         ...alike,
         rows: 5,
         missed: 1,
         needs: 'get',
-        home: 'live',
+        owner: 'live',
         isVouchedFor: true,
         wasAsked: true,
         since: '2026-01-01',
       },
-      { ...alike, rows: 7, missed: 1, needs: 'get', home: 'emptied', isVouchedFor: true },
-      { ...alike, rows: 11, missed: 0, needs: 'get', home: 'live', isVouchedFor: true, wasAsked: true },
+      { ...alike, rows: 7, missed: 1, needs: 'get', owner: 'emptied', isVouchedFor: true },
+      { ...alike, rows: 11, missed: 0, needs: 'get', owner: 'live', isVouchedFor: true, wasAsked: true },
     ]);
     expect(counts).toEqual({
       missing: 10,
@@ -212,7 +212,7 @@ const chain = {
 };
 const believedUntil = '2026-03-02T10:00:00.000Z';
 const row: LookedForRow = {
-  home: { partition: 1, absence: 'nothing' },
+  owner: { partition: 1, absence: 'nothing' },
   otherPlaces: [],
   isSeen: false,
   changedAt: '2026-02-01T00:00:00.000Z',
@@ -231,14 +231,14 @@ const walked: OtherPlace = {
 };
 const look = (change: Partial<LookedForRow>) => lookForRow({ ...row, ...change }, chain, believedUntil);
 
-describe('a row that its home does not show any more', () => {
+describe('a row that its owner does not show any more', () => {
   it('is missing where no place is left', () => {
-    expect(look({})).toEqual({ kind: 'missing', home: 1, needs: 'nothing', leaves: [] });
+    expect(look({})).toEqual({ kind: 'missing', owner: 1, needs: 'nothing', leaves: [] });
   });
 
   it('moves where this chain has met it', () => {
     const otherPlaces = [walked, { ...walked, partition: 3, metBy: 7 }];
-    expect(look({ otherPlaces, isSeen: true })).toEqual({ kind: 'moves', home: 3, leaves: [3] });
+    expect(look({ otherPlaces, isSeen: true })).toEqual({ kind: 'moves', owner: 3, leaves: [3] });
   });
 
   it('stays where this chain has met it outside the places that are noted', () => {
@@ -248,7 +248,7 @@ describe('a row that its home does not show any more', () => {
   it('moves to the first place that may still show it, and leaves those that cannot', () => {
     const open = { ...walked, fullOrigin: 6 };
     const otherPlaces = [walked, { ...open, partition: 3 }, { ...open, partition: 4 }];
-    expect(look({ otherPlaces })).toEqual({ kind: 'moves', home: 3, leaves: [2, 3] });
+    expect(look({ otherPlaces })).toEqual({ kind: 'moves', owner: 3, leaves: [2, 3] });
   });
 
   it('stays where something else than this chain has written it meanwhile, unless a clock was wrong', () => {
@@ -262,7 +262,7 @@ describe('a row that its home does not show any more', () => {
       { ...walked, partition: 3, absence: 'walk' },
       { ...walked, partition: 4, absence: 'walk', isLive: false },
     ];
-    expect(look({ otherPlaces })).toEqual({ kind: 'missing', home: 3, needs: 'walk', leaves: [2, 3, 4] });
+    expect(look({ otherPlaces })).toEqual({ kind: 'missing', owner: 3, needs: 'walk', leaves: [2, 3, 4] });
   });
 });
 

@@ -98,7 +98,7 @@ it(
 
     await during('store records', async (commit) => {
       const records = numbers.map((number) => member(String(number * 60), 'Ada'));
-      const shown = [{ entity: members, records, home: 5, isInsertOnly: false }];
+      const shown = [{ entity: members, records, owner: 5, isInsertOnly: false }];
       await storeRows(commit, shown, await readStored(commit, shown));
     });
     await during('find partitions', async ({ tx, current }) => {

@@ -6,11 +6,11 @@ import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans, orphansGone, type Missed } from './noted-rows.ts';
-import { dropGuests, leavePlaces, otherPlaces } from './places.ts';
+import { dropShared, leavePlaces, otherPlaces } from './places.ts';
 import { grouped } from '../grouped.ts';
 import { partitionsBelow } from './rows-below.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
-import type { HomedRow, RecordTable, RowHome } from '../record-table.ts';
+import type { OwnedRow, RecordTable, RowOwner } from '../record-table.ts';
 
 /**
  * Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go
@@ -27,7 +27,7 @@ const partitionsAtOnce = 500;
 
 /**
  * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was
- * judged with them. A batch that only found new homes, or rows to ask for, says so with 0 rows: empty means that none
+ * judged with them. A batch that only found new owners, or rows to ask for, says so with 0 rows: empty means that none
  * is left.
  */
 export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly DeletedRows[]> {
@@ -88,8 +88,8 @@ async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow
   for (const [entity, { table, moved, orphans: noted, going }] of orphans) {
     if (table === undefined) continue;
     const of = { connector: commit.held.connector, entity };
-    table.setHomes(tx, moved);
-    const left = moved.map(({ row, home }) => ({ row, partition: home }));
+    table.setOwners(tx, moved);
+    const left = moved.map(({ row, owner }) => ({ row, partition: owner }));
     await leavePlaces(tx, of, left);
     const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };
     await noteOrphans(tx, chain, noted);
@@ -99,7 +99,7 @@ async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow
     if (!whole.includes(id) && id !== partial?.id) break;
     rows.set(entity, orphans.get(entity)?.going.length ?? 0);
   }
-  await dropGuests(tx, whole);
+  await dropShared(tx, whole);
   await transitions.empty(tx, { ids: whole });
   if (partial !== null) await transitions.sweepTo(tx, partial);
   return { steps, rows };
@@ -113,10 +113,10 @@ async function readOrphans(
 ): Promise<OrphansOf> {
   const { current, held, tx } = commit;
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity);
-  const homes = ended.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
-  const live = (await table?.liveRows(tx, homes, limit)) ?? [];
-  const reached = live.length < limit ? undefined : live.at(-1)?.home;
-  const byHome = grouped(live, ({ home }) => home);
+  const owners = ended.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
+  const live = (await table?.liveRows(tx, owners, limit)) ?? [];
+  const reached = live.length < limit ? undefined : live.at(-1)?.owner;
+  const byOwner = grouped(live, ({ owner }) => owner);
   const last = reached === undefined ? ended.length - 1 : ended.findIndex(({ id }) => id === reached);
   const numbers = live.map(({ row }) => row);
   const mayMove = current.reading.get(entity)?.mayMove === true;
@@ -126,7 +126,7 @@ async function readOrphans(
   const ends = grouped(below, ({ row }) => row);
   return {
     table,
-    live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byHome.get(id) ?? []])),
+    live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byOwner.get(id) ?? []])),
     places: await otherPlaces(tx, { connector: held.connector, entity }, numbers),
     mayMove,
     keyed,
@@ -149,20 +149,20 @@ export interface EndedPartitionRow {
 interface OrphansOf {
   readonly table: RecordTable | undefined;
   /** By partition, as many as there are steps for. */
-  readonly live: ReadonlyMap<number, readonly HomedRow[]>;
+  readonly live: ReadonlyMap<number, readonly OwnedRow[]>;
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
   readonly mayMove: boolean;
   readonly keyed: ReadonlyMap<number, GoingRow>;
   /** What the delete of each row would end. */
   readonly ends: ReadonlyMap<number, readonly number[]>;
-  readonly moved: RowHome[];
+  readonly moved: RowOwner[];
   readonly orphans: Missed[];
   readonly going: GoingRow[];
 }
 
 /**
- * Decides over the rows of partitions, one after the other: a row has another home, or may have one that no walk has
- * shown yet, or it goes. What its own delete ends is no home for those that follow; where it ends a partition that
+ * Decides over the rows of partitions, one after the other: a row has another owner, or may have one that no walk has
+ * shown yet, or it goes. What its own delete ends is no owner for those that follow; where it ends a partition that
  * comes before the next, that one is first. `whole`: partitions whose rows have all been looked at.
  */
 function decideOrphans(
@@ -200,10 +200,10 @@ function decideOrphan(
   endedNow: Set<number>,
 ): readonly number[] {
   const known = places.get(row) ?? [];
-  const home = known.find((one) => one.isLive && !endedNow.has(one.partition))?.partition;
+  const owner = known.find((one) => one.isLive && !endedNow.has(one.partition))?.partition;
   const one = keyed.get(row);
-  if (home !== undefined) {
-    moved.push({ row, home });
+  if (owner !== undefined) {
+    moved.push({ row, owner });
   } else if (mayMove) {
     orphans.push({ row, partition, needs: 'get' });
   } else if (one !== undefined) {

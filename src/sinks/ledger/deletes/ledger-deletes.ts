@@ -121,7 +121,7 @@ export async function judgeRows(
   // A record of another key would land in another row than the one that was asked for.
   const records = there.flatMap(({ record, keyText }) => (record?.keyText === keyText ? [record] : []));
   // Leaves the seen rows alone: no walk has met the records.
-  const shown = [{ entity, records, isInsertOnly: false, home: null }];
+  const shown = [{ entity, records, isInsertOnly: false, owner: null }];
   const [counts] = await storeRows(commit, shown, await readStored(commit, shown, false));
   const total = { ...noCounts, fetched: records.length, ...counts };
   addCounts(tx, current.run, [{ entity, counts: total }]);
@@ -153,8 +153,8 @@ async function suspectParents(
       entity,
       there.map(({ row }) => row),
     );
-    const suspects = there.flatMap(({ row, home }) =>
-      home === null || seen.has(entity, row) ? [] : [{ row, partition: home, needs: 'get' as const }],
+    const suspects = there.flatMap(({ row, owner }) =>
+      owner === null || seen.has(entity, row) ? [] : [{ row, partition: owner, needs: 'get' as const }],
     );
     await suspectRows(tx, { connector, entity, origin, since: stamp.now }, suspects);
   }
@@ -210,8 +210,8 @@ async function accountsOf(
   const ended = await allEnded(tx, { connector, entities });
   for (const [entity, ofEntity] of grouped(ended, (one) => one.entity)) {
     const table = await tableOf(commit, entity);
-    const homes = ofEntity.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
-    const counts = (await table?.countLive(tx, homes, Number.MAX_SAFE_INTEGER)) ?? new Map<number, number>();
+    const owners = ofEntity.map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
+    const counts = (await table?.countLive(tx, owners, Number.MAX_SAFE_INTEGER)) ?? new Map<number, number>();
     for (const rows of counts.values()) judged.set(entity, (judged.get(entity) ?? 0) + rows);
   }
   const accounts = await tableNumbers(tx, connector, entities);

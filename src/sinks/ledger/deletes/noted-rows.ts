@@ -76,7 +76,7 @@ export function endMissing(tx: Tx, of: OfEntity, rows: readonly number[]): void 
 }
 
 /** Rows whose partition is pruned: nothing misses them any more. */
-export const dropHomeless = write<{ connector: ConnectorName }>(
+export const dropOwnerless = write<{ connector: ConnectorName }>(
   `DELETE FROM _sync_missing AS m WHERE m.connector = :connector
      AND NOT EXISTS (SELECT 1 FROM _sync_partitions AS p WHERE p.id = m.partition)`,
 );
@@ -105,7 +105,7 @@ export const notedRows = ask<OfRows, NotedRow>(`SELECT ${columns} FROM _sync_mis
 export const alikeRows = ask<{ connector: ConnectorName }, AlikeRows>(
   `SELECT m.entity, count(*) AS rows, min(m.since) AS since, ${missedTwice} AS missed, m.needs, m.is_allowed = 1 AS is_allowed,
      m.is_vouched_for = 1 AS is_vouched_for, m.asked_run IS NOT NULL AS was_asked, 0 AS is_gone,
-     CASE WHEN p.gone = ${live} THEN 'live' ELSE 'emptied' END AS home
+     CASE WHEN p.gone = ${live} THEN 'live' ELSE 'emptied' END AS owner
    FROM ${withPartition} WHERE m.connector = :connector AND (${isMissing} OR ${isOrphan})
    GROUP BY m.entity, p.gone, ${missedTwice}, m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL
    ORDER BY m.entity`,

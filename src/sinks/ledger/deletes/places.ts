@@ -5,11 +5,11 @@ import { standing } from '../../decisions/standing.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
-/* `_sync_also`: where rows have been met besides their home. */
+/* `_sync_also`: where rows have been met besides their owner. */
 
 export type OfEntity = { readonly connector: ConnectorName; readonly entity: EntityName };
 
-/** A row, and a partition that has shown it although it is not its home. */
+/** A row, and a partition that has shown it although it is not its owner. */
 export interface RowAt {
   readonly row: number;
   readonly partition: number;
@@ -56,13 +56,13 @@ export async function leaveAllPlaces(tx: Tx, of: OfEntity, rows: readonly number
   );
 }
 
-export async function dropGuests(tx: Tx, partitions: readonly number[]): Promise<void> {
+export async function dropShared(tx: Tx, partitions: readonly number[]): Promise<void> {
   await tx.run(`DELETE FROM _sync_also AS also WHERE also.partition IN {partitions bigint}`, {
     partitions,
   });
 }
 
-export interface Guest extends RowAt {
+export interface SharedRow extends RowAt {
   /** The chain that met it there last. */
   readonly origin: number;
 }
@@ -71,35 +71,35 @@ export interface Guest extends RowAt {
  * Up to `limit` rows that these partitions have shown, each behind row `after`; in the order of the partitions, then by
  * row number.
  */
-export async function readGuests(
+export async function readShared(
   tx: Tx,
   of: OfEntity,
   shown: readonly { readonly partition: number; readonly after: number }[],
   limit: number,
-): Promise<readonly Guest[]> {
-  return await tx.rows<Guest>(
+): Promise<readonly SharedRow[]> {
+  return await tx.rows<SharedRow>(
     `SELECT few.row, few.partition, few.origin FROM (
-       SELECT shown.n, guest.row, guest.partition, guest.origin
-       FROM {shown: partition bigint, after bigint, n} CROSS JOIN ${guestsOf[tx.dialect.name]}
+       SELECT shown.n, shared.row, shared.partition, shared.origin
+       FROM {shown: partition bigint, after bigint, n} CROSS JOIN ${sharedOf[tx.dialect.name]}
        LIMIT :limit) AS few
      ORDER BY few.n, few.row`,
     { ...of, limit, shown },
   );
 }
 
-const itsGuests =
+const itsShared =
   'also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after';
 /**
  * Both go through the partitions one by one, and end with the last row that is wanted. PostgreSQL does so only with
  * LATERAL, which SQLite does not have.
  */
-const guestsOf = {
-  sqlite: `_sync_also AS guest {index _sync_also_partition} ON ${itsGuests.replaceAll('also.', 'guest.')}`,
-  postgres: `LATERAL (SELECT also.row, also.partition, also.origin FROM _sync_also AS also WHERE ${itsGuests}
-         ORDER BY also.row LIMIT :limit) AS guest`,
+const sharedOf = {
+  sqlite: `_sync_also AS shared {index _sync_also_partition} ON ${itsShared.replaceAll('also.', 'shared.')}`,
+  postgres: `LATERAL (SELECT also.row, also.partition, also.origin FROM _sync_also AS also WHERE ${itsShared}
+         ORDER BY also.row LIMIT :limit) AS shared`,
 };
 
-/** Where rows have been met besides their home, by row, each by partition. Rows without such a place are left out. */
+/** Where rows have been met besides their owner, by row, each by partition. Rows without such a place are left out. */
 export async function otherPlaces(
   tx: Tx,
   of: OfEntity,

@@ -27,7 +27,7 @@ interface Partition {
 const rowsAtOnce = 1_000;
 
 /**
- * What goes along when records are deleted: what is at home in the partitions that they led to, at any depth. Reads it
+ * What goes along when records are deleted: what the partitions own that they led to, at any depth. Reads it
  * level by level; `roots` are of one entity.
  */
 export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
@@ -162,7 +162,7 @@ async function readRows(
     for await (const batch of liveBatches(
       commit,
       table,
-      [...byId.keys()].map((home) => ({ home, after: 0 })),
+      [...byId.keys()].map((owner) => ({ owner, after: 0 })),
     )) {
       await current.seen.load(
         commit.tx,
@@ -170,7 +170,7 @@ async function readRows(
         batch.map(({ row }) => row),
       );
       const going = batch.filter(
-        ({ row }) => !current.seen.has(entity, row) || current.seen.hasAtHome(entity, row),
+        ({ row }) => !current.seen.has(entity, row) || current.seen.hasInOwner(entity, row),
       );
       const named = going.filter(({ row }) => isLeading || rootNames.has(nameOf({ entity, row })));
       const keyed =
@@ -180,8 +180,8 @@ async function readRows(
               commit.tx,
               named.map(({ row }) => row),
             );
-      for (const { row, home } of going) {
-        const partition = byId.get(home);
+      for (const { row, owner } of going) {
+        const partition = byId.get(owner);
         const known = keyed.get(row);
         if (partition === undefined) continue;
         if (known === undefined) partition.plain += 1;
@@ -191,19 +191,19 @@ async function readRows(
   }
 }
 
-/** Rows without a tombstone at home in these partitions, in batches. */
+/** Rows without a tombstone that these partitions own, in batches. */
 async function* liveBatches(
   { tx }: Pick<Commit, 'tx'>,
   table: RecordTable,
-  homes: Parameters<RecordTable['liveRows']>[1],
+  owners: Parameters<RecordTable['liveRows']>[1],
 ): AsyncGenerator<Awaited<ReturnType<RecordTable['liveRows']>>> {
-  for (let left = homes; left.length > 0;) {
+  for (let left = owners; left.length > 0;) {
     const batch = await table.liveRows(tx, left, rowsAtOnce);
     yield batch;
     const last = batch.at(-1);
     if (last === undefined || batch.length < rowsAtOnce) return;
-    const reached = left.findIndex(({ home }) => home === last.home);
-    left = [{ home: last.home, after: last.row }, ...left.slice(reached + 1)];
+    const reached = left.findIndex(({ owner }) => owner === last.owner);
+    left = [{ owner: last.owner, after: last.row }, ...left.slice(reached + 1)];
   }
 }
 

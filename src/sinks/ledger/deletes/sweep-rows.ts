@@ -4,18 +4,18 @@ import { believedUntil } from '../../decisions/becoming-due.ts';
 import {
   areOwnRowsSwept,
   isLedTo,
-  lastGuestSwept,
+  lastSharedSwept,
   lookForRow,
-  sweptToGuest,
+  sweptToShared,
   type Needs,
   type OtherPlace,
 } from '../../decisions/missing-rows.ts';
 import { grouped } from '../grouped.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import type { HomedRow } from '../record-table.ts';
-import { dropHomeless, noteMissing, type Missed } from './noted-rows.ts';
-import { leavePlaces, otherPlaces, placesById, readGuests, type Guest, type RowAt } from './places.ts';
+import type { OwnedRow } from '../record-table.ts';
+import { dropOwnerless, noteMissing, type Missed } from './noted-rows.ts';
+import { leavePlaces, otherPlaces, placesById, readShared, type SharedRow, type RowAt } from './places.ts';
 
 /** A partition whose full walk of this chain is to be swept. */
 interface UnsweptPartition {
@@ -51,7 +51,7 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
   for (let left = limit; left > 0;) {
     const unswept = await nextUnswept(tx, { ...chain, limit: Math.min(left, partitionsAtOnce) });
     if (unswept.length === 0) {
-      await dropHomeless(tx, { connector });
+      await dropOwnerless(tx, { connector });
       return { isDone: true };
     }
     const reads = new Map<EntityName, SweepRead>();
@@ -70,23 +70,23 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
 /** What is stored of the next partitions of one entity that are to be swept. */
 interface SweepRead {
   /**
-   * By id, as many of them as there are steps for: rows at home, in their order, and rows of others that it has shown;
-   * of the last partition perhaps not all.
+   * By id, as many of them as there are steps for: rows that it owns, in their order, and rows of others that it has
+   * shown; of the last partition perhaps not all.
    */
   readonly partitions: ReadonlyMap<
     number,
     {
-      readonly rows: readonly HomedRow[];
+      readonly rows: readonly OwnedRow[];
       readonly isRowsWhole: boolean;
-      readonly guests: readonly Guest[];
-      readonly isGuestsWhole: boolean;
+      readonly shared: readonly SharedRow[];
+      readonly isSharedWhole: boolean;
     }
   >;
-  /** Of rows that their home has not shown: where else they have been met. */
+  /** Of rows that their owner has not shown: where else they have been met. */
   readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
-  /** Of guests that this chain has met: their homes. */
-  readonly homes: ReadonlyMap<number, number | null>;
-  /** Of those homes, and of the partitions themselves. */
+  /** Of shared rows that this chain has met: their owners. */
+  readonly owners: ReadonlyMap<number, number | null>;
+  /** Of those owners, and of the partitions themselves. */
   readonly placesById: ReadonlyMap<number, OtherPlace>;
 }
 
@@ -98,56 +98,56 @@ async function readSweep(
 ): Promise<SweepRead> {
   const table = current.tables.get(entity);
   const of = { connector, entity };
-  const homesFrom = partitions
+  const ownersFrom = partitions
     .filter(({ sweptTo }) => !areOwnRowsSwept(sweptTo))
-    .map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
-  const rows = homesFrom.length === 0 ? [] : ((await table?.liveRows(tx, homesFrom, limit)) ?? []);
-  const lastHome = rows.length < limit ? undefined : rows.at(-1)?.home;
-  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastGuestSwept(sweptTo) }));
-  const guests = await readGuests(tx, of, shown, limit);
-  const lastShown = guests.length < limit ? undefined : guests.at(-1)?.partition;
+    .map(({ id, sweptTo }) => ({ owner: id, after: sweptTo }));
+  const rows = ownersFrom.length === 0 ? [] : ((await table?.liveRows(tx, ownersFrom, limit)) ?? []);
+  const lastOwner = rows.length < limit ? undefined : rows.at(-1)?.owner;
+  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastSharedSwept(sweptTo) }));
+  const shared = await readShared(tx, of, shown, limit);
+  const lastShown = shared.length < limit ? undefined : shared.at(-1)?.partition;
 
-  const rowsOf = grouped(rows, ({ home }) => home);
-  const guestsOf = grouped(guests, ({ partition }) => partition);
-  const last = partitions.findIndex(({ id }) => id === lastHome || id === lastShown);
+  const rowsOf = grouped(rows, ({ owner }) => owner);
+  const sharedOf = grouped(shared, ({ partition }) => partition);
+  const last = partitions.findIndex(({ id }) => id === lastOwner || id === lastShown);
   const read = partitions.slice(0, last < 0 ? undefined : last + 1).map(({ id }) => ({
     id,
     rows: rowsOf.get(id) ?? [],
-    isRowsWhole: id !== lastHome,
-    guests: guestsOf.get(id) ?? [],
-    isGuestsWhole: id !== lastShown,
+    isRowsWhole: id !== lastOwner,
+    shared: sharedOf.get(id) ?? [],
+    isSharedWhole: id !== lastShown,
   }));
 
   const rowsRead = read.flatMap((one) => one.rows.map(({ row }) => row));
   await current.seen.load(tx, entity, rowsRead);
-  const notShown = rowsRead.filter((row) => !current.seen.hasAtHome(entity, row));
+  const notShown = rowsRead.filter((row) => !current.seen.hasInOwner(entity, row));
   const places = await otherPlaces(tx, of, notShown);
-  const met = read.flatMap((one) => one.guests).filter(({ origin }) => origin === current.origin);
-  const guestRows = (await table?.rows(tx, [...new Set(met.map(({ row }) => row))])) ?? [];
-  const homes = new Map([...guestRows].map(([row, { home }]) => [row, home]));
-  const ids = [...new Set([...homes.values(), ...read.map(({ id }) => id)])].flatMap((id) => id ?? []);
+  const met = read.flatMap((one) => one.shared).filter(({ origin }) => origin === current.origin);
+  const sharedRows = (await table?.rows(tx, [...new Set(met.map(({ row }) => row))])) ?? [];
+  const owners = new Map([...sharedRows].map(([row, { owner }]) => [row, owner]));
+  const ids = [...new Set([...owners.values(), ...read.map(({ id }) => id)])].flatMap((id) => id ?? []);
   return {
     partitions: new Map(read.map((one) => [one.id, one])),
     places,
-    homes,
+    owners,
     placesById: await placesById(tx, ids),
   };
 }
 
 /** What was decided over rows of one entity. */
 interface FoundRows {
-  /** Other homes than those that are stored, by row. */
-  readonly homes: Map<number, number>;
+  /** Other owners than those that are stored, by row. */
+  readonly owners: Map<number, number>;
   /** Places where rows are looked for no longer. */
   readonly left: Map<string, RowAt>;
   readonly missed: Missed[];
 }
 
 /**
- * Decides over what was read, partition by partition: the rows at home first, then what it has shown of others' rows.
- * What one decision changes, the next one sees. It stops behind a partition from which a row has moved to one further
- * on, where it is looked at again once it is stored. `through`: partitions whose sweep is over; `partial`: how far it
- * has come in another one.
+ * Decides over what was read, partition by partition: the rows that it owns first, then what it has shown of others'
+ * rows. What one decision changes, the next one sees. It stops behind a partition from which a row has moved to one
+ * further on, where it is looked at again once it is stored. `through`: partitions whose sweep is over; `partial`: how
+ * far it has come in another one.
  */
 function walkSweep(
   commit: Commit,
@@ -166,28 +166,28 @@ function walkSweep(
     const stored = read?.partitions.get(id);
     if (left <= 0 || read === undefined || stored === undefined) break;
     ahead.delete(id);
-    const decided = found.get(entity) ?? { homes: new Map(), left: new Map(), missed: [] };
+    const decided = found.get(entity) ?? { owners: new Map(), left: new Map(), missed: [] };
     found.set(entity, decided);
     const sweep = sweepOf(commit, partition, read, decided);
     if (!areOwnRowsSwept(sweptTo)) {
       const rows = stored.rows.slice(0, left);
-      for (const row of rows) sweep.atHome(row);
+      for (const row of rows) sweep.inOwner(row);
       const last = rows.at(-1);
       const isWhole = stored.isRowsWhole && rows.length < left;
       left -= 1 + rows.length;
-      partial = { id, sweptTo: isWhole || last === undefined ? sweptToGuest(0) : last.row };
+      partial = { id, sweptTo: isWhole || last === undefined ? sweptToShared(0) : last.row };
       if (!isWhole || left <= 0) break;
     }
-    const there = stored.guests.filter(({ row }) => !sweep.isLeft(row, id));
-    const guests = there.slice(0, left);
-    for (const guest of guests) sweep.guest(guest);
-    const isWhole = stored.isGuestsWhole && guests.length < left;
-    const last = guests.length < there.length ? guests.at(-1) : stored.guests.at(-1);
-    left -= 1 + guests.length;
-    partial = isWhole || last === undefined ? null : { id, sweptTo: sweptToGuest(last.row) };
+    const there = stored.shared.filter(({ row }) => !sweep.isLeft(row, id));
+    const shared = there.slice(0, left);
+    for (const row of shared) sweep.shared(row);
+    const isWhole = stored.isSharedWhole && shared.length < left;
+    const last = shared.length < there.length ? shared.at(-1) : stored.shared.at(-1);
+    left -= 1 + shared.length;
+    partial = isWhole || last === undefined ? null : { id, sweptTo: sweptToShared(last.row) };
     if (partial !== null) break;
     through.push(id);
-    if (sweep.movedTo.some((home) => ahead.has(home))) break;
+    if (sweep.movedTo.some((owner) => ahead.has(owner))) break;
   }
   return { through, partial, found, steps: limit - left };
 }
@@ -196,43 +196,44 @@ function sweepOf(
   { current, stamp }: Commit,
   { id, entity, absence }: UnsweptPartition,
   read: SweepRead,
-  { homes, left, missed }: FoundRows,
+  { owners, left, missed }: FoundRows,
 ) {
   const until = believedUntil(stamp.now);
-  /** Homes that rows have been given. */
+  /** Owners that rows have been given. */
   const movedTo: number[] = [];
   const isLeft = (row: number, partition: number): boolean => left.has(`${row} ${partition}`);
   const leave = (row: number, partition: number): void =>
     void left.set(`${row} ${partition}`, { row, partition });
-  const move = (row: number, home: number): void => {
-    homes.set(row, home);
-    movedTo.push(home);
+  const move = (row: number, owner: number): void => {
+    owners.set(row, owner);
+    movedTo.push(owner);
   };
   return {
     movedTo,
     isLeft,
-    atHome: ({ row, changedAt }: HomedRow): void => {
-      const isMoved = (homes.get(row) ?? id) !== id;
-      if (isMoved || current.seen.hasAtHome(entity, row)) return;
+    inOwner: ({ row, changedAt }: OwnedRow): void => {
+      const isMoved = (owners.get(row) ?? id) !== id;
+      if (isMoved || current.seen.hasInOwner(entity, row)) return;
       const isSeen = current.seen.has(entity, row);
       const places = (read.places.get(row) ?? []).filter(({ partition }) => !isLeft(row, partition));
-      const looked = { home: { partition: id, absence }, otherPlaces: places, isSeen, changedAt };
+      const looked = { owner: { partition: id, absence }, otherPlaces: places, isSeen, changedAt };
       const where = lookForRow(looked, current, until);
       for (const partition of where.leaves) leave(row, partition);
       if (where.kind === 'stays') return;
-      if (where.home !== id) move(row, where.home);
-      if (where.kind === 'missing') missed.push({ row, partition: where.home, needs: where.needs });
+      if (where.owner !== id) move(row, where.owner);
+      if (where.kind === 'missing') missed.push({ row, partition: where.owner, needs: where.needs });
     },
-    guest: ({ row, origin }: Guest): void => {
-      const home = origin === current.origin ? (homes.get(row) ?? read.homes.get(row) ?? null) : null;
-      // A home that the row has been given just now is a place where it was met.
+    shared: ({ row, origin }: SharedRow): void => {
+      const owner = origin === current.origin ? (owners.get(row) ?? read.owners.get(row) ?? null) : null;
+      // An owner that the row has been given just now is a place where it was met.
       const place =
-        home === null
+        owner === null
           ? undefined
-          : (read.placesById.get(home) ?? read.places.get(row)?.find(({ partition }) => partition === home));
-      const isHomeless = home !== null && (place === undefined || !isLedTo(place, current));
-      if (isHomeless) move(row, id);
-      if (isHomeless || origin !== current.origin) leave(row, id);
+          : (read.placesById.get(owner) ??
+            read.places.get(row)?.find(({ partition }) => partition === owner));
+      const isOwnerless = owner !== null && (place === undefined || !isLedTo(place, current));
+      if (isOwnerless) move(row, id);
+      if (isOwnerless || origin !== current.origin) leave(row, id);
     },
   };
 }
@@ -240,10 +241,10 @@ function sweepOf(
 async function writeFound(
   { held: { connector }, current, tx }: Commit,
   entity: EntityName,
-  { homes, left, missed }: FoundRows,
+  { owners, left, missed }: FoundRows,
 ): Promise<void> {
-  const moved = [...homes].toSorted(([one], [other]) => one - other).map(([row, home]) => ({ row, home }));
-  current.tables.get(entity)?.setHomes(tx, moved);
+  const moved = [...owners].toSorted(([one], [other]) => one - other).map(([row, owner]) => ({ row, owner }));
+  current.tables.get(entity)?.setOwners(tx, moved);
   const of = { connector, entity };
   await leavePlaces(tx, of, [...left.values()]);
   await noteMissing(tx, { ...of, origin: current.origin, since: current.chainStartedAt }, missed);

@@ -20,7 +20,7 @@ export async function readRowHistory(
   const isStored = (await knownTables(tx, connector, [entity])).has(entity);
   const found = isStored ? await records.row(tx, connector, table, keyText) : undefined;
   if (found === undefined) return null;
-  const { run, home, ...row } = found;
+  const { run, owner, ...row } = found;
   const [missing] = await tx.rows<NotedRow>(
     `${missingSql()} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row: row.row },
@@ -29,7 +29,7 @@ export async function readRowHistory(
     ...row,
     changedByRun: run,
     missing: missing === undefined ? null : missingRow(missing, keyText),
-    partition: home === null ? null : await readPartition(tx, home),
+    partition: owner === null ? null : await readPartition(tx, owner),
   };
 }
 

@@ -46,7 +46,7 @@ export const deleting = {
     ),
   }),
   empty: transition({
-    what: 'its rows are deleted, have another home, or wait for a `get`',
+    what: 'its rows are deleted, have another owner, or wait for a `get`',
     from: ['ended'],
     to: ['emptied'],
     run: write<Ids>(

@@ -61,8 +61,8 @@ async function storedRows(
   const counts = new Map<number, number>();
   const full = ready.filter(({ mode }) => mode === 'full');
   for (const [entity, ofEntity] of grouped(full, (row) => row.entity)) {
-    const homes = ofEntity.map(({ id }) => ({ home: id, after: 0 }));
-    const live = await tables.get(entity)?.countLive(tx, homes, mostStoredRows);
+    const owners = ofEntity.map(({ id }) => ({ owner: id, after: 0 }));
+    const live = await tables.get(entity)?.countLive(tx, owners, mostStoredRows);
     for (const [id, rows] of live ?? []) counts.set(id, rows);
   }
   return counts;
@@ -117,8 +117,8 @@ async function parentsOf(
     const keyTexts = [...new Set(below.map(({ parentKey }) => parentKey))];
     const parents = (await tables.get(entity)?.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
     const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
-    const homes = there.flatMap(({ home }) => (home === null ? [] : [home]));
-    const walkedBy = homes.length === 0 ? new Map<number, null>() : await fullOrigins(tx, homes);
+    const owners = there.flatMap(({ owner }) => (owner === null ? [] : [owner]));
+    const walkedBy = owners.length === 0 ? new Map<number, null>() : await fullOrigins(tx, owners);
     await seen.load(
       tx,
       entity,
@@ -127,7 +127,7 @@ async function parentsOf(
     for (const { id, parentKey, foundOrigin } of below) {
       const parent = parents.get(parentKey);
       if (parent === undefined || parent.deletedAt !== null) continue;
-      const by = parent.home === null ? null : (walkedBy.get(parent.home) ?? null);
+      const by = parent.owner === null ? null : (walkedBy.get(parent.owner) ?? null);
       const isSeen = by === origin && seen.has(entity, parent.row);
       standings.set(id, standingOfParent({ walkedBy: by, isSeen }, { origin, foundOrigin }));
     }

@@ -30,10 +30,10 @@ export interface PartitionRow {
   readonly fullAt: Instant | null;
   readonly sealedAt: Instant | null;
   /**
-   * The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living
+   * The partition that owns its records: of a listing inside a tree the tree's, of a backfill's the living
    * one.
    */
-  readonly home: number;
+  readonly owner: number;
 }
 
 export interface KnownRow extends KnownWalks {
@@ -66,7 +66,7 @@ export async function partitionsById(
   const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
        one.proof, one.full_at, one.sealed_at,
-       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
+       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), one.id) AS owner
      FROM _sync_partitions AS one WHERE one.id IN {ids bigint}`,
     { ids: [...new Set(ids)].toSorted((left, right) => left - right) },
   );

@@ -12,7 +12,7 @@ const foundColumns = `entity text, params text, params_hash bytea, base bigint, 
 export const walking = {
   // In the order given, which is that of their ids.
   find: transition({
-    what: 'found for the first time; idle where only a backfill needs it as the home of its rows',
+    what: 'found for the first time; idle where only a backfill needs it as the owner of its rows',
     from: ['unknown'],
     to: ['ready', 'waiting', 'idle'],
     run: put<

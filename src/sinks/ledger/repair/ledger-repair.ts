@@ -76,7 +76,7 @@ async function storeOne(
   const { current, tx } = commit;
   const { keyText } = record;
   const before = (await current.tables.get(entity)?.find(tx, [record]))?.get(keyText);
-  const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, home: null }];
+  const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, owner: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);

@@ -19,7 +19,7 @@ import { endRun, forbidContinuing } from './runs.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
-import { dropGuests } from '../deletes/places.ts';
+import { dropShared } from '../deletes/places.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
@@ -135,7 +135,7 @@ interface StalePartition {
 
 /**
  * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is
- * due stays, and so does below a record the home of rows until their deletion is through: when the record goes, they
+ * due stays, and so does below a record the owner of rows until their deletion is through: when the record goes, they
  * are found by it.
  */
 async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
@@ -156,10 +156,10 @@ async function forgetPartitions({ held: { connector }, current, tx }: Commit): P
        ORDER BY found_at, id LIMIT 1000`,
       { connector, since, foundAt: last.foundAt, id: last.id },
     );
-    const homes = await homesAmong(tx, current, batch);
-    const ids = batch.map(({ id }) => id).filter((id) => !homes.has(id));
+    const owners = await ownersAmong(tx, current, batch);
+    const ids = batch.map(({ id }) => id).filter((id) => !owners.has(id));
     if (ids.length > 0) {
-      await dropGuests(tx, ids);
+      await dropShared(tx, ids);
       await transitions.forget(tx, { ids });
     }
     last = batch.at(-1);
@@ -167,23 +167,23 @@ async function forgetPartitions({ held: { connector }, current, tx }: Commit): P
 }
 
 /**
- * Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to
- * another.
+ * Rows of an entity that keeps them whatever happens need no owner; those of one that this run does not read are left
+ * to another.
  */
-async function homesAmong(
+async function ownersAmong(
   tx: Tx,
   { tables, keeps }: CurrentRun,
   batch: readonly StalePartition[],
 ): Promise<ReadonlySet<number>> {
-  const homes = new Set<number>();
+  const owners = new Set<number>();
   const below = batch.filter(({ isBelow }) => isBelow);
   for (const [entity, ofEntity] of grouped(below, (one) => one.entity)) {
     const ids = ofEntity.map(({ id }) => id);
     const planned = tables.get(entity);
-    if (planned === undefined) for (const id of ids) homes.add(id);
+    if (planned === undefined) for (const id of ids) owners.add(id);
     if (planned === undefined || keeps.has(entity)) continue;
-    const from = ids.map((home) => ({ home, after: 0 }));
-    for (const home of (await planned.countLive(tx, from, 1)).keys()) homes.add(home);
+    const from = ids.map((owner) => ({ owner, after: 0 }));
+    for (const owner of (await planned.countLive(tx, from, 1)).keys()) owners.add(owner);
   }
-  return homes;
+  return owners;
 }

@@ -4,8 +4,8 @@ import { quoted } from '../../../sql/quoted.ts';
 /** PostgreSQL truncates longer names, and only raises a notice. */
 const mostBytes = 63;
 /** What the names of an entity's indexes have behind the table's. */
-export const indexSuffixes = { key: '__key', seq: '__seq', home: '__partition' } as const;
-const mostTableBytes = mostBytes - indexSuffixes.home.length;
+export const indexSuffixes = { key: '__key', seq: '__seq', owner: '__partition' } as const;
+const mostTableBytes = mostBytes - indexSuffixes.owner.length;
 const hashLength = 10;
 
 /**

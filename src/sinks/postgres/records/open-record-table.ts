@@ -13,7 +13,7 @@ import { textHash } from '../../../sql/text-hash.ts';
 import type { CopiedRecord, CopiedTable } from '../../copies.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import type { HomedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
+import type { OwnedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
 import { keyedColumns, keyedRow, markRows, type KeyedCells } from '../../records/mark-rows.ts';
 import { wholeCells, wholeColumns } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey } from '../column-types.ts';
@@ -43,7 +43,7 @@ function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find'
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
       const all = [...newestOf(rows, await stamp.takeSeqs(rows.length))];
-      const isNew = (one: NewestRow): boolean => one.home !== undefined;
+      const isNew = (one: NewestRow): boolean => one.owner !== undefined;
       inserting(tx, all.filter(isNew), stamp);
       updating(
         tx,
@@ -54,26 +54,26 @@ function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find'
   };
 }
 
-/** By home and by key. */
+/** By owner and by key. */
 function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
   return {
-    liveRows: async (tx, homes, limit) =>
-      await tx.rows<HomedRow>(
-        `SELECT few.row, few.home, few.changed_at FROM (
-           SELECT v.n, v.home, live.row, live.changed_at FROM ${ofHomes}
-           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isAtHome}
+    liveRows: async (tx, owners, limit) =>
+      await tx.rows<OwnedRow>(
+        `SELECT few.row, few.owner, few.changed_at FROM (
+           SELECT v.n, v.owner, live.row, live.changed_at FROM ${ofOwners}
+           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isInOwner}
              ORDER BY t._row LIMIT :limit) AS live
            LIMIT :limit) AS few
          ORDER BY few.n, few.row`,
-        { v: homes, limit },
+        { v: owners, limit },
       ),
-    countLive: async (tx, homes, most) => {
-      const counted = await tx.rows<{ readonly home: number; readonly live: number }>(
-        `SELECT v.home, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isAtHome} LIMIT :most) AS live) AS live
-         FROM ${ofHomes}`,
-        { v: homes, most },
+    countLive: async (tx, owners, most) => {
+      const counted = await tx.rows<{ readonly owner: number; readonly live: number }>(
+        `SELECT v.owner, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isInOwner} LIMIT :most) AS live) AS live
+         FROM ${ofOwners}`,
+        { v: owners, most },
       );
-      return new Map(counted.flatMap(({ home, live }) => (live > 0 ? [[home, live]] : [])));
+      return new Map(counted.flatMap(({ owner, live }) => (live > 0 ? [[owner, live]] : [])));
     },
     rowsOf: async (tx, keyTexts) => {
       const known = keyTexts.flatMap((text) => {
@@ -91,12 +91,12 @@ function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows
 }
 
 /**
- * Through the index on the home, one partition after the other: what is LATERAL can be looked up in no other order, and
- * as soon as there are enough rows it stops. Sorted in front of its limit, it would read the rows of all of them
+ * Through the index on the owner, one partition after the other: what is LATERAL can be looked up in no other order,
+ * and as soon as there are enough rows it stops. Sorted in front of its limit, it would read the rows of all of them
  * wherever the server has no statistics yet.
  */
-const ofHomes = '{v: home bigint, after bigint, n}';
-const isAtHome = 't._partition = v.home AND t._row > v.after AND t._deleted_at IS NULL';
+const ofOwners = '{v: owner bigint, after bigint, n}';
+const isInOwner = 't._partition = v.owner AND t._row > v.after AND t._deleted_at IS NULL';
 
 type FoundRow = [
   n: number,
@@ -105,11 +105,11 @@ type FoundRow = [
   volatileHash: string | null,
   changedAt: Instant,
   deletedAt: Instant | null,
-  home: number | null,
+  owner: number | null,
 ];
 
-function storedRow([, row, hash, volatileHash, changedAt, deletedAt, home]: FoundRow): StoredRow {
-  return { row, hash, volatileHash, changedAt, deletedAt, home };
+function storedRow([, row, hash, volatileHash, changedAt, deletedAt, owner]: FoundRow): StoredRow {
+  return { row, hash, volatileHash, changedAt, deletedAt, owner };
 }
 
 interface NewestRow extends WrittenRow {
@@ -119,13 +119,13 @@ interface NewestRow extends WrittenRow {
 /** Each row once, as it was written last; a new row stays one. */
 function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<NewestRow> {
   const newest = new Map<number, NewestRow>();
-  for (const [index, { row, record, home }] of rows.entries()) {
-    const homeOf = home === undefined ? newest.get(row)?.home : home;
+  for (const [index, { row, record, owner }] of rows.entries()) {
+    const ownerOf = owner === undefined ? newest.get(row)?.owner : owner;
     newest.set(row, {
       row,
       record,
       seq: firstSeq + index,
-      ...(homeOf === undefined ? {} : { home: homeOf }),
+      ...(ownerOf === undefined ? {} : { owner: ownerOf }),
     });
   }
   return newest.values();
@@ -190,9 +190,9 @@ function* cellsOf(
   now: Instant,
   run: string,
 ): Generator<readonly BinaryValue[], void> {
-  for (const { row, record, seq, home = null } of rows) {
+  for (const { row, record, seq, owner = null } of rows) {
     const { keyText, extra, hash, volatileHash, values } = record;
-    yield [textHash(keyText), row, extra, now, now, run, seq, hash, volatileHash, null, home, ...values];
+    yield [textHash(keyText), row, extra, now, now, run, seq, hash, volatileHash, null, owner, ...values];
   }
 }
 

@@ -79,7 +79,7 @@ function addColumns(tx: Tx, name: string, columns: readonly Column[]): void {
 
 /**
  * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows,
- * `_key` the hash of the key's text, by which rows are found; `_partition` is the row's home.
+ * `_key` the hash of the key's text, by which rows are found; `_partition` is the row's owner.
  */
 const ownColumns = `
   _key bytea NOT NULL,
@@ -103,7 +103,9 @@ function createTable(tx: Tx, plain: string, table: EntityTable): void {
   tx.put(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
   tx.put(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
   tx.put(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
-  tx.put(`CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`);
+  tx.put(
+    `CREATE INDEX ${index(indexSuffixes.owner)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`,
+  );
 }
 
 async function writeMoved(

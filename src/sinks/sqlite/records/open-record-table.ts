@@ -4,9 +4,9 @@ import { quoted } from '../../../sql/quoted.ts';
 import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
-import type { FoundBy, HomedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
+import type { FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
 import { markRows } from '../../records/mark-rows.ts';
-import { homeIndexName, keyCondition, keyValues } from './table-sql.ts';
+import { ownerIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const name = tableName(place.connector, place.table.entity);
@@ -52,13 +52,13 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
       const inserting = await sqliteTx(tx).prepared(insert);
       const updating = await sqliteTx(tx).prepared(update);
       // In their order: of a row that is given several times the last one stays.
-      for (const { row, record, home } of rows) {
+      for (const { row, record, owner } of rows) {
         const { values, extra, hash, volatileHash } = record;
-        if (home === undefined) {
+        if (owner === undefined) {
           const others = rest.map((index) => values[index]);
           updating.run(others, extra, now, run, seq, hash, volatileHash, row);
         } else {
-          inserting.run(row, values, extra, now, now, run, seq, hash, volatileHash, home);
+          inserting.run(row, values, extra, now, now, run, seq, hash, volatileHash, owner);
         }
         seq += 1;
       }
@@ -72,11 +72,11 @@ type FoundRow = [
   volatileHash: string | null,
   changedAt: Instant,
   deletedAt: Instant | null,
-  home: number | null,
+  owner: number | null,
 ];
 
-function storedRow([row, hash, volatileHash, changedAt, deletedAt, home]: FoundRow): StoredRow {
-  return { row, hash, volatileHash, changedAt, deletedAt, home };
+function storedRow([row, hash, volatileHash, changedAt, deletedAt, owner]: FoundRow): StoredRow {
+  return { row, hash, volatileHash, changedAt, deletedAt, owner };
 }
 
 /** What a record's key is bound as: its value, or its values in the order of the table's key. */
@@ -87,35 +87,35 @@ function keyReader({ columns, key }: EntityTable): (record: FoundBy) => unknown 
   return ({ values }): (ColumnValue | undefined)[] => indexes.map((index) => values[index]);
 }
 
-/** By home and by key. */
+/** By owner and by key. */
 function findRows(
   plain: string,
   table: EntityTable,
   { rows }: Pick<RecordTable, 'rows'>,
 ): Pick<RecordTable, 'liveRows' | 'countLive' | 'rowsOf'> {
   const name = quoted(plain);
-  const isAtHome = `FROM ${name} INDEXED BY ${quoted(homeIndexName(plain))}
+  const isInOwner = `FROM ${name} INDEXED BY ${quoted(ownerIndexName(plain))}
     WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL`;
   return {
-    liveRows: async (tx, homes, limit) => {
+    liveRows: async (tx, owners, limit) => {
       const statement = await sqliteTx(tx).prepared(
-        `SELECT _row AS row, _partition AS home, _changed_at AS changedAt ${isAtHome} ORDER BY _row LIMIT ?`,
+        `SELECT _row AS row, _partition AS owner, _changed_at AS changedAt ${isInOwner} ORDER BY _row LIMIT ?`,
       );
-      const live: HomedRow[] = [];
-      for (const { home, after } of homes) {
+      const live: OwnedRow[] = [];
+      for (const { owner, after } of owners) {
         if (live.length >= limit) break;
-        live.push(...(statement.all(home, after, limit - live.length) as HomedRow[]));
+        live.push(...(statement.all(owner, after, limit - live.length) as OwnedRow[]));
       }
       return live;
     },
-    countLive: async (tx, homes, most) => {
+    countLive: async (tx, owners, most) => {
       const statement = await sqliteTx(tx).prepared(
-        `SELECT count(*) AS live FROM (SELECT 1 ${isAtHome} LIMIT ?)`,
+        `SELECT count(*) AS live FROM (SELECT 1 ${isInOwner} LIMIT ?)`,
       );
       const counts = new Map<number, number>();
-      for (const { home, after } of homes) {
-        const { live } = statement.get(home, after, most) as { readonly live: number };
-        if (live > 0) counts.set(home, live);
+      for (const { owner, after } of owners) {
+        const { live } = statement.get(owner, after, most) as { readonly live: number };
+        if (live > 0) counts.set(owner, live);
       }
       return counts;
     },

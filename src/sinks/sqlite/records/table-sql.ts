@@ -3,7 +3,8 @@ import type { Column, ColumnValue, EntityTable, FieldType } from '../../../core/
 import { quoted } from '../../../sql/quoted.ts';
 
 /**
- * Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen rows; `_partition`: home.
+ * Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen rows; `_partition`:
+ * owner.
  */
 const ownColumns = `
   _extra TEXT,
@@ -37,7 +38,7 @@ export function createTableSql(name: string, table: Pick<EntityTable, 'columns' 
     `CREATE TABLE ${quoted(name)} (_row INTEGER PRIMARY KEY, ${columns.join(', ')}, ${ownColumns}) STRICT`,
     `CREATE UNIQUE INDEX ${quoted(`${name}__key`)} ON ${quoted(name)} (${keyColumns})`,
     `CREATE INDEX ${quoted(`${name}__seq`)} ON ${quoted(name)} (_seq)`,
-    `CREATE INDEX ${quoted(homeIndexName(name))} ON ${quoted(name)} (_partition, _row)`,
+    `CREATE INDEX ${quoted(ownerIndexName(name))} ON ${quoted(name)} (_partition, _row)`,
   ];
 }
 
@@ -45,7 +46,7 @@ export function addColumnSql(name: string, column: Column): string {
   return `ALTER TABLE ${quoted(name)} ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`;
 }
 
-export function homeIndexName(table: string): string {
+export function ownerIndexName(table: string): string {
   return `${table}__partition`;
 }
 
