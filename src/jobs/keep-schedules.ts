@@ -1,4 +1,3 @@
-import type { Clock } from '../core/clock.ts';
 import type { ScheduleClaim } from './sink-registry.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import type { WorkerContext } from './worker-context.ts';
@@ -8,23 +7,21 @@ const againAfterFailureMs = 5000;
 /**
  * Reconciles at every interval, because a Redis that lost its data has lost the schedules too and does not report it.
  * Each interval varies by a tenth, so that processes do not act at the same time. `reconcile` resolves with whether it
- * succeeded.
+ * succeeded; `isInPlace`: whether the last reconciliation did.
  */
-export function keepSchedules(options: {
-  readonly reconcile: () => Promise<boolean>;
-  /** Whether the last reconciliation succeeded. */
-  readonly isInPlace: boolean;
-  readonly everyMs: number;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}) {
-  const { reconcile, everyMs, clock, signal } = options;
+export function keepSchedules(
+  { clock, stopping: signal, timings: { reconcileMs } }: WorkerContext,
+  reconcile: () => Promise<boolean>,
+  isInPlace: boolean,
+) {
   let wake = new AbortController();
   signal.addEventListener('abort', () => wake.abort(), { once: true });
   const loop = async (): Promise<void> => {
-    let works = options.isInPlace;
+    let works = isInPlace;
     while (!signal.aborted) {
-      const turnMs = works ? everyMs * (0.9 + Math.random() * 0.2) : Math.min(againAfterFailureMs, everyMs);
+      const turnMs = works
+        ? reconcileMs * (0.9 + Math.random() * 0.2)
+        : Math.min(againAfterFailureMs, reconcileMs);
       // Rejects when `soon` wakes it.
       await clock.sleep(turnMs, wake.signal).catch(() => undefined);
       if (signal.aborted) return;
@@ -35,7 +32,7 @@ export function keepSchedules(options: {
   return {
     /** Reconciles now instead of at the next interval: Redis may have lost its data. */
     soon: () => wake.abort(),
-    /** Resolves after the signal was aborted and the last reconciliation has ended. */
+    /** Resolves after the worker has stopped and the last reconciliation has ended. */
     ended: loop(),
   };
 }
@@ -49,7 +46,7 @@ export function openReconcile(
   claim: ScheduleClaim,
   onOutdated: (sinks: readonly string[]) => Promise<void>,
 ): () => Promise<boolean> {
-  const { ledger, timings, log, onError } = context;
+  const { timings, log, onError } = context;
   let logged = '';
   let seen = '';
   return async () => {
@@ -57,8 +54,6 @@ export function openReconcile(
       const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
         ...context,
         claim,
-        paused: (sink) => ledger.paused(sink),
-        lastRun: (connector) => ledger.lastRun(connector),
         retryDelayMs: timings.retryDelayMs,
       });
       if (written.length + removed.length > 0) {

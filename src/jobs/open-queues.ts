@@ -20,11 +20,12 @@ import { readBacklog } from './worker-state.ts';
 
 type ReconcileOptions = Parameters<typeof reconcileSchedules>[0];
 
-interface ApplyOptions extends Pick<ReconcileOptions, 'connectors' | 'targets' | 'sinks' | 'paused'> {
+interface ApplyOptions extends Pick<ReconcileOptions, 'connectors' | 'targets' | 'sinks'> {
+  readonly paused: ReconcileOptions['ledger']['paused'];
   /** Names of sinks whose registered file is permanently lost, so that another file may replace it. */
   readonly takeOver: readonly string[];
   /** If given, a cron slot that passed while Redis had no schedule gets a catch-up run. */
-  readonly lastRun?: ReconcileOptions['lastRun'];
+  readonly lastRun?: ReconcileOptions['ledger']['lastRun'];
 }
 
 /**
@@ -42,7 +43,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
   const queues = openQueueSet(connection.redis, prefix, () => undefined);
   return {
     /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
-    apply: ({ takeOver, lastRun, ...options }: ApplyOptions) =>
+    apply: ({ takeOver, paused, lastRun = () => Promise.resolve(null), ...options }: ApplyOptions) =>
       answered(async () => {
         await registerSinks(queues, options.sinks, { takeOver, clock });
         return await reconcileSchedules({
@@ -50,7 +51,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
           queues,
           // A manual apply counts as newer than the config of every running process.
           claim: await beginClaim(queues.redis),
-          lastRun: lastRun ?? (() => Promise.resolve(null)),
+          ledger: { paused, lastRun },
           clock,
           retryDelayMs: defaultTimings.retryDelayMs,
         });

@@ -9,8 +9,9 @@ import {
   carryOut,
   endOf,
   factsOf,
+  later,
   maxStarts,
-  unknownForMs,
+  unlessHeld,
   type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
@@ -61,10 +62,7 @@ function parseJob(job: Job): ConnectorJob {
   }
 }
 
-/**
- * Runs the job, unless something holds it back: this worker stops, the connector is busy or paused, every slot is
- * taken.
- */
+/** Runs the job, unless it is held back as `unlessHeld` says, the connector is paused, or every slot is taken. */
 async function runUnlessHeld(
   context: JobContext,
   job: Job,
@@ -72,57 +70,59 @@ async function runUnlessHeld(
   signal: AbortSignal,
 ): Promise<Settlement> {
   const { connector } = work;
-  const { running, stopping, clock, log } = context;
-  // While BullMQ closes, it takes one more job, which may be the one just given back.
-  if (stopping.aborted) return { kind: 'give-back' };
-  const later = (): Settlement => ({
-    kind: 'delay',
-    untilMs: clock.now() + context.timings.busyDelayMs,
-    end: 'busy',
+  const { running, connectors, sinkName, suspects } = context;
+  const known = {
+    name: connector,
+    isKnown: () => connectors.get(connector)?.sink.name === sinkName,
+    askedMs: Math.max(job.timestamp, (work.kind === 'sync' ? work.due : null) ?? 0),
+    active: running,
+  };
+  return await unlessHeld(context, known, async () => {
+    if (!context.serves(connector)) return later(context);
+    try {
+      return await runInSlot(context, job, work, signal);
+    } catch (error) {
+      context.log.error({ connector, err: error }, 'the ledger could not be read');
+      return { kind: 'fail', code: codeOf(error), isFinal: false };
+    } finally {
+      suspects.delete(connector);
+    }
   });
-  if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
-    const askedMs = Math.max(job.timestamp, (work.kind === 'sync' ? work.due : null) ?? 0);
-    if (clock.now() - askedMs < unknownForMs) return later();
-    return { kind: 'complete', outcome: 'unknown' };
+}
+
+async function runInSlot(
+  context: JobContext,
+  job: Job,
+  work: ConnectorJob,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  const { connector } = work;
+  const { stopping, slots, sinkName, suspects } = context;
+  using slot = await slots.take({
+    priority: job.priority,
+    patienceMs: context.timings.slotPatienceMs,
+    signal: AbortSignal.any([signal, stopping]),
+  });
+  if (slot === null) {
+    if (!stopping.aborted && slots.isFull()) await context.onFull(sinkName);
+    return { kind: 'give-back' };
   }
-  if (!context.serves(connector)) return later();
-  // The queue of a lost sink is held within seconds; until then no job may start a run.
-  if ((await context.ledger.lost(context.sinkName)) !== null) return later();
-  if (running.has(connector)) return later();
-  running.add(connector);
-  try {
-    using slot = await context.slots.take({
-      priority: job.priority,
-      patienceMs: context.timings.slotPatienceMs,
-      signal: AbortSignal.any([signal, stopping]),
-    });
-    if (slot === null) {
-      if (!stopping.aborted && context.slots.isFull()) await context.onFull(context.sinkName);
-      return { kind: 'give-back' };
-    }
-    if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
-    if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
-    const starts = startsInARow(job);
-    if (starts >= maxStarts) {
-      log.error(
-        { connector, starts },
-        'poison job: the process crashed on every start before a page was stored',
-      );
-      return { kind: 'fail', code: 'POISON', isFinal: true };
-    }
-    if (starts > 0) {
-      // Retry suspects one at a time, so that jobs that merely shared the crashed process are not counted as poison.
-      if (context.suspects.size > 0) return later();
-      context.suspects.add(connector);
-    }
-    return await runJob(context, job, work, signal);
-  } catch (error) {
-    log.error({ connector, err: error }, 'the ledger could not be read');
-    return { kind: 'fail', code: codeOf(error), isFinal: false };
-  } finally {
-    running.delete(connector);
-    context.suspects.delete(connector);
+  if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
+  if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
+  const starts = startsInARow(job);
+  if (starts >= maxStarts) {
+    context.log.error(
+      { connector, starts },
+      'poison job: the process crashed on every start before a page was stored',
+    );
+    return { kind: 'fail', code: 'POISON', isFinal: true };
   }
+  if (starts > 0) {
+    // Retry suspects one at a time, so that jobs that merely shared the crashed process are not counted as poison.
+    if (suspects.size > 0) return later(context);
+    suspects.add(connector);
+  }
+  return await runJob(context, job, work, signal);
 }
 
 async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<boolean> {
@@ -144,7 +144,7 @@ async function runJob(
   const { clock } = context;
   const { busyDelayMs } = context.timings;
   const askedMs = (work.kind === 'sync' ? work.due : null) ?? job.timestamp;
-  const { settlement, error } = await attemptJob(context, job, signal, {
+  return await attemptJob(context, job, signal, {
     run: async (within, progress) => {
       await progress.begin();
       context.observe({
@@ -163,11 +163,10 @@ async function runJob(
     },
     isCancelled: async () => work.kind === 'backfill' && (await isCancelled(context, job, work.connector)),
     heldDelayMs: () => heldDelay(busyDelayMs, clock.now() - askedMs),
+    onFailed: (error) => {
+      context.log.error({ connector: work.connector, err: error }, 'the run failed to start');
+    },
   });
-  if (error !== null) {
-    context.log.error({ connector: work.connector, err: error }, 'the run failed to start');
-  }
-  return settlement;
 }
 
 /** A tenth of the time waited so far, between the shortest delay and twelve times that. */

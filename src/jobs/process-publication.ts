@@ -1,5 +1,6 @@
-import type { Job, Queue } from 'bullmq';
+import type { Job } from 'bullmq';
 import PQueue from 'p-queue';
+import type { JobEnd, PublicationEnd } from '../core/worker-events.ts';
 import { addPublication, parsePublicationJob } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';
 import {
@@ -8,23 +9,19 @@ import {
   endOf,
   factsOf,
   maxStarts,
-  unknownForMs,
+  unlessHeld,
   type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
 import {
-  type JobEnd,
-  type PublicationEnd,
   type PublicationRequests,
   type ScheduledTarget,
+  type SinkContext,
   sinkOfTarget,
   type WorkerContext,
 } from './worker-context.ts';
 
-interface PublicationContext extends WorkerContext {
-  readonly sinkName: string;
-  /** The sink's queue of publications, over a connection that fails fast. */
-  readonly queue: Queue;
+interface PublicationContext extends SinkContext {
   /** Of all sinks: how many publications this process makes at a time. */
   readonly turns: PQueue;
 }
@@ -50,61 +47,41 @@ export function createPublicationProcessor(context: PublicationContext): JobProc
   };
 }
 
-/**
- * Publishes, unless something holds the job back: this worker stops, the sink is away, the config has no such target.
- */
+/** Publishes, unless the job is held back as `unlessHeld` says. */
 async function publishUnlessHeld(
   context: PublicationContext,
   job: Job,
   target: string,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const { clock, stopping, timings, targets, sinkName, publishing, log } = context;
-  // While BullMQ closes, it takes one more job, which may be the one just given back.
-  if (stopping.aborted) return { kind: 'give-back' };
-  const later: Settlement = { kind: 'delay', untilMs: clock.now() + timings.busyDelayMs, end: 'busy' };
-  if (!targets.some((known) => known.name === target && sinkOfTarget(known) === sinkName)) {
-    const isNew = clock.now() - job.timestamp < unknownForMs;
-    return isNew ? later : { kind: 'complete', outcome: 'unknown' };
-  }
-  if ((await context.ledger.lost(sinkName)) !== null || publishing.has(target)) return later;
-  const starts = startsInARow(job);
-  if (starts >= maxStarts) {
-    log.error({ target, starts }, 'poison job: the process crashed on every start of this publication');
-    return { kind: 'fail', code: 'POISON', isFinal: true };
-  }
-  publishing.add(target);
-  try {
-    return await publish(context, job, target, signal);
-  } finally {
-    publishing.delete(target);
-  }
-}
-
-async function publish(
-  context: PublicationContext,
-  job: Job,
-  target: string,
-  signal: AbortSignal,
-): Promise<Settlement> {
-  const { settlement, error } = await attemptJob(context, job, signal, {
-    run: async (within, progress) =>
-      await context.turns.add(async () => {
-        within.throwIfAborted();
-        await progress.begin();
-        const outcome = await context.publish(target, within);
-        return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
-      }),
-    isCancelled: () => Promise.resolve(false),
-    heldDelayMs: () => context.timings.busyDelayMs,
+  const { targets, sinkName, publishing, log } = context;
+  const known = {
+    name: target,
+    isKnown: () => targets.some((one) => one.name === target && sinkOfTarget(one) === sinkName),
+    askedMs: job.timestamp,
+    active: publishing,
+  };
+  return await unlessHeld(context, known, async () => {
+    const starts = startsInARow(job);
+    if (starts >= maxStarts) {
+      log.error({ target, starts }, 'poison job: the process crashed on every start of this publication');
+      return { kind: 'fail', code: 'POISON', isFinal: true };
+    }
+    return await attemptJob(context, job, signal, {
+      run: async (within, progress) =>
+        await context.turns.add(async () => {
+          within.throwIfAborted();
+          await progress.begin();
+          const outcome = await context.publish(target, within);
+          return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
+        }),
+      isCancelled: () => Promise.resolve(false),
+      heldDelayMs: () => context.timings.busyDelayMs,
+      onFailed: (error) => {
+        log.error({ target, err: error }, 'the publication failed; what was published before is unchanged');
+      },
+    });
   });
-  if (error !== null) {
-    context.log.error(
-      { target, err: error },
-      'the publication failed; what was published before is unchanged',
-    );
-  }
-  return settlement;
 }
 
 /** Of the ways in which a job ends, a publication knows fewer. */

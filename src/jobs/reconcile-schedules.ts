@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { JobSchedulerJson, JobSchedulerTemplateOptions, RepeatOptions } from 'bullmq';
-import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
@@ -8,7 +7,6 @@ import {
   addSync,
   publicationName,
   publicationSchedulerId,
-  type QueueSet,
   scheduledConnector,
   scheduledTarget,
   schedulerId,
@@ -20,35 +18,25 @@ import {
   type ScheduledTarget,
   type ServedSink,
   sinkOfTarget,
+  type WorkerContext,
   type WorkerLedger,
 } from './worker-context.ts';
 
 /** Names of connectors, and `publish-<target>`. */
-export interface ReconciledSchedules {
-  readonly written: readonly string[];
-  readonly kept: readonly string[];
-  readonly removed: readonly string[];
-  /** Differ from the settings, but are left unchanged because a process with a newer config wrote them. */
-  readonly foreign: readonly string[];
-  /** Names of the sinks whose schedules belong to that process. */
-  readonly outdated: readonly string[];
-}
+export type ReconciledSchedules = Awaited<ReturnType<typeof reconcileSchedules>>;
 
 export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & {
   readonly sink: Pick<ConnectorSettings['sink'], 'name'>;
 };
 
-interface ReconcileOptions {
-  readonly queues: QueueSet;
+/**
+ * Only schedulers of `sinks` are changed; all others belong to other workers. `lastRun` is read for cron schedules that
+ * Redis did not have: a slot that passed without a run gets a catch-up run.
+ */
+interface ReconcileOptions extends Pick<WorkerContext, 'queues' | 'targets' | 'sinks' | 'clock'> {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  readonly targets: readonly ScheduledTarget[];
-  /** Only schedulers of these sinks are changed; all others belong to other workers. */
-  readonly sinks: readonly ServedSink[];
-  readonly paused: WorkerLedger['paused'];
-  /** Read for cron schedules that Redis did not have: a slot that passed without a run gets a catch-up run. */
-  readonly lastRun: WorkerLedger['lastRun'];
+  readonly ledger: Pick<WorkerLedger, 'paused' | 'lastRun'>;
   readonly claim: ScheduleClaim;
-  readonly clock: Clock;
   readonly retryDelayMs: number;
 }
 
@@ -58,7 +46,7 @@ interface ReconcileOptions {
  * day. Idempotent, also for concurrent processes and beside processes with an older or newer config: if a newer config
  * holds a sink's schedules, nothing is written or removed.
  */
-export async function reconcileSchedules(options: ReconcileOptions): Promise<ReconciledSchedules> {
+export async function reconcileSchedules(options: ReconcileOptions) {
   const { ticks } = options.queues;
   const existing = new Map(
     (await ticks.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]),
@@ -95,7 +83,15 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       removed.push(name);
     }
   }
-  return { written, kept, removed, foreign, outdated };
+  return {
+    written,
+    kept,
+    removed,
+    /** Differ from the settings, but are left unchanged because a process with a newer config wrote them. */
+    foreign,
+    /** Names of the sinks whose schedules belong to that process. */
+    outdated,
+  };
 }
 
 interface OfConnector {
@@ -123,7 +119,7 @@ const tickOptions: JobSchedulerTemplateOptions = {
 };
 
 async function wantedTicks(options: ReconcileOptions, sink: ServedSink): Promise<readonly WantedTick[]> {
-  const isPaused = await options.paused(sink.name);
+  const isPaused = await options.ledger.paused(sink.name);
   const ofConnectors = [...options.connectors.values()].flatMap(({ name, schedule, sink: own }) =>
     schedule === null || own.name !== sink.name || isPaused.has(name)
       ? []
@@ -209,11 +205,11 @@ function differences(
  * Otherwise every connector would run at the same moment after Redis lost its data.
  */
 async function firstTime(
-  { lastRun, clock }: ReconcileOptions,
+  { ledger, clock }: ReconcileOptions,
   { connector, schedule }: OfConnector,
 ): Promise<{ readonly startDate?: number }> {
   if (schedule.kind !== 'every') return {};
-  const last = await lastRun(connector);
+  const last = await ledger.lastRun(connector);
   if (last === null || last.state === 'running' || last.state === 'interrupted') return {};
   const startDate = Date.parse(last.startedAt) + schedule.everyMs;
   return startDate > clock.now() ? { startDate } : {};
@@ -231,8 +227,8 @@ async function catchUp(
   stored: JobSchedulerJson | undefined,
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
-  const { queues, lastRun, clock, retryDelayMs } = options;
-  const last = await lastRun(connector);
+  const { queues, ledger, clock, retryDelayMs } = options;
+  const last = await ledger.lastRun(connector);
   const nowMs = clock.now();
   // A connector that never ran may be new, with its first slot ahead. Rewriting drops a tick that was due and not
   // taken.

@@ -1,14 +1,15 @@
-import { DelayedError, UnrecoverableError, WaitingError, type Job, type Queue } from 'bullmq';
+import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../core/errors.ts';
+import type { JobEnd } from '../core/worker-events.ts';
 import { reportProgress, type ProgressReport } from './report-progress.ts';
-import type { JobEnd, RunResult, WorkerContext } from './worker-context.ts';
+import type { RunResult, SinkContext } from './worker-context.ts';
 
 /** A job whose process crashed on as many starts in a row fails. */
 export const maxStarts = 3;
 /**
  * During a deploy, a worker with the old config may get jobs of connectors and targets that only the new config has.
  */
-export const unknownForMs = 15 * 60 * 1000;
+const unknownForMs = 15 * 60 * 1000;
 
 /** The abort reason of a job's signal when the job lost its lock and another worker may take it. */
 export const lockLost = 'lock lost';
@@ -97,23 +98,64 @@ function settleInterruption({ isLockLost, isStopping }: Circumstances): Settleme
   return { kind: 'complete', outcome: 'cancelled' };
 }
 
+interface AskedWork {
+  /** Of the connector or target. */
+  readonly name: string;
+  /** Whether the config has it, in this sink. */
+  readonly isKnown: () => boolean;
+  readonly askedMs: number;
+  /** Names of those that this process works on. */
+  readonly active: Set<string>;
+}
+
+/**
+ * Does the work of a job, unless something holds it back: this worker stops, the sink is away, the config does not have
+ * what the job names, or this process works on it already.
+ */
+export async function unlessHeld(
+  context: SinkContext,
+  { name, isKnown, askedMs, active }: AskedWork,
+  work: () => Promise<Settlement>,
+): Promise<Settlement> {
+  // While BullMQ closes, it takes one more job, which may be the one just given back.
+  if (context.stopping.aborted) return { kind: 'give-back' };
+  if (!isKnown()) {
+    const isNew = context.clock.now() - askedMs < unknownForMs;
+    return isNew ? later(context) : { kind: 'complete', outcome: 'unknown' };
+  }
+  // The queue of a lost sink is held within seconds; until then no job may start a run.
+  if ((await context.ledger.lost(context.sinkName)) !== null || active.has(name)) return later(context);
+  active.add(name);
+  try {
+    return await work();
+  } finally {
+    active.delete(name);
+  }
+}
+
+export function later({ clock, timings }: SinkContext): Settlement {
+  return { kind: 'delay', untilMs: clock.now() + timings.busyDelayMs, end: 'busy' };
+}
+
 interface Attempt {
   /** Rejects where the run or publication could not be made. */
   readonly run: (signal: AbortSignal, progress: ProgressReport) => Promise<Ending>;
   readonly isCancelled: () => Promise<boolean>;
   readonly heldDelayMs: () => number;
+  /** The attempt failed without a report. */
+  readonly onFailed: (error: unknown) => void;
 }
 
 /**
- * Makes one attempt of a job and settles it; `error`: why the attempt failed without a report. Counts the start and its
- * end, so that a job that crashes its process is found. Never rejects.
+ * Makes one attempt of a job and settles it. Counts the start and its end, so that a job that crashes its process is
+ * found. Never rejects.
  */
 export async function attemptJob(
-  context: Pick<WorkerContext, 'clock' | 'stopping' | 'timings' | 'onError'> & { readonly queue: Queue },
+  context: SinkContext,
   job: Job,
   signal: AbortSignal,
-  { run, isCancelled, heldDelayMs }: Attempt,
-): Promise<{ readonly settlement: Settlement; readonly error: unknown }> {
+  { run, isCancelled, heldDelayMs, onFailed }: Attempt,
+): Promise<Settlement> {
   const progress = reportProgress(job, context);
   const ending = await run(interruptible(signal), progress).catch((error: unknown): Ending => ({
     kind: 'thrown',
@@ -130,7 +172,8 @@ export async function attemptJob(
     busyDelayMs: context.timings.busyDelayMs,
     heldDelayMs: heldDelayMs(),
   });
-  return { settlement, error: ending.kind === 'thrown' && settlement.kind === 'fail' ? ending.error : null };
+  if (ending.kind === 'thrown' && settlement.kind === 'fail') onFailed(ending.error);
+  return settlement;
 }
 
 /** BullMQ aborts with a string; code that rejects with a signal's reason needs an Error. */

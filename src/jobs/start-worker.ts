@@ -102,34 +102,16 @@ async function work(
     for (const sink of sinks) outdated.add(sink);
     await holdQueues();
   });
-  const schedules = keepSchedules({
-    reconcile,
-    isInPlace: await reconcile(),
-    everyMs: context.timings.reconcileMs,
-    clock,
-    signal: stopping.signal,
-  });
+  const schedules = keepSchedules(context, reconcile, await reconcile());
   forQueues.redis.on('ready', schedules.soon);
   served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
   const workers = served.map(({ worker }) => worker);
   backoff.watch(served);
   const queues = served.map(({ queue }) => queue);
 
-  const sinksWatched = watchSinks({
-    ...context,
-    holdQueues: () => holdQueues().catch(onError),
-    everyMs: context.timings.sinkWatchMs,
-    signal: stopping.signal,
-  });
+  const sinksWatched = watchSinks(context, () => holdQueues().catch(onError));
   let stuck: Error | null = null;
-  const watching = watchProgress({
-    redis: forQueues.redis,
-    queues: served,
-    everyMs: context.timings.watchdogMs,
-    isBackingOff: () => backoff.why() !== null,
-    clock,
-    signal: stopping.signal,
-  }).catch((error: Error) => {
+  const watching = watchProgress(context, served, () => backoff.why() !== null).catch((error: Error) => {
     stuck = error;
     throw error;
   });
@@ -151,7 +133,7 @@ async function work(
   // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
   const state = async (): Promise<WorkerState> => {
-    const lost = await lostSinks(context.sinks, context.ledger);
+    const lost = await lostSinks(context);
     return await readWorkerState(context, [
       ...problemsOf(stopping.signal, backoff.why(), stuck, outdated),
       ...lost,

@@ -1,33 +1,31 @@
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { type Clock, slept } from '../core/clock.ts';
+import { slept } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ServedQueue } from './serve-queues.ts';
-import type { JobLog, ServedSink, WorkerLedger } from './worker-context.ts';
+import type { WorkerContext } from './worker-context.ts';
 
 type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
 
 /**
- * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without
- * an error leaves a worker waiting forever. Resolves when the signal is aborted. Throws `SyncError` WORKER_STUCK: the
+ * Checks at an interval whether jobs wait that this process could take but does not: a connection that breaks without
+ * an error leaves a worker waiting forever. Resolves when the worker stops. Throws `SyncError` WORKER_STUCK: the
  * process should exit, so that its supervisor restarts it.
  */
-export async function watchProgress(options: {
-  readonly redis: Redis;
-  readonly queues: readonly WatchedQueue[];
-  readonly everyMs: number;
-  readonly isBackingOff: () => boolean;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}): Promise<void> {
-  const { redis, queues, everyMs, isBackingOff, clock, signal } = options;
+export async function watchProgress(
+  { queues: { redis }, clock, stopping, timings }: WorkerContext,
+  served: readonly WatchedQueue[],
+  isBackingOff: () => boolean,
+): Promise<void> {
+  const everyMs = timings.watchdogMs;
   /** By queue: the count of taken jobs when waiting jobs were first seen. */
   const takenBefore = new Map<WatchedQueue, number>();
-  while (await slept(clock, everyMs, signal)) {
-    for (const watched of queues) {
+  while (await slept(clock, everyMs, stopping)) {
+    for (const watched of served) {
       const overdue = isBackingOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
       const taken = watched.taken();
-      if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
+      if (overdue > 0 && takenBefore.get(watched) === taken && !stopping.aborted)
+        throw stuck(overdue, everyMs);
       if (overdue > 0) takenBefore.set(watched, taken);
       else takenBefore.delete(watched);
     }
@@ -55,21 +53,15 @@ function stuck(jobs: number, everyMs: number): SyncError {
 }
 
 /**
- * Checks every `everyMs` whether each sink is still in place, and logs once when it disappears and when it is
- * back. Calls `holdQueues` after every check. Resolves when the signal is aborted.
+ * Checks at an interval whether each sink is still in place, and logs once when it disappears and when it is
+ * back. Calls `holdQueues` after every check. Resolves when the worker stops.
  */
-export async function watchSinks(options: {
-  readonly sinks: readonly ServedSink[];
-  readonly ledger: WorkerLedger;
-  readonly holdQueues: () => Promise<void>;
-  readonly everyMs: number;
-  readonly log: JobLog;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}): Promise<void> {
-  const { sinks, ledger, holdQueues, everyMs, log, clock, signal } = options;
+export async function watchSinks(
+  { sinks, ledger, log, clock, stopping, timings }: WorkerContext,
+  holdQueues: () => Promise<void>,
+): Promise<void> {
   const logged = new Set<string>();
-  while (await slept(clock, everyMs, signal)) {
+  while (await slept(clock, timings.sinkWatchMs, stopping)) {
     for (const { name: sink } of sinks) {
       const found = await ledger.lost(sink);
       if (found === null && logged.delete(sink)) {
@@ -87,10 +79,7 @@ export async function watchSinks(options: {
 }
 
 /** For people, without paths: a problem for each sink that is not served because it is not in its place. */
-export async function lostSinks(
-  sinks: readonly ServedSink[],
-  ledger: WorkerLedger,
-): Promise<readonly string[]> {
+export async function lostSinks({ sinks, ledger }: WorkerContext): Promise<readonly string[]> {
   const found = await Promise.all(sinks.map(({ name }) => ledger.lost(name)));
   return sinks
     .filter((_, index) => found[index] !== null)

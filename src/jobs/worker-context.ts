@@ -3,6 +3,7 @@ import type { Clock, Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
+import type { SinkDepth, WorkerEvent } from '../core/worker-events.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
 import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
@@ -102,16 +103,6 @@ export interface WorkerState {
   readonly depth: readonly SinkDepth[];
 }
 
-export interface SinkDepth {
-  readonly sink: string;
-  readonly waiting: number;
-  readonly delayed: number;
-  readonly active: number;
-  readonly failed: number;
-  /** Milliseconds until the queue is empty at the current rates; Infinity: never. */
-  readonly endsInMs: number;
-}
-
 /** What the parts of one worker share: its options with their defaults, and what it opened. */
 export interface WorkerContext extends Required<
   Omit<WorkerOptions, 'settings' | 'maxRuns' | 'graceMs' | 'beforeJobs' | 'tellError' | 'timings'>
@@ -134,11 +125,14 @@ export interface WorkerContext extends Required<
   readonly stopping: AbortSignal;
 }
 
-/** What the jobs of one sink's queue need in addition. */
-export interface JobContext extends WorkerContext {
+/** What the jobs of one queue of a sink need in addition. */
+export interface SinkContext extends WorkerContext {
   readonly sinkName: string;
-  /** The sink's queue, over a connection that fails fast. */
+  /** Over a connection that fails fast. */
   readonly queue: Queue;
+}
+
+export interface JobContext extends SinkContext {
   /** Running connectors whose last start crashed the process and that have stored no page since. */
   readonly suspects: Set<ConnectorName>;
 }
@@ -175,27 +169,6 @@ export function sinkOfTarget({ connectors }: Pick<ScheduledTarget, 'connectors'>
   return connectors[0]?.sink.name ?? null;
 }
 
-/** What a worker reports to its observer, which must not throw. */
-export type WorkerEvent =
-  /** A run starts; `lagMs` is the time since it was due or, without a due time, since it was queued. */
-  | {
-      readonly kind: 'job-started';
-      readonly connector: ConnectorName;
-      readonly reason: 'schedule' | 'manual' | 'catch-up' | 'backfill';
-      readonly lagMs: number;
-    }
-  /** A job has been processed, even if it started no run. */
-  | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: JobEnd }
-  /** The same of a job that publishes. */
-  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: PublicationEnd }
-  | { readonly kind: 'redis-error'; readonly code: string }
-  | { readonly kind: 'tick'; readonly connector: ConnectorName };
-
-export type JobEnd =
-  'done' | 'retry' | 'given-back' | 'delayed' | 'busy' | 'paused' | 'failed' | 'poison' | 'unknown';
-
-export type PublicationEnd = 'done' | 'retry' | 'given-back' | 'busy' | 'failed' | 'unknown';
-
 /** What a worker reads from the ledgers of its sinks; each call reads the current state. */
 export interface WorkerLedger {
   pause(connector: ConnectorName): Promise<{ readonly since: Instant; readonly reason: string } | null>;
@@ -225,35 +198,25 @@ export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
 }
 
 /** Milliseconds unless the name says otherwise. */
-export interface WorkerTimings {
+export type WorkerTimings = Readonly<typeof defaultTimings>;
+
+export const defaultTimings = {
   /** How long a job's lock lives without renewal. An event loop blocked for half of it would lose its locks. */
-  readonly lockMs: number;
+  lockMs: 15_000,
   /**
    * Interval of the check for stalled jobs: a killed worker's run is taken over after at most `lockMs` and two
    * intervals.
    */
-  readonly stalledMs: number;
-  readonly reconcileMs: number;
-  readonly watchdogMs: number;
-  /** How often to check that the files of the sinks are in place. */
-  readonly sinkWatchMs: number;
-  /** The first backoff of a failed run; each further one doubles, with a jitter of up to minus a half. */
-  readonly retryDelayMs: number;
-  /** Delay until a job that cannot run yet is checked again. */
-  readonly busyDelayMs: number;
-  /** How long a job waits for a slot before it goes back to the queue. */
-  readonly slotPatienceMs: number;
-  readonly drainDelayS: number;
-}
-
-export const defaultTimings: WorkerTimings = {
-  lockMs: 15_000,
   stalledMs: 5000,
   reconcileMs: 60_000,
   watchdogMs: 60_000,
+  /** How often to check that the files of the sinks are in place. */
   sinkWatchMs: 5000,
+  /** The first backoff of a failed run; each further one doubles, with a jitter of up to minus a half. */
   retryDelayMs: 30_000,
+  /** Delay until a job that cannot run yet is checked again. */
   busyDelayMs: 5000,
+  /** How long a job waits for a slot before it goes back to the queue. */
   slotPatienceMs: 10_000,
   drainDelayS: 5,
 };

@@ -1,6 +1,7 @@
 import type { Registry } from 'prom-client';
 import { answeredWithin, type Clock, type Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { SinkDepth } from '../core/worker-events.ts';
 import type { RunCounts } from './metrics-run-events.ts';
 import { labelText, metricsIn, openSeries } from './series.ts';
 
@@ -32,14 +33,7 @@ export interface SampledConnector {
 /** How things stand at one moment. */
 export interface MetricSample {
   readonly connectors: readonly SampledConnector[];
-  readonly depth: readonly {
-    readonly sink: string;
-    readonly waiting: number;
-    readonly delayed: number;
-    readonly active: number;
-    readonly failed: number;
-    readonly endsInMs: number;
-  }[];
+  readonly depth: readonly SinkDepth[];
   readonly isRedisUp: boolean;
 }
 

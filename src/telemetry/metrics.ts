@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { systemClock, type Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
+import { jobEnds, type WorkerEvent } from '../core/worker-events.ts';
 import { countRunEvents, openConnectorSeries, type ConnectorSeries } from './metrics-run-events.ts';
 import { sampleGauges, type MetricSample } from './metrics-sample.ts';
 import { labelText, metricsIn, oneOf } from './series.ts';
@@ -61,21 +61,6 @@ export function openMetrics({
   };
 }
 
-/** What the worker says about its jobs, as far as it is counted here. */
-type ObservedWorkerEvent =
-  | {
-      readonly kind: 'job-started';
-      readonly connector: ConnectorName;
-      readonly reason: string;
-      /** Start minus due time. */
-      readonly lagMs: number;
-    }
-  | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: string }
-  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: string }
-  | { readonly kind: 'redis-error'; readonly code: string }
-  | { readonly kind: 'tick'; readonly connector: ConnectorName };
-
-const jobEnds = ['done', 'retry', 'given-back', 'delayed', 'busy', 'paused', 'failed', 'poison', 'unknown'];
 const jobEnd = oneOf(jobEnds);
 
 /** Redis answers with a word, the system with a code. */
@@ -104,10 +89,7 @@ const redisCode = oneOf([
 
 const lagBucketsS = [0.1, 0.5, 1, 5, 15, 30, 60, 300, 900, 3600, 14_400];
 
-function countWorkerEvents(
-  registry: Registry,
-  each: ConnectorSeries | null,
-): (event: ObservedWorkerEvent) => void {
+function countWorkerEvents(registry: Registry, each: ConnectorSeries | null): (event: WorkerEvent) => void {
   const { counter, histogram } = metricsIn(registry);
   const jobs = counter(
     'worker_jobs_total',

@@ -1,8 +1,9 @@
 import { Queue } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
+import type { WorkerEvent } from '../../src/core/worker-events.ts';
 import { addPublication } from '../../src/jobs/open-queue-set.ts';
-import type { ScheduledTarget, RunPublication, WorkerEvent } from '../../src/jobs/worker-context.ts';
+import type { ScheduledTarget, RunPublication } from '../../src/jobs/worker-context.ts';
 import { startScript } from '../support/run-cli.ts';
 import {
   collect,

@@ -312,9 +312,11 @@ async function reconcile(
       connectors: connectorsOf(schedules),
       targets: [],
       sinks: [warehouse],
-      paused: () => Promise.resolve(new Set(paused.map(nameOf))),
+      ledger: {
+        paused: () => Promise.resolve(new Set(paused.map(nameOf))),
+        lastRun: () => Promise.resolve(last),
+      },
       claim: claim ?? (await beginClaim(redis)),
-      lastRun: () => Promise.resolve(last),
       clock: systemClock,
       retryDelayMs: 100,
     });

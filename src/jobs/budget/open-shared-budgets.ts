@@ -3,7 +3,13 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { RedisSettings } from '../../settings/settings.ts';
 import { connectRedis } from '../connect-redis.ts';
-import { openRedisBackoff, type BudgetParts } from './redis-backoff.ts';
+import {
+  defaultTimings,
+  openRedisBackoff,
+  type AccountLimits,
+  type BudgetParts,
+  type BudgetTimings,
+} from './redis-backoff.ts';
 import { openSharedPace } from './shared-pace.ts';
 import { openSharedSlots } from './shared-slots.ts';
 
@@ -12,23 +18,6 @@ import { openSharedSlots } from './shared-slots.ts';
  * connection.
  */
 export type SharedBudgets = Awaited<ReturnType<typeof openSharedBudgets>>;
-
-export interface AccountLimits {
-  /** Identifies the account; only its hash reaches Redis. */
-  readonly account: string;
-  readonly requestsPerSecond: number;
-  /** Concurrent calls. */
-  readonly concurrency: number;
-  /** A longer pause throws `ThrottledError` instead of waiting. */
-  readonly maxWaitMs: number;
-}
-
-export interface BudgetTimings {
-  /** The slots of a killed process stay locked for this long. */
-  readonly lockMs: number;
-  /** After a throttle, the rate doubles each time this interval passes, up to the full rate. */
-  readonly recoverEveryMs: number;
-}
 
 interface SharedBudgetsOptions {
   readonly redis: Pick<RedisSettings, 'url' | 'prefix'>;
@@ -39,7 +28,6 @@ interface SharedBudgetsOptions {
   readonly timings?: Partial<BudgetTimings>;
 }
 
-const defaultTimings: BudgetTimings = { lockMs: 15_000, recoverEveryMs: 10_000 };
 const answerWithinMs = 2_000;
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE if Redis does not answer within 2 s. A later outage does not block calls. */
@@ -59,14 +47,19 @@ export async function openSharedBudgets(options: SharedBudgetsOptions) {
     if (!isClosed) options.onError(error);
   };
   connection.redis.on('error', onError);
-  const shared = { redis: connection.redis, ask: openRedisBackoff(clock, onError), clock };
-  const timings = { ...defaultTimings, ...options.timings };
+  const shared = {
+    redis: connection.redis,
+    ask: openRedisBackoff(clock, onError),
+    clock,
+    ...defaultTimings,
+    ...options.timings,
+  };
   const opened = new Set<SharedBudget>();
 
   return {
     /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
     open(limits: AccountLimits): SharedBudget {
-      const budget = openSharedBudget(limits, shared, timings, () => opened.delete(budget));
+      const budget = openSharedBudget(limits, shared, () => opened.delete(budget));
       opened.add(budget);
       return budget;
     },
@@ -80,13 +73,13 @@ export async function openSharedBudgets(options: SharedBudgetsOptions) {
 
 function openSharedBudget(
   limits: AccountLimits,
-  shared: Omit<BudgetParts, 'key'>,
-  timings: BudgetTimings,
+  shared: Omit<BudgetParts, 'key' | keyof AccountLimits>,
   onDispose: () => void,
 ): SharedBudget {
   const key = createHash('sha256').update(limits.account).digest('hex').slice(0, 16);
-  const slots = openSharedSlots({ ...shared, ...timings, ...limits, key: `${key}:slots` });
-  const pace = openSharedPace({ ...shared, ...timings, ...limits, key });
+  const parts = { ...shared, ...limits, key };
+  const slots = openSharedSlots({ ...parts, key: `${key}:slots` });
+  const pace = openSharedPace(parts);
   return {
     async enter(signal) {
       // The slot first: a turn of the pace is valid now, and turns would accumulate while callers wait for slots.

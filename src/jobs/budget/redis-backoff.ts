@@ -4,8 +4,27 @@ import type { Clock } from '../../core/clock.ts';
 /** Sends one command to Redis, or skips it during a backoff. Null: the command failed or was skipped. Never rejects. */
 export type AskRedis = <T>(command: () => Promise<T>) => Promise<T | null>;
 
+export interface AccountLimits {
+  /** Identifies the account; only its hash reaches Redis. */
+  readonly account: string;
+  readonly requestsPerSecond: number;
+  /** Concurrent calls. */
+  readonly concurrency: number;
+  /** A longer pause throws `ThrottledError` instead of waiting. */
+  readonly maxWaitMs: number;
+}
+
+export type BudgetTimings = Readonly<typeof defaultTimings>;
+
+export const defaultTimings = {
+  /** The slots of a killed process stay locked for this long. */
+  lockMs: 15_000,
+  /** The rate doubles after each interval of this length without a throttle, up to the full rate. */
+  recoverEveryMs: 10_000,
+};
+
 /** What the parts of one account's budget have in common. */
-export interface BudgetParts {
+export interface BudgetParts extends Omit<AccountLimits, 'account'>, BudgetTimings {
   readonly redis: Redis;
   readonly ask: AskRedis;
   readonly clock: Clock;

@@ -3,13 +3,6 @@ import * as z from 'zod';
 import { ThrottledError } from '../../core/errors.ts';
 import type { BudgetParts } from './redis-backoff.ts';
 
-interface SharedPaceOptions extends BudgetParts {
-  readonly requestsPerSecond: number;
-  readonly maxWaitMs: number;
-  /** The rate doubles after each interval of this length without a throttle, up to the full rate. */
-  readonly recoverEveryMs: number;
-}
-
 /**
  * So many milliseconds' worth of calls may start at once: timers are not exact enough for one after the other at a high
  * rate.
@@ -120,7 +113,7 @@ const waitingTimes = z.tuple([z.number(), z.number()]);
  * exceeds the rate. Above 50 calls a second some start at once, and the rate over longer times is up to 2 %
  * lower.
  */
-export function openSharedPace(options: SharedPaceOptions) {
+export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockMs'>) {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
   const burst = Math.max(1, Math.ceil((options.requestsPerSecond * burstMs) / 1_000));
   // A second may begin with a burst, which the rest of it makes up for.

@@ -2,12 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { SharedTurn } from '../../core/shared-budget.ts';
 import type { BudgetParts } from './redis-backoff.ts';
 
-interface SharedSlotsOptions extends BudgetParts {
-  readonly concurrency: number;
-  /** The slots of a killed process become free after this long. */
-  readonly lockMs: number;
-}
-
 const askAgainMs = 50;
 
 /**
@@ -27,8 +21,7 @@ redis.call('pexpire', KEYS[1], ARGV[3])
 return 1`;
 
 /** Limits concurrent calls across all processes. A slot is renewed after each third of its lock time. */
-export function openSharedSlots(options: SharedSlotsOptions) {
-  const { redis, ask, key, concurrency, lockMs, clock } = options;
+export function openSharedSlots({ redis, ask, key, concurrency, lockMs, clock }: BudgetParts) {
   const held = new Set<SharedTurn>();
   const waitingKey = `${key}:waiting`;
   const slotsKey = `semaphore:${key}`;

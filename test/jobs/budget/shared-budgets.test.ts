@@ -4,12 +4,8 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { SharedBudget } from '../../../src/core/shared-budget.ts';
-import {
-  openSharedBudgets,
-  type AccountLimits,
-  type BudgetTimings,
-  type SharedBudgets,
-} from '../../../src/jobs/budget/open-shared-budgets.ts';
+import { openSharedBudgets, type SharedBudgets } from '../../../src/jobs/budget/open-shared-budgets.ts';
+import type { AccountLimits, BudgetTimings } from '../../../src/jobs/budget/redis-backoff.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
 import { mostInASecond, type Arrival } from '../../support/jobs/recording-server.ts';
 

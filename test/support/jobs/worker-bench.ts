@@ -3,6 +3,7 @@ import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
 import { Secret } from '../../../src/core/secret.ts';
+import type { WorkerEvent } from '../../../src/core/worker-events.ts';
 import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,
@@ -12,7 +13,6 @@ import type {
   RunRequest,
   RunResult,
   ServedSink,
-  WorkerEvent,
   WorkerOptions,
 } from '../../../src/jobs/worker-context.ts';
 import { startWorker } from '../../../src/jobs/start-worker.ts';
