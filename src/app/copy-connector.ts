@@ -1,5 +1,4 @@
-import { hostname } from 'node:os';
-import { instant, type Clock } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { SinkSettings } from '../settings/settings.ts';
@@ -7,6 +6,7 @@ import { storedTo, type CopySource, type CopyTarget, type SinkCopies } from '../
 import type { Holder } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink.ts';
+import { holderOf } from './run-connector.ts';
 
 export interface CopyRequest {
   readonly connector: ConnectorName;
@@ -54,8 +54,8 @@ export async function copyBetween(
   target: Sink,
   request: Omit<CopyRequest, 'from' | 'to'> & Readonly<Record<'from' | 'to', Pick<SinkSettings, 'name'>>>,
 ) {
-  const { connector, from, to } = request;
-  const holder = copyHolder(request);
+  const { connector, from, to, clock } = request;
+  const holder = copyHolder(connector, clock);
   await using reading = await source.copies.openSource(connector, holder);
   const names = { from: from.name, to: to.name };
   await using writing = await target.copies.openTarget(reading.connector, { ...names, holder });
@@ -138,29 +138,21 @@ export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
   }
 }
 
-/** Removes what an unfinished copy has left in the sink; false where there is none. */
-export async function discardCopy({
-  connector,
-  to,
-  clock,
-}: Pick<CopyRequest, 'connector' | 'to' | 'clock'>): Promise<boolean> {
-  if (!(await accessSink(to).isThere())) return false;
-  await using sink = await openSink(to, { clock });
-  return await sink.copies.discard(connector, copyHolder({ connector, clock }));
+/**
+ * `discard` removes what an unfinished copy has left in the sink; `reopen` lets syncs write to a sink again that the
+ * connector was copied from. False where there is no such thing.
+ */
+export async function undoCopy(
+  how: 'discard' | 'reopen',
+  settings: SinkSettings,
+  connector: ConnectorName,
+  clock: Clock,
+): Promise<boolean> {
+  if (!(await accessSink(settings).isThere())) return false;
+  await using sink = await openSink(settings, { clock });
+  return await sink.copies[how](connector, copyHolder(connector, clock));
 }
 
-/** Lets syncs write to a sink again that the connector was copied from; false where it was not. */
-export async function reopenConnector({
-  connector,
-  from,
-  clock,
-}: Pick<CopyRequest, 'connector' | 'from' | 'clock'>): Promise<boolean> {
-  if (!(await accessSink(from).isThere())) return false;
-  await using sink = await openSink(from, { clock });
-  return await sink.copies.reopen(connector, copyHolder({ connector, clock }));
-}
-
-function copyHolder({ connector, clock }: Pick<CopyRequest, 'connector' | 'clock'>): Holder {
-  const command = `connector-sync copy ${connector}`;
-  return { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
+function copyHolder(connector: ConnectorName, clock: Clock): Holder {
+  return holderOf({ command: `connector-sync copy ${connector}`, clock });
 }

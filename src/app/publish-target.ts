@@ -1,18 +1,16 @@
 import { hostname } from 'node:os';
-import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { TargetState } from '../publish/publish-once.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-once.ts';
 import type { PublishProgress } from '../publish/write-entity.ts';
-import type { PrunedTarget, Target, TargetCheck } from '../publish/target.ts';
+import type { Target } from '../publish/target.ts';
 import { targetNamed } from '../settings/chosen-targets.ts';
 import { checkTargets } from '../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings, PublishSettings } from '../settings/settings.ts';
-import type { Log } from '../telemetry/log.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
 import { programVersion } from './program-version.ts';
+import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
 
@@ -29,50 +27,25 @@ export async function publishTarget(
 ): Promise<PublishEnd> {
   // Loaded only here: a sync that publishes nothing needs none of it.
   const { publishOnce } = await import('../publish/publish-once.ts');
-  await using target = await open(settings, request);
   const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
-  return await publishOnce(target, { ...request, settings, by });
+  return await withTarget(settings, request, (target) => publishOnce(target, { ...request, settings, by }));
 }
 
 /** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
 export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
   const { readTargetState } = await import('../publish/publish-once.ts');
-  await using target = await open(settings, how);
-  return await readTargetState(target, { settings, clock: how.clock });
+  return await withTarget(settings, how, (target) => readTargetState(target, { settings, clock: how.clock }));
 }
 
-/** Reads back what was published. Rejects with the signal's reason. */
-export async function checkTarget(settings: PublishSettings, how: OpenTarget): Promise<TargetCheck> {
-  await using target = await open(settings, how);
-  return await target.check(how.signal);
-}
-
-/** Rejects where no publication could be made; makes none. */
-export async function probeTarget(settings: PublishSettings, how: OpenTarget): Promise<void> {
-  await using target = await open(settings, how);
-  await target.probe();
-}
-
-/** Removes what `keep` of the settings does not keep, and what publications left that were killed. */
-export async function pruneTarget(
+/** Opens the target for `use`. Rejects as `openTarget` does. */
+export async function withTarget<Result>(
   settings: PublishSettings,
-  { isDryRun, ...how }: OpenTarget & { readonly isDryRun: boolean },
-): Promise<PrunedTarget> {
-  await using target = await open(settings, how);
-  const keepFromMs = settings.keepMs === null ? null : how.clock.now() - settings.keepMs;
-  return await target.prune(keepFromMs, isDryRun);
-}
-
-async function open(settings: PublishSettings, { clock, signal }: OpenTarget): Promise<Target> {
+  { clock, signal }: OpenTarget,
+  use: (target: Target) => Promise<Result>,
+): Promise<Result> {
   const { openTarget } = await import('../publish/open-target.ts');
-  return await openTarget(settings, { clock, signal });
-}
-
-interface WorkerPublicationsOptions {
-  readonly settings: LocalSettings;
-  readonly metrics: Pick<Metrics, 'onPublication'>;
-  readonly log: Log;
-  readonly clock: Clock;
+  await using target = await openTarget(settings, { clock, signal });
+  return await use(target);
 }
 
 /**
@@ -95,14 +68,14 @@ export function targetsOf(
 }
 
 /** A worker's way to publish: each publication is logged and counted. */
-export function workerPublications(options: WorkerPublicationsOptions): RunPublication {
-  const { settings, metrics, clock } = options;
+export function workerPublications(options: WorkerRunsOptions): RunPublication {
+  const { app, metrics, clock } = options;
   return async (name, signal) => {
     const startedMs = clock.now();
     try {
       const onProgress = tellProgress(options, name);
       const request = { ...ordinaryPublication, clock, signal, onProgress };
-      const end = await publishTarget(targetNamed(settings, name), request);
+      const end = await publishTarget(targetNamed(app.settings, name), request);
       tellEnd(options, name, end, clock.now() - startedMs);
       return end.kind;
     } catch (error) {
@@ -113,12 +86,7 @@ export function workerPublications(options: WorkerPublicationsOptions): RunPubli
   };
 }
 
-function tellEnd(
-  { metrics, log }: WorkerPublicationsOptions,
-  target: string,
-  end: PublishEnd,
-  ms: number,
-): void {
+function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: PublishEnd, ms: number): void {
   if (end.kind === 'nothing-stored') return metrics.onPublication(target, end);
   const { manifest } = end.kind === 'published' ? end.published : end.newest;
   const newest = { publication: manifest.publication, createdAtMs: Date.parse(manifest.createdAt) };
@@ -136,17 +104,13 @@ function tellEnd(
   for (const warning of end.warnings) log.warn({ target }, warning);
 }
 
-const tellEveryMs = 60_000;
-
 /** A publication of hours is not silent at info: once a minute it says how far it is. */
 function tellProgress(
-  { log, clock }: WorkerPublicationsOptions,
+  { log, clock }: WorkerRunsOptions,
   target: string,
 ): (progress: PublishProgress) => void {
-  let toldMs = clock.now();
+  const isTime = onceAMinute(clock);
   return (progress) => {
-    if (clock.now() - toldMs < tellEveryMs) return;
-    toldMs = clock.now();
-    log.info({ target, ...progress }, 'publication in progress');
+    if (isTime()) log.info({ target, ...progress }, 'publication in progress');
   };
 }

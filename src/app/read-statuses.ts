@@ -1,30 +1,10 @@
-import type { ConnectorSettings } from '../settings/settings.ts';
-import type { DamagedFile } from '../sinks/closed-files.ts';
-import type { CopiedAway, UnfinishedCopy } from '../sinks/copies.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
-import type { Pause } from '../sinks/lease.ts';
-import type { ConnectorStatus, FailedFile, PartitionFailure, QuarantineRow } from '../sinks/ledger-reader.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import { overviewOf, type SinkOverview } from './connector-states.ts';
 
-export interface StoredConnector {
-  readonly connector: ConnectorSettings;
-  /** Where the sink's `_sync_*` tables are. */
-  readonly ledgerPlace: string;
-  /** Null: nothing was ever synced, or only a part of the connector is there. */
-  readonly status: ConnectorStatus | null;
-  /** The copy that would have to be completed first. */
-  readonly unfinishedCopy: UnfinishedCopy | null;
-  /** The sink that it was copied to: this one takes no more syncs of it. */
-  readonly copiedAway: CopiedAway | null;
-  readonly paused: Pause | null;
-  readonly failures: readonly PartitionFailure[];
-  readonly fileFailures: readonly FailedFile[];
-  /** The newest ones. */
-  readonly quarantine: readonly QuarantineRow[];
-  readonly damagedFiles: readonly DamagedFile[];
-}
+export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
 /** Of each kind of failure of a connector, so many are named. */
 export const failureLimit = 20;
@@ -38,29 +18,42 @@ export async function readStatuses(
   const read = new Map<ConnectorSettings, StoredConnector>();
   for (const sink of sinksOf(connectors)) {
     const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
-    const access = accessSink(sink);
-    await using history = await openExistingHistory(sink);
-    await using closed = await access.openClosedFiles();
-    const copies = await history?.copies();
-    const statuses = (await history?.connectors(ofSink.map(({ name }) => name))) ?? [];
-    const statusByName = new Map(statuses.map((status) => [status.connector, status]));
-    for (const connector of ofSink) {
-      const { name } = connector;
-      read.set(connector, {
-        connector,
-        ledgerPlace: access.ledgerPlace,
-        status: statusByName.get(name) ?? null,
-        unfinishedCopy: copies?.unfinished.get(name) ?? null,
-        copiedAway: copies?.away.get(name) ?? null,
-        paused: overviewOf(overviews, connector)?.paused ?? null,
-        failures: (await history?.failures(name, failureLimit)) ?? [],
-        fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
-        quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
-        damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
-      });
-    }
+    for await (const one of readSink(sink, ofSink, overviews)) read.set(one.connector, one);
   }
   return connectors.flatMap((connector) => read.get(connector) ?? []);
+}
+
+async function* readSink(
+  sink: SinkSettings,
+  connectors: readonly ConnectorSettings[],
+  overviews: ReadonlyMap<string, SinkOverview>,
+) {
+  const access = accessSink(sink);
+  await using history = await openExistingHistory(sink);
+  await using closed = await access.openClosedFiles();
+  const copies = await history?.copies();
+  const statuses = (await history?.connectors(connectors.map(({ name }) => name))) ?? [];
+  const statusByName = new Map(statuses.map((status) => [status.connector, status]));
+  for (const connector of connectors) {
+    const { name } = connector;
+    yield {
+      connector,
+      /** Where the sink's `_sync_*` tables are. */
+      ledgerPlace: access.ledgerPlace,
+      /** Null: nothing was ever synced, or only a part of the connector is there. */
+      status: statusByName.get(name) ?? null,
+      /** The copy that would have to be completed first. */
+      unfinishedCopy: copies?.unfinished.get(name) ?? null,
+      /** The sink that it was copied to: this one takes no more syncs of it. */
+      copiedAway: copies?.away.get(name) ?? null,
+      paused: overviewOf(overviews, connector)?.paused ?? null,
+      failures: (await history?.failures(name, failureLimit)) ?? [],
+      fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
+      /** The newest ones. */
+      quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
+      damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
+    };
+  }
 }
 
 /** Null where there is no sink yet. */

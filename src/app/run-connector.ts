@@ -13,7 +13,7 @@ import type { LedgerReader } from '../sinks/ledger-reader.ts';
 import { statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
-import type { ConnectorIdentity } from '../sinks/lease.ts';
+import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
 import { isAccount, type ConnectorOrigin } from '../source/connector-origin.ts';
 import type { FileSource } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
@@ -110,16 +110,22 @@ export async function readConnector(
 export function connectorIdentity(
   { name, definition }: ConnectorSettings,
   origin: ConnectorOrigin,
-  { clock, command, work }: Pick<AppOptions, 'clock' | 'command' | 'work'>,
+  options: HolderOptions,
 ): ConnectorIdentity {
-  const holder = { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
   return {
     connector: name,
     ...origin,
     definition: definition.name,
     definitionHash: definition.contentHash,
-    holder: work === undefined ? holder : { ...holder, work },
+    holder: holderOf(options),
   };
+}
+
+type HolderOptions = Pick<AppOptions, 'clock' | 'command' | 'work'>;
+
+export function holderOf({ clock, command, work }: HolderOptions): Holder {
+  const holder = { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
+  return work === undefined ? holder : { ...holder, work };
 }
 
 function filesOf(

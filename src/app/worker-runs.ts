@@ -141,27 +141,28 @@ const levels = {
 
 /** No run was begun, or the sink's file was taken away from it; none has failed: the job comes again by itself. */
 function isPutOff(error: unknown): boolean {
-  return (
-    error instanceof SyncError &&
-    (error.code === 'CONNECTOR_BUSY' ||
-      error.code === 'INTERRUPTED' ||
-      error.code === 'THROTTLED' ||
-      error.code === 'SINK_MOVED')
-  );
+  const codes = ['CONNECTOR_BUSY', 'INTERRUPTED', 'THROTTLED', 'SINK_MOVED'];
+  return error instanceof SyncError && codes.includes(error.code);
 }
 
-const tellEveryMs = 60_000;
+/** Says whether a minute has passed since it last said so. */
+export function onceAMinute(clock: Clock): () => boolean {
+  let lastMs = clock.now();
+  return () => {
+    const isTime = clock.now() - lastMs >= 60_000;
+    if (isTime) lastMs = clock.now();
+    return isTime;
+  };
+}
 
 /** A run of hours is not silent at info: once a minute it says how far it is. */
 export function tellProgress(log: Pick<Log, 'info'>, connector: ConnectorName, clock: Clock): OnRunEvent {
-  let toldMs = clock.now();
+  const isTime = onceAMinute(clock);
   let [pages, records] = [0, 0];
   return (event) => {
     if (event.kind !== 'page-committed') return;
     pages += 1;
     records += event.counts.fetched;
-    if (clock.now() - toldMs < tellEveryMs) return;
-    toldMs = clock.now();
-    log.info({ connector, entity: event.entity, pages, records }, 'run in progress');
+    if (isTime()) log.info({ connector, entity: event.entity, pages, records }, 'run in progress');
   };
 }

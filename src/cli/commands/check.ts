@@ -1,6 +1,6 @@
 import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
-import { probeTarget, targetStatus } from '../../app/publish-target.ts';
+import { targetStatus, withTarget } from '../../app/publish-target.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import { checkTargets } from '../../settings/load-settings.ts';
@@ -187,7 +187,7 @@ async function checkTarget(
   context: CommandContext,
 ): Promise<string> {
   checkTargets(settings, [target]);
-  await probeTarget(target, context);
+  await withTarget(target, context, (opened) => opened.probe());
   const { newest, refusal } = await targetStatus(target, context);
   if (refusal !== null) throw refusal;
   if (newest === null) return `${target.type} can be written; nothing was published yet`;

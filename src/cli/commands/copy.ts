@@ -1,8 +1,7 @@
 import {
   copyConnector,
-  discardCopy,
   heldConnectors,
-  reopenConnector,
+  undoCopy,
   type CopyEnd,
   type CopyProgress,
   type CopyRequest,
@@ -111,7 +110,7 @@ async function discardAll(
 ): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await forEach(context, connectors, async ({ name }) => {
-    const isDiscarded = await discardCopy({ connector: name, to, clock });
+    const isDiscarded = await undoCopy('discard', to, name, clock);
     terminal.printJson({ kind: 'copy-discarded', connector: name, to: to.name, isDiscarded });
     terminal.print(
       isDiscarded
@@ -128,7 +127,7 @@ async function reopenAll(
 ): Promise<ExitCode> {
   const { terminal, clock } = context;
   return await forEach(context, connectors, async ({ name }) => {
-    const isReopened = await reopenConnector({ connector: name, from, clock });
+    const isReopened = await undoCopy('reopen', from, name, clock);
     terminal.printJson({ kind: 'copy-reopened', connector: name, from: from.name, isReopened });
     terminal.print(
       isReopened

@@ -1,4 +1,4 @@
-import { checkTarget, pruneTarget, targetStatus } from '../../../app/publish-target.ts';
+import { targetStatus, withTarget } from '../../../app/publish-target.ts';
 import type { PrunedTarget } from '../../../publish/target.ts';
 import { chosenTargets, isStillPublished } from '../../../settings/chosen-targets.ts';
 import { checkTargets } from '../../../settings/load-settings.ts';
@@ -116,7 +116,7 @@ export const publishCheck = command({
     const { terminal, program } = context;
     return await ofEachTarget(context, names, async (target) => {
       const { name } = target;
-      const check = await checkTarget(target, context);
+      const check = await withTarget(target, context, (opened) => opened.check(context.signal));
       const { publications, files, rows, bytes, problems } = check;
       terminal.printJson({ kind: 'target-check', target: name, ...check });
       const parts = [
@@ -157,10 +157,11 @@ export const publishPrune = command({
   options: { '--dry-run': 'say what would be removed, remove nothing' },
   enter: () => ({ stopping }),
   run: async (context, { dryRun: isDryRun }, names) => {
-    const { terminal, clock, signal } = context;
+    const { terminal, clock } = context;
     return await ofEachTarget(context, names, async (target) => {
       const { name, keepMs } = target;
-      const pruned = await pruneTarget(target, { clock, signal, isDryRun });
+      const keepFromMs = keepMs === null ? null : clock.now() - keepMs;
+      const pruned = await withTarget(target, context, (opened) => opened.prune(keepFromMs, isDryRun));
       terminal.printJson({ kind: 'target-pruned', target: name, isDryRun, ...pruned });
       terminal.print(`${name}: ${prunedText(pruned, isDryRun, keepMs)}`);
       return exitCodes.ok;
