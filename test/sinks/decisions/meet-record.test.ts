@@ -17,7 +17,7 @@ it.each<[string, number | null, boolean, number | null, MeetingPlace]>([
   ['outside a walk', 1, false, null, 'owner'],
   ['in its owner', 1, false, 1, 'owner'],
   ['elsewhere', 1, false, 2, 'shared'],
-  ['anywhere, without a owner', null, false, 2, 'new-owner'],
+  ['anywhere, without an owner', null, false, 2, 'new-owner'],
   ['elsewhere, tombstoned', 1, true, 2, 'new-owner'],
 ])('says where a record is met %s', (_where, owner, isDeleted, partition, place) => {
   expect(meetingPlace({ owner, deletedAt: isDeleted ? instant(nowMs) : null }, partition)).toBe(place);
