@@ -1,16 +1,13 @@
 import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { PublishedFile } from './manifest.ts';
 import { openParquetProcess, type ParquetProcess } from './parquet/open-parquet-process.ts';
 import { createTextFile, csvText, jsonlText, keyColumns } from './row-text.ts';
-import type { RowFile, RowShape, RowsOfFile } from './row-text.ts';
+import type { RowFile, RowShape } from './row-text.ts';
 
 export type FileFormat = 'parquet' | 'jsonl' | 'csv';
 
-export interface WrittenFile extends RowsOfFile {
-  /** What `pathOf` gave. */
-  readonly path: string;
-  readonly bytes: number;
-  readonly sha256: string;
-}
+/** `path`: what `pathOf` gave. */
+export type WrittenFile = PublishedFile;
 
 /** Rows of one entity become files, each of at most `maxRows` rows and about `maxBytes` bytes. */
 export interface RowFilesOptions extends RowShape {

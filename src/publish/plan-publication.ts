@@ -16,10 +16,7 @@ interface Wishes {
 }
 
 /** An entity whose rows stay as they were published, until it has been read completely again. */
-export interface HeldBack {
-  readonly connector: string;
-  readonly entity: string;
-}
+export type HeldBack = Pick<PublishedEntity, 'connector' | 'entity'>;
 
 export interface PublicationPlan {
   readonly publication: number;

@@ -1,14 +1,14 @@
 import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
 import { entityName, manifestFormat, manifestText, readManifest } from './manifest.ts';
 import type { Manifest, PublishedEntity, StoredManifest } from './manifest.ts';
-import { oldestBase, planPublication, type HeldBack, type PublicationPlan } from './plan-publication.ts';
+import { oldestBase, planPublication } from './plan-publication.ts';
+import type { EntityPlan, HeldBack, PublicationPlan } from './plan-publication.ts';
 import { readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
-import type { OpenPublication, Target } from './target.ts';
+import type { OpenPublication, PlannedEntity, Target } from './target.ts';
 import { writeEntity, type PublishProgress } from './write-entity.ts';
 
 /** One publication into a target, or the finding that there is nothing new. */
@@ -39,12 +39,7 @@ export type PublishEnd =
   /** The sink is not there yet, or holds nothing of the connectors, and nothing was published before. */
   | { readonly kind: 'nothing-stored' };
 
-export interface NewGeneration {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
-  /** For people: why the rows of before do not count. Null: it is published for the first time. */
-  readonly reason: string | null;
-}
+export type NewGeneration = Pick<PlannedEntity, 'connector' | 'entity'> & Pick<EntityPlan, 'reason'>;
 
 const attempts = 3;
 

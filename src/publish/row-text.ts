@@ -7,7 +7,7 @@ import type { RecordFormat } from '../export/record-format.ts';
 import { columnWriter, onOneLine } from '../sinks/jsonl/line.ts';
 import type { StoredRecord } from '../sinks/record-reader.ts';
 import { explained } from './folder-files.ts';
-import type { PublishedColumn } from './manifest.ts';
+import type { PublishedColumn, PublishedFile } from './manifest.ts';
 
 /**
  * One file that rows are written to. Its methods reject with `SyncError` TARGET_FAILED, and are called one after the
@@ -25,11 +25,7 @@ export interface RowFile {
 }
 
 /** What was written to it. */
-export interface RowsOfFile {
-  readonly rows: number;
-  readonly firstSeq: number;
-  readonly lastSeq: number;
-}
+export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;

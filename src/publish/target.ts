@@ -73,11 +73,9 @@ export interface EntityRows {
 
 export type WrittenEntity = Pick<PublishedEntity, 'upserts' | 'deletes' | 'files' | 'snapshot'>;
 
-export interface TargetCheck {
+export interface TargetCheck extends FileCount {
   readonly publications: number;
-  readonly files: number;
   readonly rows: number;
-  readonly bytes: number;
   /** In words: a missing file, another hash, a gap in the numbers. */
   readonly problems: readonly string[];
 }

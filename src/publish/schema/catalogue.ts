@@ -1,13 +1,13 @@
 import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { EntityTable, FieldType } from '../../core/records.ts';
+import type { EntityTable } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
-import { entityName, type PublishedEntity } from '../manifest.ts';
+import { entityName, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
 import type { PublishedState, StateFile } from './read-published.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
@@ -19,18 +19,13 @@ export interface Catalogue {
   readonly tables: readonly CatalogueTable[];
 }
 
-export interface CatalogueTable {
-  readonly connector: string;
-  readonly entity: string;
+export interface CatalogueTable extends Omit<Published, 'columns'> {
   /** Of the connector type, for people. */
   readonly title: string;
   /** What its records are, in the words of the definition; null: it does not say. */
   readonly description: string | null;
   /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
   readonly name: string;
-  readonly generation: number;
-  readonly schema: number;
-  readonly key: readonly string[];
   /** As they are in files and tables; the program's own are not among them. */
   readonly columns: readonly CatalogueColumn[];
   readonly joins: readonly Join[];
@@ -47,11 +42,7 @@ export interface CatalogueTable {
 /** A target of files. */
 export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }>;
 
-export interface CatalogueColumn {
-  readonly name: string;
-  /** Its name in the sink. */
-  readonly field: string;
-  readonly type: FieldType;
+export interface CatalogueColumn extends PublishedColumn {
   /** What it means, in the words of the definition; null: it does not say. */
   readonly description: string | null;
 }

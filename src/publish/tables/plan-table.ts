@@ -1,4 +1,5 @@
 import type { PublishedColumn } from '../manifest.ts';
+import type { PlannedEntity } from '../target.ts';
 import { givenShape, knownTables, shapeProblem } from './target-tables.ts';
 import type { EntityName, GivenShape, TableColumn, TargetTables } from './target-tables.ts';
 
@@ -22,11 +23,7 @@ export interface TablePlan {
 
 type Column = Pick<PublishedColumn, 'name' | 'type'>;
 
-interface Wanted extends EntityName {
-  readonly key: readonly string[];
-  readonly columns: readonly Column[];
-  readonly isNewGeneration: boolean;
-}
+type Wanted = EntityName & Pick<PlannedEntity, 'key' | 'columns' | 'isNewGeneration'>;
 
 /**
  * Compares the table with the one that is needed, and locks nothing. Throws `SyncError` TARGET_INCOMPATIBLE where a

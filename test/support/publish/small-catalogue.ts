@@ -1,12 +1,12 @@
-import type { EntityName } from '../../../src/core/names.ts';
+import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { Catalogue, CatalogueColumn, CatalogueTable } from '../../../src/publish/schema/catalogue.ts';
 
 /** Two tables with every type of column, names that are words of some dialect or no plain names at all, and a join. */
 export function smallCatalogue(place: Catalogue['place']): Catalogue {
   const format = place !== null && 'format' in place ? place.format : 'parquet';
   const table = (entity: string, more: Partial<CatalogueTable>): CatalogueTable => ({
-    connector: 'shop',
-    entity,
+    connector: 'shop' as ConnectorName,
+    entity: entity as EntityName,
     title: 'Shop {{ hostile }} {% title %}',
     description: null,
     name: `shop__${entity}`,

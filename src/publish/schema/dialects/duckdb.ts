@@ -1,17 +1,10 @@
 import type { FileFormat } from '../../open-row-file-writers.ts';
 import type { Catalogue, CatalogueTable, FilesPlace } from '../catalogue.ts';
 import { columnsOf } from '../own-columns.ts';
-import { heading, rootOf, schemaName, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
+import { heading, rootOf, schemaName, usualTypes, viewIn, warehouseSql } from './warehouse-sql.ts';
+import type { DialectText } from './warehouse-sql.ts';
 
-const types = {
-  string: 'varchar',
-  integer: 'bigint',
-  number: 'double',
-  boolean: 'boolean',
-  json: 'json',
-  time: 'timestamptz',
-} as const;
-const sql = warehouseSql('duckdb', types);
+const sql = warehouseSql('duckdb', usualTypes);
 
 /**
  * Run: the newest publication as tables, all in one state. It follows the manifests, so it stays right when more is
@@ -112,7 +105,7 @@ function readFiles(files: string, table: CatalogueTable, format: FileFormat): st
     case 'parquet':
       return `read_parquet(${files}, union_by_name = true)`;
     case 'jsonl': {
-      const typed = columnsOf(table).map(({ name, type }) => `${sql.name(name)} := '${types[type]}'`);
+      const typed = columnsOf(table).map(({ name, type }) => `${sql.name(name)} := '${usualTypes[type]}'`);
       return `read_json(${files}, format = 'newline_delimited', maximum_object_size = 268435456, columns = struct_pack(${typed.join(', ')}))`;
     }
     case 'csv':
@@ -132,7 +125,7 @@ export function filesAsRelation(table: CatalogueTable, { place }: Catalogue): st
   const nulls = columns.map(({ name }) => `null as ${sql.name(name)}`).join(', ');
   const typed = columns.map(({ name, type }) => {
     const quoted = sql.name(name);
-    return `cast(${quoted} as ${types[type]}) as ${quoted}`;
+    return `cast(${quoted} as ${usualTypes[type]}) as ${quoted}`;
   });
   const from = (rows: string): string => `(select ${typed.join(', ')} from (${rows}))`;
   if (files?.length === 0) return from(`select ${nulls} where false`);

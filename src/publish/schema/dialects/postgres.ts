@@ -1,15 +1,9 @@
 import type { CatalogueTable } from '../catalogue.ts';
 import { ownColumns } from '../own-columns.ts';
-import { heading, noRows, rootOf, tableIn, viewIn, warehouseSql, type DialectText } from './warehouse-sql.ts';
+import { heading, noRows, rootOf, tableIn, usualTypes, viewIn, warehouseSql } from './warehouse-sql.ts';
+import type { DialectText } from './warehouse-sql.ts';
 
-const types = {
-  string: 'text',
-  integer: 'bigint',
-  number: 'double precision',
-  boolean: 'boolean',
-  json: 'json',
-  time: 'timestamptz',
-} as const;
+const types = { ...usualTypes, string: 'text', number: 'double precision' };
 
 const sql = warehouseSql('postgres', types);
 

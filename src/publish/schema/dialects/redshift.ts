@@ -5,19 +5,19 @@ import {
   loadOften,
   noRows,
   tableIn,
+  usualTypes,
   warehouseSql,
   type DialectText,
 } from './warehouse-sql.ts';
 
 const types = {
+  ...usualTypes,
   string: 'varchar(65535)',
-  integer: 'bigint',
   number: 'double precision',
-  boolean: 'boolean',
   json: 'varchar(65535)',
   // In UTC: of Parquet COPY takes no time with a zone.
   time: 'timestamp',
-} as const;
+};
 const formats = {
   parquet: 'format as parquet',
   jsonl: "format as json 'auto' timeformat 'auto'",

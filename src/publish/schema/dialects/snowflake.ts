@@ -7,18 +7,12 @@ import {
   mergeText,
   schemaName,
   tableIn,
+  usualTypes,
   warehouseSql,
   type DialectText,
 } from './warehouse-sql.ts';
 
-const types = {
-  string: 'varchar',
-  integer: 'number(38, 0)',
-  number: 'double',
-  boolean: 'boolean',
-  json: 'varchar',
-  time: 'timestamp_tz',
-} as const;
+const types = { ...usualTypes, integer: 'number(38, 0)', json: 'varchar', time: 'timestamp_tz' };
 const formats = {
   parquet: 'type = parquet, use_logical_type = true',
   jsonl: 'type = json',

@@ -1,5 +1,5 @@
 import type { Catalogue, CatalogueTable, FilesPlace } from '../catalogue.ts';
-import { columnsOf, type OwnType } from '../own-columns.ts';
+import { columnsOf } from '../own-columns.ts';
 import { onOneLine, quoteName, quoteText, type Dialect } from '../quote-name.ts';
 
 /** What one kind of warehouse is given. */
@@ -48,12 +48,20 @@ export function heading({ connector, entity, generation, schema }: CatalogueTabl
 
 type Column = ReturnType<typeof columnsOf>[number];
 
+type Types = Readonly<Record<Column['type'], string>>;
+
+/** The types of columns as most dialects call them. */
+export const usualTypes: Types = {
+  string: 'varchar',
+  integer: 'bigint',
+  number: 'double',
+  boolean: 'boolean',
+  json: 'json',
+  time: 'timestamptz',
+};
+
 /** The parts that the statements of a dialect have in common. `nullable`: its word for a type that takes nulls. */
-export function warehouseSql(
-  dialect: Dialect,
-  types: Readonly<Record<OwnType | 'number', string>>,
-  nullable = (type: string): string => type,
-) {
+export function warehouseSql(dialect: Dialect, types: Types, nullable = (type: string): string => type) {
   const name = (one: string): string => quoteName(one, dialect);
   const names = (table: CatalogueTable): readonly string[] =>
     columnsOf(table).map((column) => name(column.name));
