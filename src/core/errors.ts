@@ -61,9 +61,14 @@ export type ErrorCode =
 
 export type ErrorContext = Readonly<Record<string, string | number | boolean | null>>;
 
-interface SyncErrorOptions {
+/** What an error says where it is stored or reported. */
+export interface Failure {
   readonly code: ErrorCode;
   readonly recovery: Recovery;
+  readonly message: string;
+}
+
+interface SyncErrorOptions extends Omit<Failure, 'message'> {
   /** Facts for logs and reports. Never a secret, a header, a body or a query string. */
   readonly context?: ErrorContext;
   readonly cause?: unknown;

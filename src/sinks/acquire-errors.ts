@@ -1,7 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { CopiedAway, UnfinishedCopy } from './copies.ts';
-import type { Holder, Lease } from './lease.ts';
+import type { Holder, Lease, StoredIdentity } from './lease.ts';
 
 /**
  * Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced
@@ -119,8 +119,8 @@ export function noPartitionError(connector: ConnectorName, partition: number): S
 
 /** What differs between the identity that a sink holds and the one that is given. */
 export function identityDifferences(
-  stored: IdentityParts,
-  given: IdentityParts,
+  stored: StoredIdentity,
+  given: StoredIdentity,
 ): readonly IdentityDifference[] {
   const all: readonly IdentityDifference[] = [
     { what: 'base URL', stored: stored.baseUrl, given: given.baseUrl },
@@ -129,8 +129,6 @@ export function identityDifferences(
   ];
   return all.filter((one) => one.stored !== one.given);
 }
-
-type IdentityParts = Readonly<Record<'baseUrl' | 'connectorId' | 'definition', string>>;
 
 export interface IdentityDifference {
   readonly what: 'base URL' | 'connector id' | 'definition';

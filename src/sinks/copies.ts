@@ -1,7 +1,8 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { Column, ColumnValue } from '../core/records.ts';
-import type { Holder, Pause } from './lease.ts';
+import type { ColumnValue } from '../core/records.ts';
+import type { TableColumns } from './decisions/stored-table.ts';
+import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
 /**
  * Raised with every change of what a copy hands over: a copy that another version of the program began starts again.
@@ -72,15 +73,12 @@ export interface CopyTarget extends AsyncDisposable {
   finish(): Promise<void>;
 }
 
-export interface CopiedConnector {
+export interface CopiedConnector extends StoredIdentity {
   readonly connector: ConnectorName;
   /** Id of the sink it comes from. */
   readonly sinkId: string;
   /** Another text as soon as any record or table may be another than before. */
   readonly state: string;
-  readonly baseUrl: string;
-  readonly connectorId: string;
-  readonly definition: string;
   readonly definitionHash: string;
   /** Every change number that a reader can have seen is at most this one. */
   readonly newestSeq: number;
@@ -91,13 +89,8 @@ export interface CopiedConnector {
 }
 
 /** An entity's table: `_sync_tables` by name and meaning. */
-export interface CopiedTable {
+export interface CopiedTable extends TableColumns {
   readonly entity: EntityName;
-  readonly key: readonly string[];
-  /** Every column that it has had so far: those of the records. */
-  readonly stored: readonly Column[];
-  readonly declared: readonly Column[];
-  readonly evolved: readonly Column[];
   readonly rows: number;
   readonly deleted: number;
   readonly lastRow: number;
@@ -157,7 +150,7 @@ export interface FactBatch {
 
 /** How far a copy is, as its target notes it. */
 export interface CopyProgress {
-  /** The entity whose records are being stored; null before the first. */
+  /** The entity whose records are being stored, and the last row stored; null before the first. */
   readonly entity: EntityName | null;
   readonly row: number;
 }

@@ -1,7 +1,9 @@
 import type { Instant } from '../core/clock.ts';
 import type { EntityName, RunId } from '../core/names.ts';
-import type { PageCounts, Params, PreparedRecord } from '../core/records.ts';
+import type { PageCounts, PreparedRecord } from '../core/records.ts';
 import type { Lease } from './lease.ts';
+import type { RowsOf } from './run-report.ts';
+import type { StoredKey } from './stored-keys.ts';
 
 /**
  * What comes after a run's walks. Facts only: the engine judges what they mean. Every call is one transaction, fenced
@@ -54,7 +56,7 @@ export interface Deletes {
    * The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are
    * noted as orphans, for a `get` (0 rows); they go when it has found nothing.
    */
-  tombstoneBelow(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
+  tombstoneBelow(lease: Lease, run: RunId, limit: number): Promise<readonly RowsOf[]>;
 }
 
 export interface EndedPartition {
@@ -89,19 +91,15 @@ export interface EntityMissing {
   /** A row that was stored before the first of the missing ones was missed is still there. */
   readonly hasSurvivor: boolean;
   /** Rows that would go along with missing ones that are neither allowed nor vouched for, at any depth. */
-  readonly along: readonly DeletedRows[];
+  readonly along: readonly RowsOf[];
   /** The rows were adopted from another address, and no full run has agreed with them since. */
   readonly isAdopted: boolean;
 }
 
-export interface Candidate {
+/** `params` and `inject` are those of the partition that should have shown it. */
+export interface Candidate extends StoredKey {
   readonly entity: EntityName;
   readonly row: number;
-  /** JSON array of the key's values in the table's order. */
-  readonly keyText: string;
-  /** Of the partition that should have shown it. */
-  readonly params: Params;
-  readonly inject: Params;
   /** `get` has returned it before, although listings leave it out. */
   readonly wasVouchedFor: boolean;
   readonly missingSince: Instant;
@@ -117,8 +115,3 @@ export type Judgement =
       /** Listings are known to leave such records out (a trashed page): that they did is no fault of the walk. */
       readonly isUnlisted: boolean;
     };
-
-export interface DeletedRows {
-  readonly entity: EntityName;
-  readonly rows: number;
-}

@@ -1,5 +1,5 @@
 import type { Instant } from '../core/clock.ts';
-import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { Failure } from '../core/errors.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { RecordFile } from '../core/records.ts';
 import type { Lease } from './lease.ts';
@@ -50,10 +50,7 @@ export interface StoredFile {
   readonly contentType: string | null;
 }
 
-export interface FileFailure {
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly message: string;
+export interface FileFailure extends Failure {
   readonly at: Instant;
 }
 

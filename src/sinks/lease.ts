@@ -1,11 +1,16 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorId, ConnectorName } from '../core/names.ts';
 
-export interface ConnectorIdentity {
-  readonly connector: ConnectorName;
+/** What a connector is, as a sink has it. */
+export interface StoredIdentity {
   readonly baseUrl: string;
-  readonly connectorId: ConnectorId;
+  readonly connectorId: string;
   readonly definition: string;
+}
+
+export interface ConnectorIdentity extends StoredIdentity {
+  readonly connector: ConnectorName;
+  readonly connectorId: ConnectorId;
   readonly definitionHash: string;
   readonly holder: Holder;
 }

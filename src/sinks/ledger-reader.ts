@@ -1,12 +1,12 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable, Params } from '../core/records.ts';
+import type { EntityTable, Params, Quarantined } from '../core/records.ts';
 import type { SinkCopies, UnfinishedCopy } from './copies.ts';
 import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
-import type { WalkFailure, WalkMode } from './partition.ts';
+import type { Partition, WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
-import type { Holder, Pause } from './lease.ts';
+import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
 /**
  * What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its
@@ -69,11 +69,8 @@ export interface RowHistory {
   readonly partition: PartitionHistory | null;
 }
 
-export interface PartitionHistory {
-  readonly entity: EntityName;
-  readonly params: Params;
+export interface PartitionHistory extends Pick<Partition, 'entity' | 'params' | 'watermark'> {
   readonly mode: WalkMode | null;
-  readonly watermark: Instant | null;
   readonly marker: string | null;
   readonly sealedAt: Instant | null;
   readonly sealedRun: RunId | null;
@@ -97,15 +94,13 @@ export interface EntityFreshness {
   readonly asOf: Instant | null;
 }
 
-export interface RunSummary {
-  readonly run: RunId;
-  readonly kind: RunKind;
-  readonly connector: ConnectorName;
+export interface RunSummary extends Pick<
+  RunReport,
+  'run' | 'kind' | 'connector' | 'startedAt' | 'continues'
+> {
   /** `running` until the run ends or the next holder marks it `interrupted`. */
   readonly state: RunOutcome | 'running';
-  readonly startedAt: Instant;
   readonly finishedAt: Instant | null;
-  readonly continues: RunId | null;
   /** Null while running and for runs that were killed. */
   readonly report: RunReport | null;
 }
@@ -116,7 +111,7 @@ export type RunFacts = Omit<RunSummary, 'report'>;
 export interface ConnectorOverview {
   readonly connector: ConnectorName;
   /** Null where the connector is only paused, and was never synced. */
-  readonly identity: Pick<ConnectorStatus, 'definition' | 'connectorId' | 'baseUrl'> | null;
+  readonly identity: StoredIdentity | null;
   readonly paused: Pause | null;
   /** The newest of kind `sync`. */
   readonly lastRun: RunFacts | null;
@@ -138,11 +133,8 @@ export interface EntityMissing {
   readonly pending: number;
 }
 
-export interface ConnectorStatus {
+export interface ConnectorStatus extends StoredIdentity {
   readonly connector: ConnectorName;
-  readonly definition: string;
-  readonly connectorId: string;
-  readonly baseUrl: string;
   /** The last one to hold it; it may be gone. */
   readonly lastHolder: Holder;
   /** The newest of kind `sync`. */
@@ -187,16 +179,10 @@ export interface FailedFile {
   readonly failure: FileFailure;
 }
 
-export interface PartitionFailure {
-  readonly entity: EntityName;
-  readonly params: Params;
+export interface PartitionFailure extends FailedFile {
   readonly failure: WalkFailure;
 }
 
-export interface QuarantineRow {
-  readonly entity: EntityName;
-  readonly reason: string;
-  readonly detail: string;
-  readonly record: string;
+export interface QuarantineRow extends Quarantined {
   readonly firstSeenAt: Instant;
 }

@@ -1,8 +1,8 @@
 import type { Instant } from '../core/clock.ts';
-import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import type { FileFailure } from './files.ts';
 
 /** Full: from the start to the end. Incremental: only what changed since the watermark. */
 export type WalkMode = 'full' | 'incremental';
@@ -124,11 +124,7 @@ export interface StoredProof extends Proof, Pick<Seal, 'clockDifferences' | 'las
   readonly readAt: Instant | null;
 }
 
-export interface WalkFailure {
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly message: string;
-  readonly at: Instant;
+export interface WalkFailure extends FileFailure {
   readonly dropPosition: boolean;
   /** The incremental reading itself does not work (the service ignores it): the next walk is a full one. */
   readonly dropWatermark: boolean;

@@ -1,6 +1,6 @@
-import type { Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { ColumnValue, EntityTable } from '../core/records.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { CopiedRecord } from './copies.ts';
 import type { LedgerReader } from './ledger-reader.ts';
 
 /**
@@ -35,15 +35,10 @@ export interface RecordReader extends AsyncDisposable {
   record(connector: ConnectorName, table: EntityTable, keyText: string): Promise<StoredRecord | null>;
 }
 
-export interface StoredRecord {
+/** `values`: in the order of `EntityTable.columns`. */
+export interface StoredRecord extends Pick<CopiedRecord, 'seq' | 'changedAt' | 'run' | 'values' | 'extra'> {
   /** A tombstone: only the key's values are sure to be there. */
   readonly isDeleted: boolean;
-  readonly seq: number;
-  readonly changedAt: Instant;
-  readonly run: RunId;
-  /** In the order of `EntityTable.columns`. Integers may be bigint. */
-  readonly values: readonly ColumnValue[];
-  readonly extra: string | null;
 }
 
 /** The keys of what is stored, read only, in one state of the sink whoever writes meanwhile. */

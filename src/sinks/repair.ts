@@ -2,6 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
 import type { ConnectorIdentity, Lease } from './lease.ts';
+import type { RowsOf } from './run-report.ts';
 
 /** What a person does to a sink outside a sync. */
 export interface Repair {
@@ -52,6 +53,6 @@ export interface ResetCounts {
 }
 
 export interface UndeletedRows {
-  readonly rows: readonly { readonly entity: EntityName; readonly rows: number }[];
+  readonly rows: readonly RowsOf[];
   readonly isDone: boolean;
 }

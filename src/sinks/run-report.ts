@@ -1,8 +1,14 @@
 import type { Instant } from '../core/clock.ts';
-import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { Failure } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { PageCounts, Params } from '../core/records.ts';
 import type { Doubt, ProofKind } from './partition.ts';
+
+/** How many rows of an entity are meant. */
+export interface RowsOf {
+  readonly entity: EntityName;
+  readonly rows: number;
+}
 
 export interface LeftWork {
   readonly entity: EntityName;
@@ -33,11 +39,7 @@ export interface RunReport {
   /**
    * What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: a person must act.
    */
-  readonly error: {
-    readonly code: ErrorCode;
-    readonly recovery: Recovery;
-    readonly message: string;
-  } | null;
+  readonly error: Failure | null;
   /**
    * The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere.
    */
@@ -142,15 +144,12 @@ export interface Withholding {
   /** Rows of the entity that would go along with records of others which look deleted. */
   readonly below: number;
   /** Rows of other entities that would go with the withheld ones. */
-  readonly along: readonly { readonly entity: EntityName; readonly rows: number }[];
+  readonly along: readonly RowsOf[];
   readonly maxDeleteShare: number;
   readonly minDeleteRows: number;
 }
 
-export interface FailureReport {
+export interface FailureReport extends Failure {
   readonly entity: EntityName;
   readonly params: Params;
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly message: string;
 }

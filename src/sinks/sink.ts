@@ -20,7 +20,7 @@ import type {
 } from './partition.ts';
 import type { Repair } from './repair.ts';
 import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
-import type { LeftWork, RunKind, RunReport, UnprovenListings } from './run-report.ts';
+import type { LeftWork, RowsOf, RunKind, RunReport, UnprovenListings } from './run-report.ts';
 import type { StoredKeys } from './stored-keys.ts';
 
 /**
@@ -85,7 +85,7 @@ export interface Sink extends AsyncDisposable {
    */
   unproven(lease: Lease): Promise<readonly UnprovenListings[]>;
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
-  lostRows(lease: Lease): Promise<readonly LostRows[]>;
+  lostRows(lease: Lease): Promise<readonly RowsOf[]>;
   readonly deletes: Deletes;
   readonly stored: StoredKeys;
   readonly repair: Repair;
@@ -196,11 +196,6 @@ export interface PageCommit {
 export interface EntityRows {
   readonly entity: EntityName;
   readonly records: readonly PreparedRecord[];
-}
-
-export interface LostRows {
-  readonly entity: EntityName;
-  readonly rows: number;
 }
 
 export interface UnsealedWalk {

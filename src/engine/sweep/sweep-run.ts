@@ -1,6 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { DeletedRows, EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
+import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
+import type { RowsOf } from '../../sinks/run-report.ts';
 import type { WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../run-options.ts';
 import type { MissingTally } from '../run-tally.ts';
@@ -119,7 +120,7 @@ async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise
   for (const { missing, passing } of judged) {
     const { entity } = missing;
     for (const which of passing) {
-      const next = async (): Promise<readonly DeletedRows[]> => {
+      const next = async (): Promise<readonly RowsOf[]> => {
         const rows = await sink.deletes.tombstone(lease, id, entity, which, batchRows);
         return rows === 0 ? [] : [{ entity, rows }];
       };
@@ -136,7 +137,7 @@ async function deletePassing(run: Run, judged: readonly JudgedEntity[]): Promise
 /** True when there was any. */
 async function deleteBatches(
   { tally, onEvent, signal }: Run,
-  next: () => Promise<readonly DeletedRows[]>,
+  next: () => Promise<readonly RowsOf[]>,
 ): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     const batch = await next();

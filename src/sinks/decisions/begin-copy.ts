@@ -1,8 +1,7 @@
-import type { EntityName } from '../../core/names.ts';
-import { copyVersion, type CopiedConnector } from '../copies.ts';
+import { copyVersion, type CopiedConnector, type CopyProgress } from '../copies.ts';
 
 /** What a target notes about a copy: of what it is, and how far it is. */
-export interface CopyMarker {
+export interface CopyMarker extends CopyProgress {
   readonly version: number;
   /** Id of the source. */
   readonly source: string;
@@ -12,9 +11,6 @@ export interface CopyMarker {
   readonly entities: string;
   /** Is added to ids of partitions. */
   readonly shift: number;
-  /** The entity whose records are being stored, and the last row stored; null before the first. */
-  readonly entity: EntityName | null;
-  readonly row: number;
   readonly finishedAt: string | null;
 }
 

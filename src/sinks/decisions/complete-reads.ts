@@ -27,32 +27,19 @@ export function toUnproven(found: UnprovenListings | undefined): EntityStatus['u
 /** What `status` shows of all entities of a connector. */
 export function entityStatuses(facts: readonly EntityFacts[]): readonly EntityStatus[] {
   const byName = new Map(facts.map((one) => [one.entity, one]));
-  return facts.map(
-    ({
-      entity,
-      rows,
-      deleted,
-      missing,
-      partitions,
-      due,
-      quarantined,
-      unproven,
-      lastSealedAt,
-      files,
-    }): EntityStatus => ({
-      entity,
-      rows,
-      deleted,
-      missing,
-      partitions,
-      due,
-      quarantined,
-      unproven,
-      lastSealedAt,
-      lastCompleteReadAt: lastCompleteRead(entity, byName),
-      files,
-    }),
-  );
+  return facts.map((one): EntityStatus => ({
+    entity: one.entity,
+    rows: one.rows,
+    deleted: one.deleted,
+    missing: one.missing,
+    partitions: one.partitions,
+    due: one.due,
+    quarantined: one.quarantined,
+    unproven: one.unproven,
+    lastSealedAt: one.lastSealedAt,
+    lastCompleteReadAt: lastCompleteRead(one.entity, byName),
+    files: one.files,
+  }));
 }
 
 /**

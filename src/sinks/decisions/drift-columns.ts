@@ -1,14 +1,10 @@
-import type { Instant } from '../../core/clock.ts';
-import { isDeclaredName, type ConnectorName, type EntityName, type RunId } from '../../core/names.ts';
+import { isDeclaredName, type EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
 import type { DriftRow, KnownDrift } from '../drift.ts';
 import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
 
 /** What is noted of an entity's field: by name, kind and type, never a value. */
-export interface NotedDrift {
-  readonly field: string;
-  readonly kind: FieldDrift['kind'];
-  readonly type: JsonType;
+export interface NotedDrift extends Pick<FieldDrift, 'field' | 'kind' | 'type'> {
   /** Only in quarantined records so far. */
   readonly isRefused: boolean;
 }
@@ -110,11 +106,8 @@ export function widerTable(
 }
 
 /** One row of what is noted, for people. `isEvolved`: the field has an added column. */
-export interface SeenDrift extends NotedDrift {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
-  readonly firstSeenAt: Instant;
-  readonly firstRun: RunId;
+export interface SeenDrift
+  extends NotedDrift, Pick<DriftRow, 'connector' | 'entity' | 'firstSeenAt' | 'firstRun'> {
   readonly isEvolved: boolean;
 }
 

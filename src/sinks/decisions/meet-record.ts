@@ -2,6 +2,7 @@ import { instant, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord } from '../../core/records.ts';
+import type { CopiedRecord } from '../copies.ts';
 
 /** In place of the hash of a row that the store has lost: it is written again when a walk meets it. */
 export const lostHash = '';
@@ -12,18 +13,14 @@ function isHash(hash: string): boolean {
   return hash !== lostHash && hash !== givenUpHash;
 }
 
-/** What is stored under a record's key, tombstoned rows included. */
-export interface StoredRow {
-  readonly row: number;
-  /** Not `isHash` where the store has lost the record. */
-  readonly hash: string;
-  readonly volatileHash: string | null;
-  /** When the row was last written. */
-  readonly changedAt: Instant;
-  readonly deletedAt: Instant | null;
-  /** Null: stored by a version that did not note it, or outside a walk. */
-  readonly owner: number | null;
-}
+/**
+ * What is stored under a record's key, tombstoned rows included. `hash`: not `isHash` where the store has lost the
+ * record. `owner`: null where a version stored it that did not note it, or where it was stored outside a walk.
+ */
+export type StoredRow = Pick<
+  CopiedRecord,
+  'row' | 'hash' | 'volatileHash' | 'changedAt' | 'deletedAt' | 'owner'
+>;
 
 /**
  * Where a stored record is met: in its `owner` (or outside a walk), in what becomes its `new-owner`, or as a `shared`

@@ -1,8 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
-import type { EntityName } from '../../core/names.ts';
 import type { EntityMissing } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
+import type { RowsOf } from '../run-report.ts';
 import { weakestAbsence } from './conclude-walk.ts';
+import type { RunInChain } from './resume-run.ts';
 
 /**
  * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its
@@ -26,12 +27,8 @@ export function sweptToShared(shared: number): number {
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
 
-interface LookingChain {
-  readonly origin: number;
-  readonly chainStartedAt: Instant;
-  /** What nothing has led to since then is not waited for. */
-  readonly keepPartitionsSince: Instant;
-}
+/** What nothing has led to since `keepPartitionsSince` is not waited for. */
+type LookingChain = Pick<RunInChain, 'origin' | 'chainStartedAt' | 'keepPartitionsSince'>;
 
 export interface Place {
   /** False where the record that led to it is deleted or left out by listings. */
@@ -159,9 +156,7 @@ export function isVouchedFor(noted: NotedMissing): boolean {
   return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;
 }
 
-export interface AlikeRows extends NotedMissing {
-  readonly entity: EntityName;
-  readonly rows: number;
+export interface AlikeRows extends NotedMissing, RowsOf {
   /** When the first of them was missed. */
   readonly since: Instant;
 }

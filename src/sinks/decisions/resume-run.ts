@@ -2,7 +2,7 @@ import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { RunKind, RunOutcome } from '../run-report.ts';
+import type { RunOutcome } from '../run-report.ts';
 import type { RunPlan } from '../sink.ts';
 import { believedUntil, type ChainReading } from './becoming-due.ts';
 
@@ -26,14 +26,8 @@ export interface EarlierRun {
   readonly progressAt: Instant;
 }
 
-export interface NewRun {
-  readonly run: RunId;
+export interface NewRun extends Pick<RunPlan, 'run' | 'kind' | 'window' | 'isFull' | 'startedAt'> {
   readonly connector: ConnectorName;
-  readonly kind: RunKind;
-  /** Chains are of one window each: '' for syncs. */
-  readonly window: string;
-  readonly isFull: boolean;
-  readonly startedAt: Instant;
   /** What the run reads, as text: only a run of the same scope resumes it. */
   readonly scope: string;
 }
@@ -41,14 +35,12 @@ export interface NewRun {
 /** A run that a lease is in, with what it has from its plan: the same in every sink. */
 export interface RunInChain extends Pick<
   RunPlan,
-  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince'
+  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince' | 'isFull'
 > {
   /** Number of the first run of its chain. */
   readonly origin: number;
   /** When that one began. */
   readonly chainStartedAt: Instant;
-  /** Everything is read in full. */
-  readonly isFull: boolean;
   /** What was not read for longest goes first. */
   readonly isStalestFirst: boolean;
   /** Of the entities that it reads. */

@@ -2,9 +2,10 @@ import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
-import { type FileList, type FileOwner, closedName, growingName, type FileNumber } from './file-list.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
+import { type FileList, closedName, growingName, type FileNumber } from './file-list.ts';
 
-interface ChangeFileOptions extends FileOwner {
+interface ChangeFileOptions extends OfEntity {
   readonly files: FileList;
   readonly directory: string;
   readonly epoch: number;

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
 
 /**
  * Every change file with its committed length. `is_closed` 2 says that the file is to be removed; `is_partial`: it
@@ -48,11 +49,6 @@ export function readFileName(name: string): (FileNumber & { readonly isGrowing: 
 
 export function entityDirectory(directory: string, connector: ConnectorName, entity: EntityName): string {
   return join(directory, connector, entity);
-}
-
-export interface FileOwner {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
 }
 
 export interface ListedFile extends FileNumber {
@@ -113,35 +109,35 @@ export function prepareFileList(db: Connection) {
       'SELECT max(number) FROM _sync_files WHERE connector = ? AND entity = ? AND epoch = ?',
     )
     .pluck();
-  const doom = db.prepare<[FileOwner]>(
+  const doom = db.prepare<[OfEntity]>(
     'UPDATE _sync_files SET is_closed = 2 WHERE connector = @connector AND entity = @entity',
   );
   /** Of one file; `more`: other values of the statement. */
   const ofFile = (sql: string) => {
-    const statement = db.prepare<[FileOwner & FileNumber]>(sql);
-    return ({ connector, entity }: FileOwner, { epoch, number }: FileNumber, more: object = {}): void =>
+    const statement = db.prepare<[OfEntity & FileNumber]>(sql);
+    return ({ connector, entity }: OfEntity, { epoch, number }: FileNumber, more: object = {}): void =>
       void statement.run({ ...more, connector, entity, epoch, number });
   };
-  const grow: (owner: FileOwner, file: FileNumber, grown: GrownTo) => void = ofFile(
+  const grow: (owner: OfEntity, file: FileNumber, grown: GrownTo) => void = ofFile(
     `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_partial, is_closed)
      VALUES (@connector, @entity, @epoch, @number, @length, @firstSeq, @lastSeq, @hash, @isPartial, 0)
      ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
        length = excluded.length, first_seq = min(first_seq, excluded.first_seq),
        last_seq = max(last_seq, excluded.last_seq), hash = excluded.hash`,
   );
-  const cut: (owner: FileOwner, file: FileNumber, to: CutTo) => void = ofFile(
+  const cut: (owner: OfEntity, file: FileNumber, to: CutTo) => void = ofFile(
     `UPDATE _sync_files SET length = @length, last_seq = @lastSeq, hash = @hash ${byKey}`,
   );
   return {
     all: (connector: ConnectorName) => all.all(connector),
-    lastNumber: ({ connector, entity }: FileOwner, epoch: number) =>
+    lastNumber: ({ connector, entity }: OfEntity, epoch: number) =>
       lastNumber.get(connector, entity, epoch) ?? 0,
     grow,
     cut,
     close: ofFile(`UPDATE _sync_files SET is_closed = 1 ${byKey}`),
     drop: ofFile(`DELETE FROM _sync_files ${byKey}`),
     /** The entity's records are dropped: its files are no part of the sink from now on, and are to be removed. */
-    doom: (owner: FileOwner): void => void doom.run(owner),
+    doom: (owner: OfEntity): void => void doom.run(owner),
     doomed: (connector: ConnectorName) => doomed.all(connector),
   };
 }

@@ -4,7 +4,7 @@ import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { TablePlace, Stamp } from '../ledger/record-table.ts';
-import type { LostRows } from '../sink.ts';
+import type { RowsOf } from '../run-report.ts';
 
 /*
  * Rows of which an earlier version, which kept the keys alone in its ledger, had lost the lines: they have no fields,
@@ -46,8 +46,8 @@ export async function countLost(
   tx: Tx,
   connector: ConnectorName,
   entities: readonly EntityName[],
-): Promise<readonly LostRows[]> {
-  const lost: LostRows[] = [];
+): Promise<readonly RowsOf[]> {
+  const lost: RowsOf[] = [];
   for (const entity of await withLosses(tx, connector, entities)) {
     const sql = `SELECT count(*) FROM ${quoted(tableName(connector, entity))} WHERE ${isToCome}`;
     const rows = (await cellOf<number>(tx, sql)) ?? 0;

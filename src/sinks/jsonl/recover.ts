@@ -5,6 +5,7 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { syncDirectory } from '../../files/private-file.ts';
 import type { Tx } from '../../sql/database.ts';
 import { damageAdvice, damageText } from '../closed-files.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
 import type { ChangeFiles } from './change-files.ts';
 import { entityDirectory, type ListedFile } from './file-list.ts';
 import { findFile, findOtherContent, findWrongLength, readKept, type KeptLines } from './find-damage.ts';
@@ -97,7 +98,7 @@ async function mendFile(
 async function replaceLines(
   tx: Tx,
   changes: ChangeFiles,
-  owner: { readonly connector: ConnectorName; readonly entity: EntityName },
+  owner: OfEntity,
   file: ListedFile,
   kept: KeptLines,
 ): Promise<void> {

@@ -6,7 +6,7 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
+import { givenUpHash, lostHash, type StoredRow } from '../decisions/meet-record.ts';
 import { isJsonColumn, tableName } from '../decisions/stored-table.ts';
 import { fromVersion7 } from '../sqlite/from-version-7.ts';
 import type { LedgerFormat } from '../sqlite/open-database.ts';
@@ -34,15 +34,9 @@ export const jsonlFormat: LedgerFormat = {
  * the tables of version 8. Of a deleted row there is the key.
  */
 
-interface KeyRow {
-  readonly row: number;
+interface KeyRow extends StoredRow {
   readonly key: string;
-  readonly hash: string;
-  readonly volatileHash: string | null;
-  readonly changedAt: string;
   readonly seq: number;
-  readonly deletedAt: string | null;
-  readonly owner: number | null;
   readonly firstSeenAt: string | null;
   readonly run: string | null;
 }

@@ -1,11 +1,12 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import type { CopiedRecord } from '../copies.ts';
 import { tableName } from '../decisions/stored-table.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
 import { knownTables } from '../ledger/tables.ts';
 import type { ChangeFile } from './change-file.ts';
 import { lineWriters } from './line.ts';
@@ -64,7 +65,7 @@ type StoredCells = [
 /** The same of a table with all columns that it has had. */
 export async function appendStoredLines(
   tx: Tx,
-  { connector, entity }: { readonly connector: ConnectorName; readonly entity: EntityName },
+  { connector, entity }: OfEntity,
   range: SeqRange,
   changes: ChangeFile,
 ): Promise<void> {

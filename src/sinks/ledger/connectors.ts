@@ -1,14 +1,8 @@
 import type { ConnectorName } from '../../core/names.ts';
-import type { ConnectorIdentity, Holder } from '../lease.ts';
+import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import { parseHolder } from '../stored-json.ts';
-
-export interface StoredIdentity {
-  readonly baseUrl: string;
-  readonly connectorId: string;
-  readonly definition: string;
-}
 
 /** Undefined for an unknown connector. */
 export async function storedIdentity(tx: Tx, connector: ConnectorName): Promise<StoredIdentity | undefined> {

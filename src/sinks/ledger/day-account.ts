@@ -1,6 +1,7 @@
 import { type Instant, instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
+import type { RowsOf } from '../run-report.ts';
 
 const dayMs = 24 * 60 * 60 * 1_000;
 
@@ -17,11 +18,6 @@ export function firstHourOfDay(now: Instant): string {
 interface DayChanges {
   readonly added: number;
   readonly deleted: number;
-}
-
-export interface RowsOf {
-  readonly entity: EntityName;
-  readonly rows: number;
 }
 
 /**

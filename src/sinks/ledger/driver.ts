@@ -1,10 +1,9 @@
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
-import type { Instant } from '../../core/clock.ts';
 import type { Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { CopiedRecord, CopiedTable } from '../copies.ts';
 import type { Holder } from '../lease.ts';
-import type { LostRows } from '../sink.ts';
+import type { RowsOf } from '../run-report.ts';
 import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
 
 /** Tables whose rows get numbers that are never given twice, each in its column. */
@@ -69,7 +68,7 @@ export interface ChangeLines {
     entities: readonly EntityName[] | null,
   ): Promise<(tx: Tx) => Promise<void>>;
   /** Live rows that are stored by their keys alone, and that no walk has met since. */
-  countLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<readonly LostRows[]>;
+  countLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<readonly RowsOf[]>;
   /** They were reported, and are not counted again. */
   giveUpLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
 }
@@ -142,12 +141,4 @@ export interface RecordTables {
 }
 
 /** A row as a reader finds it. */
-export interface StoredRowFacts {
-  readonly row: number;
-  readonly firstSeenAt: Instant;
-  readonly changedAt: Instant;
-  readonly run: RunId;
-  readonly deletedAt: Instant | null;
-  readonly seq: number;
-  readonly owner: number | null;
-}
+export type StoredRowFacts = Omit<CopiedRecord, 'hash' | 'volatileHash' | 'extra' | 'values'>;

@@ -3,6 +3,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
+import type { CopiedRecord } from '../copies.ts';
 
 /** An entity's table. */
 export interface TablePlace {
@@ -71,19 +72,13 @@ export interface OwnerFrom {
   readonly after: number;
 }
 
-export interface OwnedRow {
-  readonly row: number;
-  readonly owner: number;
+export interface OwnedRow extends RowOwner {
   readonly changedAt: Instant;
 }
 
-export interface KeyedRow {
-  readonly row: number;
+export interface KeyedRow extends Pick<CopiedRecord, 'row' | 'changedAt' | 'deletedAt' | 'owner'> {
   /** JSON array of the key's values, as `PreparedRecord.keyText`. */
   readonly keyText: string;
-  readonly changedAt: Instant;
-  readonly deletedAt: Instant | null;
-  readonly owner: number | null;
 }
 
 /** What is written beside every record. */

@@ -1,6 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import { noteInDay, type RowsOf } from './day-account.ts';
+import type { RowsOf } from '../run-report.ts';
+import { noteInDay } from './day-account.ts';
 import type { Tx } from '../../sql/database.ts';
 
 /* `_sync_tables`: the numbers of each entity's rows, how many there are, and how old they are at most. */

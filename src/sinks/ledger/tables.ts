@@ -13,13 +13,7 @@ import type { RecordTables } from './driver.ts';
 import type { RecordTable } from './record-table.ts';
 import type { Tx } from '../../sql/database.ts';
 
-interface TableRow {
-  readonly key: string;
-  readonly stored: string;
-  readonly declared: string;
-  readonly evolved: string;
-  readonly asOf: string | null;
-}
+type TableRow = Readonly<Record<keyof TableColumns, string>> & Pick<KnownTable, 'asOf'>;
 
 /** A table as its view shows it. */
 export interface ViewedTable {
@@ -153,16 +147,19 @@ async function save(
      VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, 0)
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
-    { connector, entity, name, key: JSON.stringify(after.key), ...texts },
+    { connector, entity, name, ...texts },
   );
 }
 
-function textsOf({
+/** As `_sync_tables` has them. */
+export function textsOf({
+  key,
   stored,
   declared,
   evolved,
-}: TableColumns): Record<'stored' | 'declared' | 'evolved', string> {
+}: TableColumns): Record<keyof TableColumns, string> {
   return {
+    key: JSON.stringify(key),
     stored: writeColumns(stored),
     declared: writeColumns(declared),
     evolved: writeColumns(evolved),

@@ -204,14 +204,9 @@ function poolerFinding(isUrlPooled: boolean, isSessionPooled: boolean, hasDirect
 
 type Finding = Omit<SinkFinding, 'what'>;
 
-function ok(detail: string): Finding {
-  return { state: 'ok', detail };
-}
-
-function warning(detail: string): Finding {
-  return { state: 'warning', detail };
-}
-
-function failed(detail: string): Finding {
-  return { state: 'failed', detail };
-}
+const finding =
+  (state: Finding['state']) =>
+  (detail: string): Finding => ({ state, detail });
+const ok = finding('ok');
+const warning = finding('warning');
+const failed = finding('failed');

@@ -1,20 +1,14 @@
-import type { Clock } from '../../core/clock.ts';
 import type { Database, TransactHow } from '../database.ts';
 import { openTurns } from '../turns.ts';
 import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { readSqlite, type ReadableSqlite, type ReadSqliteOptions } from './read-sqlite.ts';
 import { statementsOn, type SqliteTx } from './sqlite-tx.ts';
-import { whenUnlocked } from './sqlite-error.ts';
+import { whenUnlocked, type LockWait } from './sqlite-error.ts';
 
-export interface SqliteOptions extends ReadSqliteOptions {
+export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */
   readonly writer: Connection;
-  readonly clock: Clock;
-  /** How long a transaction waits for another process to end its own. */
-  readonly lockTimeoutMs: number;
-  /** Ends such a wait. */
-  readonly signal?: AbortSignal | undefined;
   /** Called at the beginning of each transaction, once it has the write lock. What it throws ends the transaction. */
   readonly check?: () => void;
   /** Of the memory for what was read, at most, for all connections together. */

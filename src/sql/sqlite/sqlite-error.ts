@@ -34,7 +34,7 @@ export function isNoDatabase(error: unknown): boolean {
 }
 
 /** How to wait while another program holds the write lock of a file. */
-interface LockWait {
+export interface LockWait {
   readonly lockTimeoutMs: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import { judgeDeletes } from '../../../src/engine/sweep/sweep-run.ts';
-import type { DeletedRows, EntityMissing } from '../../../src/sinks/deletes.ts';
+import type { EntityMissing } from '../../../src/sinks/deletes.ts';
+import type { RowsOf } from '../../../src/sinks/run-report.ts';
 import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
 import { lists, members, missingRows, campaigns, sweep } from '../../support/sweep/sweeping.ts';
 
@@ -249,7 +250,7 @@ describe('the guard of deletes', () => {
 
   // Proves promise 4
   it('withholds records that would take too many rows of others along, and too many of those with them', () => {
-    const along = (rows: number): readonly DeletedRows[] => [{ entity: notes, rows }];
+    const along = (rows: number): readonly RowsOf[] => [{ entity: notes, rows }];
     const ofNotes = (more: Partial<EntityMissing> = {}): EntityMissing =>
       found({ entity: notes, live: 1000, ...more });
     expect(judge({ missing: 6, along: along(200) }, [ofNotes()])).toEqual(all);

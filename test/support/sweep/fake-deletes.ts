@@ -2,7 +2,6 @@ import type { EntityName, RunId } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type {
   Candidate,
-  DeletedRows,
   Deletes,
   EndedPartition,
   EntityMissing,
@@ -10,6 +9,7 @@ import type {
   TombstoneChoice,
 } from '../../../src/sinks/deletes.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
+import type { RowsOf } from '../../../src/sinks/run-report.ts';
 
 /** One row that no full walk met. */
 export interface FakeRow {
@@ -37,10 +37,10 @@ export function fakeDeletes(
   live: Readonly<Record<string, number>>,
   more: {
     readonly sweeps?: number;
-    readonly orphans?: readonly (readonly DeletedRows[])[];
+    readonly orphans?: readonly (readonly RowsOf[])[];
     readonly replaced?: string;
     /** Rows that would go along with an entity's missing ones. */
-    readonly along?: Readonly<Record<string, readonly DeletedRows[]>>;
+    readonly along?: Readonly<Record<string, readonly RowsOf[]>>;
     readonly deletedInDay?: Readonly<Record<string, number>>;
     readonly ended?: readonly EndedPartition[];
   } = {},

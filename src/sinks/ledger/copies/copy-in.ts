@@ -10,12 +10,13 @@ import {
   type FactName,
 } from '../../copies.ts';
 import { shifted, movedNumber } from '../../copies/facts.ts';
-import { parseNames, writeColumns } from '../../stored-json.ts';
+import { parseNames } from '../../stored-json.ts';
 import { noRun } from '../acquire.ts';
 import { holdConnector, rivalOf, storedIdentity } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';
 import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import type { RecordTables } from '../driver.ts';
+import { textsOf } from '../tables.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { writePause } from '../runs/runs.ts';
@@ -181,7 +182,7 @@ async function writeTables(
   { connector, tables }: CopiedConnector,
   runs: number,
 ): Promise<void> {
-  for (const { key, stored, declared, evolved, ...table } of tables) {
+  for (const table of tables) {
     await tx.run(
       `INSERT INTO _sync_tables
          (connector, entity, name, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described)
@@ -191,10 +192,7 @@ async function writeTables(
         ...table,
         connector,
         name: records.tableName(connector, table.entity),
-        key: JSON.stringify(key),
-        stored: writeColumns(stored),
-        declared: writeColumns(declared),
-        evolved: writeColumns(evolved),
+        ...textsOf(table),
         takenOver: movedNumber(table.takenOver, runs),
         firstOrigin: movedNumber(table.firstOrigin, runs),
       },

@@ -16,8 +16,9 @@ import {
 } from '../../copies.ts';
 import { factColumns } from '../../copies/facts.ts';
 import { inPages, onePageOf } from '../../copies/in-pages.ts';
-import type { Holder, Pause } from '../../lease.ts';
+import type { Holder, Pause, StoredIdentity } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
+import type { TableColumns } from '../../decisions/stored-table.ts';
 import { checkWhole, noRun } from '../acquire.ts';
 import { noteCopiedTo, noteHolder } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';
@@ -63,15 +64,11 @@ export async function openSource(
   }
 }
 
-interface ConnectorRow extends Pick<
-  CopiedConnector,
-  'baseUrl' | 'connectorId' | 'definition' | 'definitionHash'
-> {
+interface ConnectorRow extends StoredIdentity, Pick<CopiedConnector, 'definitionHash'> {
   readonly epoch: number;
 }
 
-type TableRow = Omit<CopiedTable, 'key' | 'stored' | 'declared' | 'evolved'> &
-  Readonly<Record<'key' | 'stored' | 'declared' | 'evolved', string>>;
+type TableRow = Omit<CopiedTable, keyof TableColumns> & Readonly<Record<keyof TableColumns, string>>;
 
 async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promise<CopiedConnector> {
   const found = await tx.first<ConnectorRow>(

@@ -1,6 +1,7 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { DeletedRows } from '../../deletes.ts';
+import type { EndedPartition } from '../../deletes.ts';
+import type { RowsOf } from '../../run-report.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../../../sql/database.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -30,7 +31,7 @@ const partitionsAtOnce = 500;
  * judged with them. A batch that only found new owners, or rows to ask for, says so with 0 rows: empty means that none
  * is left.
  */
-export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly DeletedRows[]> {
+export async function deleteOrphans(commit: Commit, limit: number): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const { connector } = held;
   const entities = [...current.entities];
@@ -138,9 +139,7 @@ async function readOrphans(
 }
 
 /** A partition below a tombstoned record. */
-export interface EndedPartitionRow {
-  readonly id: number;
-  readonly entity: EntityName;
+export interface EndedPartitionRow extends EndedPartition {
   /** Rows up to here have been looked at, and stay. */
   readonly sweptTo: number;
 }

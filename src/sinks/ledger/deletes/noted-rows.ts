@@ -4,6 +4,7 @@ import { ask, columnOf, put, write, type Tx } from '../../../sql/database.ts';
 import type { AlikeRows, Needs } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
+import type { RowsOf } from '../../run-report.ts';
 import type { OfEntity, RowAt } from './places.ts';
 
 /*
@@ -128,10 +129,7 @@ export async function countedRows(tx: Tx, which: OfRows): Promise<readonly numbe
 }
 
 /** How many rows below deleted records wait for a `get`, by entity; those without are left out. */
-export const countBelowDeleted = ask<
-  { connector: ConnectorName },
-  { readonly entity: EntityName; readonly rows: number }
->(
+export const countBelowDeleted = ask<{ connector: ConnectorName }, RowsOf>(
   `SELECT m.entity, count(*) AS rows FROM ${withPartition}
    WHERE m.connector = :connector AND m.missed > 0 AND p.gone IN (${ended}, ${emptied}) GROUP BY m.entity`,
 );

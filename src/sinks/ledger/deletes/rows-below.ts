@@ -1,6 +1,7 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { DeletedRows } from '../../deletes.ts';
+import type { Candidate } from '../../deletes.ts';
+import type { RowsOf } from '../../run-report.ts';
 import { columnOf } from '../../../sql/database.ts';
 import { grouped } from '../grouped.ts';
 import type { Commit } from '../ledger.ts';
@@ -10,11 +11,7 @@ import { textHash } from '../../../sql/text-hash.ts';
 import { openMissing } from './noted-rows.ts';
 
 /** A record that may lead to partitions. */
-export interface Root {
-  readonly entity: EntityName;
-  readonly row: number;
-  readonly keyText: string;
-}
+export type Root = Pick<Candidate, 'entity' | 'row' | 'keyText'>;
 
 interface Partition {
   readonly id: number;
@@ -60,7 +57,7 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
 }
 
 /** What goes along with the missing rows of an entity, without what a person has let go: that goes as it is. */
-export async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly DeletedRows[]> {
+export async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
   if (!(await entitiesLeadingOn(commit, [entity])).has(entity)) return [];

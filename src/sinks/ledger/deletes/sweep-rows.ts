@@ -10,6 +10,7 @@ import {
   type Needs,
   type OtherPlace,
 } from '../../decisions/missing-rows.ts';
+import type { EndedPartition } from '../../deletes.ts';
 import { grouped } from '../grouped.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -18,9 +19,7 @@ import { dropOwnerless, noteMissing, type Missed } from './noted-rows.ts';
 import { leavePlaces, otherPlaces, placesById, readShared, type SharedRow, type RowAt } from './places.ts';
 
 /** A partition whose full walk of this chain is to be swept. */
-interface UnsweptPartition {
-  readonly id: number;
-  readonly entity: EntityName;
+interface UnsweptPartition extends EndedPartition {
   readonly absence: Needs;
   /** How far that has come: see `areOwnRowsSwept`. */
   readonly sweptTo: number;

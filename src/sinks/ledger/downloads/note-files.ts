@@ -12,12 +12,8 @@ export interface FileNote {
   readonly file: RecordFile | null;
 }
 
-interface Told {
+interface Told extends Omit<RecordFile, 'params'> {
   readonly params: string;
-  readonly version: string;
-  readonly name: string | null;
-  readonly contentType: string | null;
-  readonly size: number | null;
 }
 
 interface Noted extends Told {

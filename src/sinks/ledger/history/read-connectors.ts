@@ -3,6 +3,7 @@ import { entityStatuses, toUnproven, type EntityFacts } from '../../decisions/co
 import { parseHolder } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { ConnectorStatus, FileStatus } from '../../ledger-reader.ts';
+import type { StoredIdentity } from '../../lease.ts';
 import type { Tx, Values } from '../../../sql/database.ts';
 import { newestRunsSql, runColumns, runSummary, type RunRow } from './read-runs.ts';
 import { readUnproven } from './read-unproven.ts';
@@ -44,7 +45,7 @@ export async function readConnectors(
   }));
 }
 
-interface ConnectorRow extends Pick<ConnectorStatus, 'connector' | 'definition' | 'connectorId' | 'baseUrl'> {
+interface ConnectorRow extends StoredIdentity, Pick<ConnectorStatus, 'connector'> {
   readonly holder: string;
 }
 

@@ -7,12 +7,12 @@ import type {
   PausedConnector,
   RunFacts,
 } from '../../ledger-reader.ts';
+import type { StoredIdentity } from '../../lease.ts';
 import type { RunReport } from '../../run-report.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { newestRunsSql, runColumns } from './read-runs.ts';
 
-type Identity = NonNullable<ConnectorOverview['identity']>;
 interface Of {
   readonly connector: ConnectorName;
 }
@@ -22,7 +22,7 @@ interface Of {
  * those are read in which something is missing.
  */
 export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]> {
-  const identities = await tx.rows<Identity & Of>(
+  const identities = await tx.rows<StoredIdentity & Of>(
     `SELECT connector, definition, connector_id, base_url FROM _sync_connectors`,
   );
   const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));

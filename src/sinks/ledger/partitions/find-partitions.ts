@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { decideMode, isUnchanged, neverWalked, type ChainReading } from '../../decisions/becoming-due.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { FoundPartition, WalkMode } from '../../partition.ts';
+import type { FoundPartition, Partition } from '../../partition.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { knownName, knownPartitions, type KnownRow } from './read-partitions.ts';
@@ -32,11 +32,7 @@ interface Found {
 }
 
 /** A partition to be made ready. */
-export interface Begun {
-  readonly id: number;
-  readonly entity: EntityName;
-  readonly mode: WalkMode;
-}
+export type Begun = Pick<Partition, 'id' | 'entity' | 'mode'>;
 
 /** Reads what is known of found partitions. One that is given twice is found once. */
 export async function meetFound(tx: Tx, founds: readonly FoundPartition[], finding: Finding) {

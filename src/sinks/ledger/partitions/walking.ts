@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { WalkMode } from '../../partition.ts';
+import type { FoundPartition, WalkMode } from '../../partition.ts';
 import { ask, put, write } from '../../../sql/database.ts';
 import { inScope, type Scope } from './read-partitions.ts';
 import { anyLive, transition } from './states.ts';
@@ -133,15 +133,11 @@ export type Ids = { readonly ids: readonly number[] };
 type Finding = { readonly origin: number; readonly now: Instant };
 
 /** A partition as a page or a plan leads to it. */
-export interface FoundAgain {
-  readonly entity: string;
+export interface FoundAgain extends Pick<FoundPartition, 'entity' | 'rank' | 'tree' | 'treeDepth'> {
   readonly params: string;
   readonly paramsHash: Buffer;
   readonly base: number | null;
   readonly inject: string;
-  readonly rank: number;
-  readonly tree: number | null;
-  readonly treeDepth: number | null;
   readonly parentEntity: string | null;
   readonly parentKey: string | null;
   readonly parentHash: Buffer | null;

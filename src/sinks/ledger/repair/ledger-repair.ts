@@ -3,6 +3,7 @@ import type { EntityName, RunId, ConnectorName } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
 import { checkCounts } from '../../decisions/add-up.ts';
 import type { Repair, UndeletedRows, ResetCounts, ResetScope } from '../../repair.ts';
+import type { RowsOf } from '../../run-report.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
@@ -34,7 +35,7 @@ export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
 async function undelete(commit: Commit, of: RunId, limit: number): Promise<UndeletedRows> {
   const { held, current, stamp, tx } = commit;
   const { connector } = held;
-  const rows: { readonly entity: EntityName; readonly rows: number }[] = [];
+  const rows: RowsOf[] = [];
   let left = limit;
   for (const [entity, table] of current.tables) {
     const tombstoned = left > 0 ? await table.tombstonedBy(tx, of, left) : [];

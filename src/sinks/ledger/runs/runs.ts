@@ -35,18 +35,8 @@ export async function insertRun(tx: Tx, run: NewRun, earlier: EarlierRun | null)
   const inserted = await cellOf<number>(
     tx,
     `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
-     VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :full) RETURNING number`,
-    {
-      run: run.run,
-      connector: run.connector,
-      origin: earlier?.origin ?? 0,
-      scope: run.scope,
-      continues: earlier?.run ?? null,
-      startedAt: run.startedAt,
-      kind: run.kind,
-      window: run.window,
-      full: run.isFull ? 1 : 0,
-    },
+     VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :isFull) RETURNING number`,
+    { ...run, origin: earlier?.origin ?? 0, continues: earlier?.run ?? null },
   );
   if (earlier !== null) return earlier.origin;
   const number = inserted ?? 0;

@@ -8,14 +8,12 @@ import {
   type NewRun,
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
-import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from '../ledger.ts';
+import type { Commit, CurrentRun, HeldConnector, Ledger, PlannedTable } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
-import type { Tx } from '../../../sql/database.ts';
-import type { Stamp } from '../record-table.ts';
 import { declareTables, describeTables } from '../tables.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
@@ -36,12 +34,8 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
   });
 }
 
-interface Starting {
-  readonly ledger: Ledger;
-  readonly held: HeldConnector;
+interface Starting extends Omit<Commit, 'current'> {
   readonly plan: RunPlan;
-  readonly tx: Tx;
-  readonly stamp: Stamp;
 }
 
 async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {

@@ -11,10 +11,17 @@ import { postgresTx } from '../../../sql/postgres/session.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import type { CopiedRecord, CopiedTable } from '../../copies.ts';
-import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { OwnedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
-import { keyedColumns, keyedRow, markRows, type KeyedCells } from '../../records/mark-rows.ts';
+import {
+  keyedColumns,
+  keyedRow,
+  markRows,
+  storedColumns,
+  storedRow,
+  type KeyedCells,
+  type StoredCells,
+} from '../../records/mark-rows.ts';
 import { wholeCells, wholeColumns } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey } from '../column-types.ts';
 import { quotedTable } from './names.ts';
@@ -27,7 +34,7 @@ export function openRecordTable(place: TablePlace): RecordTable {
 
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
 function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
-  const found = `SELECT k.n, t._row, t._hash, t._volatile_hash, t._changed_at, t._deleted_at, t._partition
+  const found = `SELECT ${storedColumns.map((column) => `t.${column}`).join(', ')}, k.n
     FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
   const inserting = insertOf(name, place.table);
   const updating = updateOf(name, place);
@@ -38,7 +45,9 @@ function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find'
         records.map(({ keyText }) => textHash(keyText)),
       );
       const rows = await postgresTx(tx).arrays(found, { keys });
-      return new Map((rows as FoundRow[]).map((row) => [records[row[0] - 1]?.keyText ?? '', storedRow(row)]));
+      return new Map(
+        (rows as StoredCells[]).map((row) => [records[(row[6] ?? 0) - 1]?.keyText ?? '', storedRow(row)]),
+      );
     },
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
@@ -97,20 +106,6 @@ function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows
  */
 const ofOwners = '{v: owner bigint, after bigint, n}';
 const isInOwner = 't._partition = v.owner AND t._row > v.after AND t._deleted_at IS NULL';
-
-type FoundRow = [
-  n: number,
-  row: number,
-  hash: string,
-  volatileHash: string | null,
-  changedAt: Instant,
-  deletedAt: Instant | null,
-  owner: number | null,
-];
-
-function storedRow([, row, hash, volatileHash, changedAt, deletedAt, owner]: FoundRow): StoredRow {
-  return { row, hash, volatileHash, changedAt, deletedAt, owner };
-}
 
 interface NewestRow extends WrittenRow {
   readonly seq: number;
