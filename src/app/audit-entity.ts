@@ -3,58 +3,40 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App, SyncRequest } from './app.ts';
-import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { keyTextOf, type EntityTable } from '../core/records.ts';
 import { explodedShape, recordShape, type RecordShape } from '../engine/prepare/prepare-record.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { compileDigest } from './content-digest.ts';
 import { accessSink, storedStatus } from '../sinks/registry.ts';
 
-interface AuditRequest {
-  readonly connector: ConnectorSettings;
-  /** Whose walks show the rows. */
-  readonly entity: EntityName;
-  /** Of the entity, or of what its records are exploded into. */
-  readonly table: EntityTable;
-  /** Keys that are named of each difference. */
-  readonly limit: number;
-  readonly onEvent: OnRunEvent;
-  readonly signal: AbortSignal;
-}
-
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
 /**
  * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what
- * `compareAside` throws.
+ * `compareAside` throws. `limit`: keys that are named of each difference.
  */
-export async function auditEntity(app: App, request: AuditRequest) {
-  const { connector, entity, table, limit, onEvent, signal } = request;
-  const asked = { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal };
+export async function auditEntity(
+  app: App,
+  { connector, entity, table, isExploded }: EntityTarget,
+  { limit, ...how }: Pick<SyncRequest, 'onEvent' | 'signal'> & { readonly limit: number },
+) {
+  const asked = { globs: { select: [entity.name], exclude: [] }, run: { isFull: true }, ...how };
+  const shape = isExploded ? explodedShape(entity) : recordShape(entity, undefined);
   return await compareAside(app, connector, asked, async (report, compare) => {
     const isRead = report.outcome === 'ok' || report.outcome === 'degraded';
     return {
       /** Of the reading; it is in no sink's history. */
       report,
       /** Null where the reading did not come to its end. `missing` is what the service has and the sink has not. */
-      differences: isRead ? await compare(table, limit, shapeOf(connector, entity, table)) : null,
+      differences: isRead ? await compare(table, limit, shape) : null,
       /** Why what was read may not be all there is; empty: it is. */
       doubts: isRead ? doubtsOf(report) : [],
     };
   });
-}
-
-function shapeOf(
-  { definition }: ConnectorSettings,
-  name: EntityName,
-  table: EntityTable,
-): RecordShape | null {
-  const entity = definition.entities.get(name);
-  if (entity === undefined) return null;
-  return table.entity === name ? recordShape(entity, undefined) : explodedShape(entity);
 }
 
 /**

@@ -85,32 +85,24 @@ export async function readOverviews(
   return overviews;
 }
 
-/** A sink that cannot be read now, with what it keeps. */
-export interface UnreadableSink {
-  readonly sink: SinkSettings;
-  readonly connectors: readonly ConnectorSettings[];
-  readonly error: SyncError;
-}
-
 /**
  * As `readOverviews`, but a sink that cannot be read does not hide the others. Throws where none of them can
  * be read.
  */
-export async function readOverviewsOfReadable(connectors: readonly ConnectorSettings[]): Promise<{
-  readonly overviews: ReadonlyMap<string, SinkOverview>;
-  readonly readable: readonly ConnectorSettings[];
-  readonly unreadable: readonly UnreadableSink[];
-}> {
+export async function readOverviewsOfReadable(connectors: readonly ConnectorSettings[]) {
   const overviews = new Map<string, SinkOverview>();
-  const unreadable: UnreadableSink[] = [];
+  const errors = new Map<SinkSettings, SyncError>();
   for (const sink of sinksOf(connectors)) {
     try {
       overviews.set(sink.name, await readOverview(sink));
     } catch (error) {
       if (!(error instanceof SyncError)) throw error;
-      unreadable.push({ sink, connectors: connectors.filter((one) => one.sink.name === sink.name), error });
+      errors.set(sink, error);
     }
   }
+  const unreadable = [...errors].map(([sink, error]) => {
+    return { sink, connectors: connectors.filter((one) => one.sink.name === sink.name), error };
+  });
   if (overviews.size === 0 && unreadable[0] !== undefined) throw unreadable[0].error;
   return { overviews, readable: connectors.filter(({ sink }) => overviews.has(sink.name)), unreadable };
 }

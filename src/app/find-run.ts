@@ -10,13 +10,10 @@ import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
-interface FoundRun {
-  readonly run: RunSummary;
-  readonly sink: SinkSettings;
-}
+type FoundRun = Awaited<ReturnType<typeof findRun>>;
 
 /** The run of that id, whichever sink holds it. Throws USAGE where none does. */
-export async function findRun(settings: LocalSettings, id: string, program: string): Promise<FoundRun> {
+export async function findRun(settings: LocalSettings, id: string, program: string) {
   const found = (
     await fromEverySink(settings, async (history, sink) => {
       const run = isRunId(id) ? await history.run(id) : null;

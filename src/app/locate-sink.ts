@@ -11,22 +11,16 @@ import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
 
 /**
- * Where a sink of the config is: on this machine, where a worker registered it in Redis, or at an unknown place
- * of.
+ * Where a sink of the config is: on this machine, where a worker registered it in Redis, or at an unknown place.
+ * Makes no sink. Without queues only this machine is searched.
  */
-type LocatedSink =
-  | { readonly kind: 'here'; readonly id: string }
-  | { readonly kind: 'elsewhere'; readonly id: string; readonly host: string; readonly place: string }
-  | { readonly kind: 'nowhere' };
-
-/** Makes no sink. Without queues only this machine is searched. */
-export async function locateSink(sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
+export async function locateSink(sink: SinkSettings, queues: Queues | null) {
   await using history = await openExistingHistory(sink);
-  if (history !== null) return { kind: 'here', id: history.sinkId };
-  const registered = await queues?.registeredSink(sink.name);
-  return registered === null || registered === undefined
-    ? { kind: 'nowhere' }
-    : { kind: 'elsewhere', id: registered.id, host: registered.host, place: registered.place };
+  if (history !== null) return { kind: 'here', id: history.sinkId } as const;
+  const registered = (await queues?.registeredSink(sink.name)) ?? null;
+  return registered === null
+    ? ({ kind: 'nowhere' } as const)
+    : ({ kind: 'elsewhere', ...registered } as const);
 }
 
 /**
@@ -36,17 +30,6 @@ export async function locateSink(sink: SinkSettings, queues: Queues | null): Pro
 export async function servedSink(settings: SinkSettings, clock: Clock): Promise<ServedSink> {
   await using sink = await openSink(settings, { clock });
   return { name: settings.name, id: sink.id, place: accessSink(settings).place };
-}
-
-/** USAGE: what was asked for can be done only where the sink's files are. */
-function sinkIsElsewhere(
-  sink: SinkSettings,
-  { host, place }: { readonly host: string; readonly place: string },
-): SyncError {
-  return new SyncError(
-    `Sink ${sink.name} is not on this machine: a worker on ${host} has it at ${place}. Run the command there.`,
-    { code: 'USAGE', recovery: 'stop', context: { sink: sink.name, host } },
-  );
 }
 
 /**
@@ -102,7 +85,13 @@ export async function resumeConnector(
 /** A pause written beside a sink that is somewhere else would pause nothing: throws USAGE. */
 export async function checkHere({ sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
   const located = await locateSink(sink, queues);
-  if (located.kind === 'elsewhere') throw sinkIsElsewhere(sink, located);
+  if (located.kind === 'elsewhere') {
+    const { host, place } = located;
+    throw new SyncError(
+      `Sink ${sink.name} is not on this machine: a worker on ${host} has it at ${place}. Run the command there.`,
+      { code: 'USAGE', recovery: 'stop', context: { sink: sink.name, host } },
+    );
+  }
   if (located.kind === 'here' || queues !== null) return;
   throw usage(
     `Sink ${sink.name} is not on this machine, and Redis, which knows where it is, does not answer. Run the command on the sink's machine.`,

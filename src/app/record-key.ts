@@ -1,20 +1,16 @@
 import type { JsonValue } from '../core/json.ts';
-import { keyTextOf, type ColumnValue, type EntityTable, type FieldType } from '../core/records.ts';
+import { keyTextOf, type EntityTable, type FieldType } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import { toColumnValue } from '../engine/prepare/column-value.ts';
 
 /** A record's key as a person named it. */
-export interface RecordKey {
-  readonly keyText: string;
-  /** Key field -> value, in the table's order. */
-  readonly fields: ReadonlyMap<string, JsonValue>;
-}
+export type RecordKey = ReturnType<typeof parseRecordKey>;
 
 /**
  * From `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and
  * unfitting ones.
  */
-export function parseRecordKey(table: EntityTable, texts: readonly string[]): RecordKey {
+export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
   const given = new Map<string, string>();
   for (const text of texts) {
     const at = text.indexOf('=');
@@ -26,8 +22,12 @@ export function parseRecordKey(table: EntityTable, texts: readonly string[]): Re
   }
   const missing = table.key.filter((name) => !given.has(name));
   if (missing.length > 0) throw usage(`--key: ${expected(table)}; missing: ${missing.join(', ')}.`);
-  const fields = new Map(table.key.map((name) => [name, valueOf(table, name, given.get(name) ?? '')]));
-  return { keyText: keyTextOf(table.key.map((name) => columnValueOf(table, name, fields))), fields };
+  /** Key field -> value, in the table's order. */
+  const fields: ReadonlyMap<string, JsonValue> = new Map(
+    table.key.map((name) => [name, valueOf(table, name, given.get(name) ?? '')]),
+  );
+  const values = [...fields].map(([name, value]) => toColumnValue(typeOf(table, name), value) ?? null);
+  return { keyText: keyTextOf(values), fields };
 }
 
 /** The type of a column; keys name columns that there are. */
@@ -74,12 +74,4 @@ function parsedJson(text: string): JsonValue | undefined {
   } catch {
     return undefined; // The caller says what was expected.
   }
-}
-
-function columnValueOf(
-  table: EntityTable,
-  name: string,
-  fields: ReadonlyMap<string, JsonValue>,
-): ColumnValue {
-  return toColumnValue(typeOf(table, name), fields.get(name) ?? null) ?? null;
 }

@@ -1,7 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { RunId } from '../core/names.ts';
-import { addCounts, noCounts, type PageCounts, type Params, type PreparedRecord } from '../core/records.ts';
+import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { compileExplode } from '../engine/prepare/explode-record.ts';
@@ -21,12 +21,7 @@ import { connectorIdentity } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
 
 /** What to ask for, and what a walk would fill into the record (field -> value). */
-interface AskedRecord {
-  readonly target: EntityTarget;
-  readonly keyText: string;
-  readonly params: Params;
-  readonly inject: Readonly<Record<string, JsonValue>>;
-}
+type AskedRecord = Awaited<ReturnType<typeof askedRecord>>;
 
 export type Refetched = { readonly run: RunId | null } & (
   | { readonly kind: 'stored'; readonly counts: PageCounts }
@@ -99,11 +94,7 @@ export async function refetchRecord(
 /**
  * `texts`: the key's fields as `name=value`. Throws USAGE for everything that is known to be impossible before a call.
  */
-export async function askedRecord(
-  target: EntityTarget,
-  texts: readonly string[],
-  program: string,
-): Promise<AskedRecord> {
+export async function askedRecord(target: EntityTarget, texts: readonly string[], program: string) {
   const { name, connector, entity, isExploded } = target;
   if (isExploded) {
     throw usage(
@@ -170,7 +161,7 @@ function treeFields({ recursive }: Entity): readonly string[] {
 function readRefetched(
   entity: Entity,
   policies: SchemaPolicies,
-  asked: { readonly keyText: string; readonly inject: Readonly<Record<string, JsonValue>> },
+  asked: Pick<AskedRecord, 'keyText' | 'inject'>,
   answer: JsonValue,
 ): readonly EntityRows[] {
   const { only, explodedTable } = entity;

@@ -1,41 +1,33 @@
 import { openApp, openRunBudgets } from './open-app.ts';
+import type { AppOptions } from './app.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
 import { gateErrors } from '../jobs/gate-errors.ts';
 import { startWorker } from '../jobs/start-worker.ts';
-import type { WorkerEvent } from '../core/worker-events.ts';
 import type { RunningWorker, WorkerOptions } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
-import type { Monitor } from '../monitor/start-monitor.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
-import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
+import { openMetrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
 import { workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
 import { targetsOf, workerPublications } from './publish-target.ts';
 import { schedulerId } from '../jobs/open-queue-set.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
-import type { MetricSample, SampledConnector } from '../telemetry/metrics-sample.ts';
+import type { MetricSample } from '../telemetry/metrics-sample.ts';
 import { freshnessOf, statesOf, overviewOf } from './connector-states.ts';
 
-interface ScheduledRunsOptions extends Pick<
-  WorkerOptions,
-  'concurrency' | 'maxRuns' | 'graceMs' | 'timings'
-> {
+interface ScheduledRunsOptions
+  extends
+    Pick<WorkerOptions, 'concurrency' | 'maxRuns' | 'graceMs' | 'timings' | 'observe'>,
+    Pick<AppOptions, 'clock' | 'command' | 'identityBaseUrl'> {
   readonly settings: SettingsWith<'access' | 'redis' | 'http'>;
   readonly log: Log;
-  readonly clock: Clock;
-  /** Stands in the ledger as who holds a connector. */
-  readonly command: string;
   /** Connectors whose runs are made here; all of them unless said otherwise. */
   readonly serves?: (connector: ConnectorName) => boolean;
   /** Where health checks and metrics are served; null: nowhere. */
   readonly listen?: ListenAddress | null;
-  /** As for `openApp`. */
-  readonly identityBaseUrl?: string;
-  readonly observe?: (event: WorkerEvent) => void;
   readonly onRunEnd?: (ended: EndedRun) => void;
 }
 
@@ -111,9 +103,19 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
     clock,
     tellError,
     // A port that is taken must not be found out by a worker that has runs under way.
-    beforeJobs: async (opened) => {
+    beforeJobs: async ({ queues, state }) => {
       if (listen === null) return;
-      const monitor = await openMonitor(options, listen, { worker: opened, ledgers, metrics });
+      // Loaded only where something is served: most workers of a test or a laptop serve nothing.
+      const { startMonitor } = await import('../monitor/start-monitor.ts');
+      const { token } = settings.http;
+      const monitor = await startMonitor({
+        listen,
+        health: { worker: state, sinks: ledgers.problems },
+        metrics: metrics.text,
+        board: token === null ? null : { queues, token, sinks: ledgers.sinks },
+        log,
+        clock,
+      });
       onOpened(() => monitor[Symbol.asyncDispose]());
       ({ url } = monitor);
     },
@@ -150,29 +152,6 @@ async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Prom
   }
 }
 
-async function openMonitor(
-  { settings, log, clock }: ScheduledRunsOptions,
-  listen: ListenAddress,
-  parts: {
-    readonly worker: Pick<RunningWorker, 'queues' | 'state'>;
-    readonly ledgers: ServedLedgers;
-    readonly metrics: Metrics;
-  },
-): Promise<Monitor> {
-  // Loaded only where something is served: most workers of a test or a laptop serve nothing.
-  const { startMonitor } = await import('../monitor/start-monitor.ts');
-  const { worker, ledgers, metrics } = parts;
-  const { token } = settings.http;
-  return await startMonitor({
-    listen,
-    health: { worker: () => worker.state(), sinks: () => ledgers.problems() },
-    metrics: () => metrics.text(),
-    board: token === null ? null : { queues: worker.queues, token, sinks: ledgers.sinks },
-    log,
-    clock,
-  });
-}
-
 /** The worker, from when it has started: what it is made of may be asked before. */
 interface StartedWorker {
   worker: RunningWorker | null;
@@ -189,27 +168,20 @@ async function sampleWorker(
   const overviews = await ledgers.overviews();
   const nowMs = clock.now();
   return {
-    connectors: connectors.map((connector) =>
-      sampleConnector(connector, overviewOf(overviews, connector), nowMs),
-    ),
+    connectors: connectors.map((connector) => {
+      const overview = overviewOf(overviews, connector);
+      return {
+        name: connector.name,
+        states: statesOf(connector, overview, nowMs),
+        endedAt: overview?.lastEnded?.finishedAt ?? null,
+        freshness: freshnessOf(connector, overview?.freshness),
+        missing: overview?.missing ?? [],
+        unproven: overview?.unproven ?? [],
+      };
+    }),
     depth,
     // Redis is who knows the depth.
     isRedisUp: depth.length > 0,
-  };
-}
-
-function sampleConnector(
-  connector: ConnectorSettings,
-  overview: ConnectorOverview | null,
-  nowMs: number,
-): SampledConnector {
-  return {
-    name: connector.name,
-    states: statesOf(connector, overview, nowMs),
-    endedAt: overview?.lastEnded?.finishedAt ?? null,
-    freshness: freshnessOf(connector, overview?.freshness),
-    missing: overview?.missing ?? [],
-    unproven: overview?.unproven ?? [],
   };
 }
 

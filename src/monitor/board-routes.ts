@@ -11,10 +11,13 @@ import type { Readiness } from './readiness.ts';
 
 const boardPath = '/board';
 
-interface BoardOptions {
+export interface ShownQueues {
   readonly queues: readonly Queue[];
   /** A queue is called after its sink's random id; where its sink is here, it is shown under the sink's name. */
-  readonly sinks: readonly Pick<ServedSink, 'id' | 'name'>[];
+  readonly sinks?: readonly Pick<ServedSink, 'id' | 'name'>[];
+}
+
+interface BoardOptions extends ShownQueues {
   readonly checkToken: (header: string | undefined) => TokenVerdict;
   readonly retryAfterMs: number;
   readonly log: JobLog;
@@ -50,7 +53,7 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
   );
 }
 
-function showQueue(queue: Queue, sinks: BoardOptions['sinks']): BullMQAdapter {
+function showQueue(queue: Queue, sinks: ShownQueues['sinks'] = []): BullMQAdapter {
   const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);
   const source = sinks.find(({ id }) => publicationsQueue(id) === queue.name);
   const adapter = new BullMQAdapter(queue, {

@@ -1,10 +1,9 @@
 import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
-import type { Queue } from 'bullmq';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
-import { boardRoutes, noBoardRoutes, monitorRoutes } from './board-routes.ts';
+import type { JobLog } from '../jobs/worker-context.ts';
+import { boardRoutes, noBoardRoutes, monitorRoutes, type ShownQueues } from './board-routes.ts';
 import { openTokenCheck } from './check-token.ts';
 import type { ListenAddress } from './listen-address.ts';
 import { openReadiness, type HealthSources } from './readiness.ts';
@@ -14,12 +13,7 @@ export interface MonitorOptions {
   readonly health: HealthSources;
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** Queues to show to who has the token; null: no board. */
-  readonly board: {
-    readonly queues: readonly Queue[];
-    readonly token: Secret;
-    /** Whose names stand for the queues' own. */
-    readonly sinks?: readonly Pick<ServedSink, 'id' | 'name'>[];
-  } | null;
+  readonly board: (ShownQueues & { readonly token: Secret }) | null;
   readonly log: JobLog;
   readonly clock?: Clock;
   readonly limits?: Partial<typeof defaultMonitorLimits>;
@@ -61,8 +55,7 @@ export async function startMonitor(options: MonitorOptions): Promise<Monitor> {
   if (options.board === null) noBoardRoutes(server);
   else {
     boardRoutes(server, {
-      queues: options.board.queues,
-      sinks: options.board.sinks ?? [],
+      ...options.board,
       checkToken: openTokenCheck({ token: options.board.token, clock, ...limits }),
       retryAfterMs: limits.wrongTriesMs,
       log,

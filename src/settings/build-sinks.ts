@@ -10,21 +10,12 @@ export type Sink = Frozen<ReturnType<typeof buildSink>>;
 /** Names that SQLite opens without making a file: what is stored there is gone with the process. */
 const noFile = /^(:memory:$|file:)/;
 
-interface SinkType {
-  /** The setting that no two sinks may share. */
-  readonly placeSetting: string;
-  /** Several machines may write the same sink; files lie on one of them. */
-  readonly isShared: boolean;
-}
+/** The setting that no two sinks may share. */
+const placeSettings = { sqlite: 'path', jsonl: 'directory', postgres: 'schema' } as const;
 
-const sinkTypes: Readonly<Record<SinkFile['type'], SinkType>> = {
-  sqlite: { placeSetting: 'path', isShared: false },
-  jsonl: { placeSetting: 'directory', isShared: false },
-  postgres: { placeSetting: 'schema', isShared: true },
-};
-
+/** Several machines may write the same sink; files lie on one of them. */
 export function isSharedSink(type: SinkFile['type']): boolean {
-  return sinkTypes[type].isShared;
+  return type === 'postgres';
 }
 
 /**
@@ -41,7 +32,7 @@ export function buildSinks(
     const at = ['sinks', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
     const sink = buildSink(name, written, folder, note);
-    const place = sinkTypes[sink.type].placeSetting;
+    const place = placeSettings[sink.type];
     if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
       note([...at, 'path'], 'expected the path of a file on disk');
     }

@@ -16,9 +16,13 @@ const durability = z
   .default('full')
   .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
 
-const lockTimeout = duration().prefault('60s').meta({
-  description: "How long to wait while another program holds the write lock of the sink's database",
-});
+/** Of a sink in files. */
+const inFiles = {
+  durability,
+  lockTimeout: duration().prefault('60s').meta({
+    description: "How long to wait while another program holds the write lock of the sink's database",
+  }),
+};
 
 /** For a secret that is missing here: secrets are hidden wherever they occur in output, and this occurs nowhere. */
 const standInSecret = '<secret-that-is-missing-here>';
@@ -61,15 +65,12 @@ const api = strictObject({
 const sink = z.discriminatedUnion(
   'type',
   [
-    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability, lockTimeout }).transform(
+    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), ...inFiles }).transform(
       ({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs }),
     ),
-    strictObject({
-      type: z.literal('jsonl'),
-      directory: z.string().min(1),
-      durability,
-      lockTimeout,
-    }).transform(({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs })),
+    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), ...inFiles }).transform(
+      ({ lockTimeout: lockTimeoutMs, ...rest }) => ({ ...rest, lockTimeoutMs }),
+    ),
     strictObject({
       type: z.literal('postgres'),
       url: postgresUrl().meta({

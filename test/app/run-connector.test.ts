@@ -45,7 +45,8 @@ it('reports nothing where there was nothing to do', async () => {
 it('reports no end of what is read into a temporary sink', async () => {
   await using world = await openCliWorld({ settings: '    include: [lists]\n' });
   const settings = withParts(readSettings({ file: world.config, env: world.env }), 'access');
-  const { connector: newsletter, table } = entityTarget(settings, 'newsletter/lists');
+  const target = entityTarget(settings, 'newsletter/lists');
+  const newsletter = target.connector;
   const ends: string[] = [];
   await using app = await openApp({
     settings,
@@ -56,13 +57,7 @@ it('reports no end of what is read into a temporary sink', async () => {
   const asked = { onEvent: () => undefined, signal: new AbortController().signal };
   await app.sync(newsletter, { globs: { select: [], exclude: [] }, ...asked });
   expect(ends).toEqual(['ended main']);
-  const audit = await auditEntity(app, {
-    connector: newsletter,
-    entity: table.entity,
-    table,
-    limit: 0,
-    ...asked,
-  });
+  const audit = await auditEntity(app, target, { limit: 0, ...asked });
   expect(audit.differences).toMatchObject({ missing: { count: 0 }, extra: { count: 0 } });
   expect(await sampleConnector(app, newsletter, asked)).toMatchObject({ agrees: true });
   await expect(

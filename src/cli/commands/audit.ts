@@ -32,7 +32,8 @@ Example:
   $ connector-sync audit newsletter/list_members`,
   run: async (context, flags, name) => {
     const settings = await context.settings('access', 'redis');
-    const { connector, entity, table } = entityTarget(settings, name);
+    const target = entityTarget(settings, name);
+    const { connector, entity } = target;
     const limit = wholeNumber('--limit', flags.limit, mostKeys);
     if (!connector.entities.has(entity.name)) {
       throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
@@ -41,7 +42,7 @@ Example:
     const note = (line: string): void => terminal.note(line);
     await using app = await openSharingApp({ settings, clock, command: 'connector-sync audit', note });
     const audit = await showRun(context, connector.name, null, ({ onEvent }) =>
-      auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
+      auditEntity(app, target, { limit, onEvent, signal }),
     );
     const { report, differences, doubts } = audit;
     if (differences === null) return tellUnread(context, name, report);
