@@ -111,7 +111,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
       const monitor = await startMonitor({
         listen,
         health: { worker: state, sinks: ledgers.problems },
-        metrics: metrics.text,
+        metrics: () => metrics.text(),
         board: token === null ? null : { queues, token, sinks: ledgers.sinks },
         log,
         clock,

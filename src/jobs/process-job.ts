@@ -39,7 +39,8 @@ export function createJobProcessor(context: JobContext): JobProcessor {
   };
   return async (job, token, signal) => {
     const work = parseJob(job);
-    const settlement = await runUnlessHeld(context, job, work, signal ?? new AbortController().signal);
+    const taken = { job, work, signal: signal ?? new AbortController().signal };
+    const settlement = await runUnlessHeld(context, taken);
     const { connector } = work;
     const end = endOf(job, settlement);
     context.observe({ kind: 'job-ended', connector, end });
@@ -62,13 +63,15 @@ function parseJob(job: Job): ConnectorJob {
   }
 }
 
+interface TakenJob {
+  readonly job: Job;
+  readonly work: ConnectorJob;
+  readonly signal: AbortSignal;
+}
+
 /** Runs the job, unless it is held back as `unlessHeld` says, the connector is paused, or every slot is taken. */
-async function runUnlessHeld(
-  context: JobContext,
-  job: Job,
-  work: ConnectorJob,
-  signal: AbortSignal,
-): Promise<Settlement> {
+async function runUnlessHeld(context: JobContext, taken: TakenJob): Promise<Settlement> {
+  const { job, work } = taken;
   const { connector } = work;
   const { running, connectors, sinkName, suspects } = context;
   const known = {
@@ -80,7 +83,7 @@ async function runUnlessHeld(
   return await unlessHeld(context, known, async () => {
     if (!context.serves(connector)) return later(context);
     try {
-      return await runInSlot(context, job, work, signal);
+      return await runInSlot(context, taken);
     } catch (error) {
       context.log.error({ connector, err: error }, 'the ledger could not be read');
       return { kind: 'fail', code: codeOf(error), isFinal: false };
@@ -90,12 +93,8 @@ async function runUnlessHeld(
   });
 }
 
-async function runInSlot(
-  context: JobContext,
-  job: Job,
-  work: ConnectorJob,
-  signal: AbortSignal,
-): Promise<Settlement> {
+async function runInSlot(context: JobContext, taken: TakenJob): Promise<Settlement> {
+  const { job, work, signal } = taken;
   const { connector } = work;
   const { stopping, slots, sinkName, suspects } = context;
   using slot = await slots.take({
@@ -122,7 +121,7 @@ async function runInSlot(
     if (suspects.size > 0) return later(context);
     suspects.add(connector);
   }
-  return await runJob(context, job, work, signal);
+  return await runJob(context, taken);
 }
 
 async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<boolean> {
@@ -135,12 +134,7 @@ function codeOf(error: unknown): ErrorCode {
 }
 
 /** Makes the run of a job and settles it. Never rejects. */
-async function runJob(
-  context: JobContext,
-  job: Job,
-  work: ConnectorJob,
-  signal: AbortSignal,
-): Promise<Settlement> {
+async function runJob(context: JobContext, { job, work, signal }: TakenJob): Promise<Settlement> {
   const { clock } = context;
   const { busyDelayMs } = context.timings;
   const askedMs = (work.kind === 'sync' ? work.due : null) ?? job.timestamp;

@@ -13,19 +13,18 @@ type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
  * process should exit, so that its supervisor restarts it.
  */
 export async function watchProgress(
-  { queues: { redis }, clock, stopping, timings }: WorkerContext,
+  { queues: { redis }, clock, stopping: signal, timings }: WorkerContext,
   served: readonly WatchedQueue[],
   isBackingOff: () => boolean,
 ): Promise<void> {
   const everyMs = timings.watchdogMs;
   /** By queue: the count of taken jobs when waiting jobs were first seen. */
   const takenBefore = new Map<WatchedQueue, number>();
-  while (await slept(clock, everyMs, stopping)) {
+  while (await slept(clock, everyMs, signal)) {
     for (const watched of served) {
       const overdue = isBackingOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
       const taken = watched.taken();
-      if (overdue > 0 && takenBefore.get(watched) === taken && !stopping.aborted)
-        throw stuck(overdue, everyMs);
+      if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
       if (overdue > 0) takenBefore.set(watched, taken);
       else takenBefore.delete(watched);
     }

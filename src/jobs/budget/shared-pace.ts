@@ -106,7 +106,10 @@ local pause = math.max(paused, tonumber(ARGV[1]))
 if pause > 0 then redis.call('set', KEYS[1], 1, 'PX', pause) end
 if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 
-const waitingTimes = z.tuple([z.number(), z.number()]);
+/** `waitMs`: how long to wait before the next try; 0: the call may start. */
+const waitingTimes = z
+  .tuple([z.number(), z.number()])
+  .transform(([pausedMs, waitMs]) => ({ pausedMs, waitMs }));
 
 /**
  * A rate limit shared by all processes, first come, first served. A throttle pauses it, then slows it down. No second
@@ -126,18 +129,11 @@ export function openSharedPace(options: Omit<BudgetParts, 'concurrency' | 'lockM
     queue: `${key}:queue`,
   };
 
-  /** `waitMs`: how long to wait before the next try; 0: the call may start. */
-  const tryToStart = async (
-    caller: string,
-    roundTripMs: number,
-  ): Promise<{ pausedMs: number; waitMs: number }> => {
+  const tryToStart = async (caller: string, roundTripMs: number) => {
     const lateAfterMs = lateMs + roundTripMs;
     const figures = [microseconds, burst, recoverEveryMs, mostHalvings, lateAfterMs, askEveryMs];
     const { pause, slow, rate, queue } = keys;
-    const [pausedMs, waitMs] = waitingTimes.parse(
-      await redis.eval(startOrWait, 4, pause, slow, rate, queue, caller, ...figures),
-    );
-    return { pausedMs, waitMs };
+    return waitingTimes.parse(await redis.eval(startOrWait, 4, pause, slow, rate, queue, caller, ...figures));
   };
 
   const turnOf = async (caller: string, signal: AbortSignal): Promise<void> => {
