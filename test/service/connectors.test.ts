@@ -5,7 +5,7 @@ import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { apiClient, textIn, type ApiClient } from '../support/service/api-client.ts';
 import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';
-import { never, statusWhen } from '../support/service/store-world.ts';
+import { searchable, statusWhen } from '../support/service/store-world.ts';
 
 const connectors = '/api/v1/integrations/connectors';
 const secret = 'planted-secret-4711';
@@ -282,7 +282,7 @@ describe('the indexed store of a connector', () => {
     const { stores } = api.service;
     await statusWhen(stores, id, ({ problem }) => problem?.includes('AUTH_FAILED') === true);
     await client.put(`${connectors}/${id}`, { credentials: { token: secret } });
-    await stores.searchable(id, AbortSignal.timeout(4_000));
+    await searchable(stores, id);
   });
 
   it('is kept on where the connector could not be deleted', async () => {
@@ -290,14 +290,14 @@ describe('the indexed store of a connector', () => {
     const made = await client.post(connectors, { ...notes, credentials: { token: secret } });
     const id = textIn(made.body, 'id');
     const { stores } = api.service;
-    await stores.searchable(id, never);
+    await searchable(stores, id);
     const file = join(data, 'stores', `${id}.db`);
     await rm(file);
     await mkdir(file);
     expect((await client.delete(`${connectors}/${id}`)).status).toBe(500);
     expect(failures.splice(0)).toHaveLength(1);
     await rm(file, { recursive: true });
-    await stores.searchable(id, never);
+    await searchable(stores, id);
     expect((await client.delete(`${connectors}/${id}`)).status).toBe(202);
     expect(await readdir(join(data, 'stores'))).toEqual([]);
   });
@@ -318,7 +318,7 @@ describe('credentials', () => {
     );
     texts.push((await client.post(`${path}/check`, {})).body);
     texts.push(api.service.state.audit.list(api.service.organizationId, 100));
-    await api.service.stores.searchable(textIn(made.body, 'id'), new AbortController().signal);
+    await searchable(api.service.stores, textIn(made.body, 'id'));
     expect(JSON.stringify(texts)).not.toContain(secret);
     expect(await filesWith(data, secret)).toEqual([]);
     await api.service.close();

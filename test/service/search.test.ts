@@ -14,12 +14,12 @@ import {
   text,
   type ServedApi,
 } from '../support/service/served-api.ts';
+import { searchable } from '../support/service/store-world.ts';
 
 let api: ServedApi;
 it.beforeAll(async ({ fileFolder }) => {
   api = await serveApi({ data: fileFolder, accounts: sampleAccounts('tiny') });
-  const { signal } = new AbortController();
-  await Promise.all([mailing, notes].map((id) => api.service.stores.searchable(id, signal)));
+  await Promise.all([mailing, notes].map((id) => searchable(api.service.stores, id)));
 });
 afterAll(() => api.service.close());
 

@@ -9,6 +9,7 @@ import {
   serveApi,
   type ServedApi,
 } from '../support/service/served-api.ts';
+import { searchable } from '../support/service/store-world.ts';
 
 const workspaces = '/api/v1/workspaces';
 const connectors = '/api/v1/integrations/connectors';
@@ -128,13 +129,12 @@ describe('changing a workspace', () => {
   }) => {
     await api.service.close();
     await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
-    const { signal } = new AbortController();
     const search = { entity: 'lists', action: 'search', params: { query: {} } };
     const readiness = async (): Promise<unknown> => {
       const { body } = await client.get(`${connectors}/mail-1/inspect`);
       return object(body['context_store_readiness'])['readiness'];
     };
-    await api.service.stores.searchable('mail-1', signal);
+    await searchable(api.service.stores, 'mail-1');
     expect((await api.execute('mail-1', search)).status).toBe(200);
     const id = await idOf('default');
     for (const [off, on] of [
@@ -145,7 +145,7 @@ describe('changing a workspace', () => {
       expect(await readiness()).toBe('Loading');
       expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
       await client.put(`${workspaces}/${id}`, on);
-      await api.service.stores.searchable('mail-1', signal);
+      await searchable(api.service.stores, 'mail-1');
       expect((await api.execute('mail-1', search)).status).toBe(200);
     }
   });

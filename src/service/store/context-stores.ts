@@ -53,10 +53,6 @@ export interface ContextStores extends AsyncDisposable {
   /** Ends what is under way for the connector and removes its store. Resolves when its files are removed. */
   drop(connectorId: string): Promise<void>;
   status(connectorId: string): StoreStatus;
-  /** Resolves when a sync that began after this call has ended, whatever it came to. */
-  refresh(connectorId: string): Promise<void>;
-  /** Resolves when search works for the connector (`Preview` or `Ready`), or rejects with the signal's reason. */
-  searchable(connectorId: string, signal: AbortSignal): Promise<void>;
   /**
    * `params` as an execute call brings them: query, limit, cursor, fields. Throws `ApiError`: 400 for a query that
    * cannot be asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too

@@ -1,16 +1,15 @@
-import { EventEmitter, once, setMaxListeners } from 'node:events';
+import { setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
-import { type ErrorCode, SyncError } from '../../core/errors.ts';
-import { orAborted } from '../../http/or-aborted.ts';
+import type { ErrorCode } from '../../core/errors.ts';
 import { takeSlot } from '../../search/process/take-slot.ts';
 import { answerCall } from './answer-call.ts';
-import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
+import type { KeptConnector, StoreStatus } from './context-stores.ts';
 import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
 import { runStoreProcess, type StoreProcessEnd } from './run-store-process.ts';
 import { searchableEntities } from './store-entities.ts';
 import { removeStore, storeFile } from './store-file.ts';
-import { isSearchable, storeRecord } from './store-record.ts';
+import { storeRecord } from './store-record.ts';
 
 interface KeepStoreOptions {
   readonly folder: string;
@@ -38,18 +37,7 @@ export function keepStore(options: KeepStoreOptions) {
   const closing = new AbortController();
   setMaxListeners(0, closing.signal);
   const pause = openPause(clock);
-  const refreshes = openWaitingRoom();
-  const searches = openWaitingRoom();
   const record = storeRecord(file, () => connector.definition);
-
-  /** Where there is nothing to search, there is nothing to store. */
-  const hasStore = (): boolean => searchableEntities(connector.definition).length > 0;
-  /** Lets go who waits for search, where it works, and gives the readiness. */
-  const letSearch = (): Readiness => {
-    const { readiness } = record.status();
-    if (isSearchable(readiness)) searches.take()();
-    return readiness;
-  };
 
   const syncOnce = async (): Promise<StoreProcessEnd> => {
     if (record.mustRebuild()) await removeStore(file);
@@ -66,32 +54,29 @@ export function keepStore(options: KeepStoreOptions) {
 
   const work = async (): Promise<void> => {
     await reads.add(record.read);
-    let readiness = letSearch();
+    let { readiness } = record.status();
     let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
     let failures = 0;
     for (;;) {
       await pause.until(dueAt);
       const giveBack = await takeSlot(slots, closing.signal);
-      // A refresh requested from here on is another one.
+      // What it is woken for from here on is another sync.
       pause.clear();
-      const letRefreshed = refreshes.take();
       const end = await syncOnce().catch(storageFailure).finally(giveBack);
       await record.ended(end);
-      readiness = letSearch();
+      ({ readiness } = record.status());
       failures = isSettled(end, readiness) ? 0 : failures + 1;
       dueAt = nextSyncAt(end, { readiness, failures, refreshEveryMs, nowMs: clock.now() });
-      letRefreshed();
     }
   };
 
   const start = async (): Promise<void> => {
     if (options.after !== null) await options.after;
-    if (hasStore()) await work();
+    // Where there is nothing to search, there is nothing to store.
+    if (searchableEntities(connector.definition).length > 0) await work();
   };
-  const working = start().catch((error: unknown) => {
+  const working = start().catch(() => {
     if (!closing.signal.aborted) void record.ended({ kind: 'error', code: 'INTERNAL' });
-    const reason = error instanceof Error ? error : new Error(String(error));
-    for (const room of [refreshes, searches]) room.fail(reason);
   });
 
   return {
@@ -105,26 +90,15 @@ export function keepStore(options: KeepStoreOptions) {
       pause.wake();
     },
     status: (): StoreStatus => record.status(),
-    /** See `ContextStores`. Rejects with `SyncError` INTERRUPTED when the store is disposed of first. */
-    async refresh(): Promise<void> {
-      if (!hasStore()) return;
-      const refreshed = refreshes.wait(closing.signal);
-      pause.wake();
-      await refreshed;
-    },
-    async searchable(signal: AbortSignal): Promise<void> {
-      if (!isSearchable(record.status().readiness)) await searches.wait(signal);
-    },
     /** The file cannot be read: it is made again from nothing. */
     damaged(code: ErrorCode): void {
       record.damaged(code);
       pause.wake();
     },
     async [Symbol.asyncDispose](): Promise<void> {
-      closing.abort(disposed());
+      closing.abort();
       pause.wake();
       await working;
-      for (const room of [refreshes, searches]) room.fail(disposed());
     },
   };
 }
@@ -133,13 +107,6 @@ export function keepStore(options: KeepStoreOptions) {
 function storageFailure(error: unknown): StoreProcessEnd {
   if (error instanceof Error && 'syscall' in error) return { kind: 'error', code: 'SINK_FAILED' };
   throw error;
-}
-
-function disposed(): SyncError {
-  return new SyncError('The store was closed before what was waited for had come.', {
-    code: 'INTERRUPTED',
-    recovery: 'stop',
-  });
 }
 
 /** Timers take no longer time than this: it is waited for in parts. */
@@ -171,27 +138,5 @@ function openPause(clock: Clock) {
     clear(): void {
       isWoken = false;
     },
-  };
-}
-
-/** Callers that wait for one and the same event, which may come more than once. */
-function openWaitingRoom() {
-  const events = new EventEmitter();
-  setMaxListeners(0, events);
-  // It may fail while no caller waits.
-  events.on('error', () => undefined);
-  let next = 0;
-  return {
-    /** Resolves with the event that `take` gave to its caller; rejects with the signal's reason, or that of `fail`. */
-    wait: async (signal: AbortSignal): Promise<void> => {
-      await orAborted(once(events, String(next)), signal);
-    },
-    /** Those who wait now wait for what this returns to be called. Later ones wait for the next event. */
-    take: (): (() => void) => {
-      const taken = String(next);
-      next += 1;
-      return () => void events.emit(taken);
-    },
-    fail: (reason: Error): void => void events.emit('error', reason),
   };
 }

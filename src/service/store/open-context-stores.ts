@@ -50,11 +50,6 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   let isClosed = false;
   const processes = openSearchProcesses({ ...options.search, maxWaiting, cursorKey, clock });
 
-  const known = (connectorId: string): KeptStore => {
-    const store = stores.get(connectorId);
-    if (store === undefined) throw notReady();
-    return store;
-  };
   const remove = async (connectorId: string, store: KeptStore | undefined): Promise<void> => {
     await leaving.get(connectorId);
     await store?.[Symbol.asyncDispose]();
@@ -90,10 +85,11 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
       const without = { isSyncing: false, problem };
       return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
     },
-    refresh: async (connectorId) => await known(connectorId).refresh(),
-    searchable: async (connectorId, signal) => await known(connectorId).searchable(signal),
-    search: async (connectorId, entity, params, signal) =>
-      await searchStore(processes, known(connectorId), { entity, params, signal }),
+    async search(connectorId, entity, params, signal) {
+      const store = stores.get(connectorId);
+      if (store === undefined) throw notReady();
+      return await searchStore(processes, store, { entity, params, signal });
+    },
     async [Symbol.asyncDispose]() {
       isClosed = true;
       await Promise.all([...stores.values()].map((store) => store[Symbol.asyncDispose]()));

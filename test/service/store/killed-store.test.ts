@@ -9,9 +9,9 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { sqliteRows } from '../../support/stored-rows.ts';
 import {
   definitionNamed,
-  never,
   providerOf,
   sampleOf,
+  searchable,
   storeWorld,
   syncProcesses,
 } from '../../support/service/store-world.ts';
@@ -47,9 +47,9 @@ it.each(['workspace-notes', 'email-marketing'])(
       },
     };
     world.keep('one', name, murderous);
-    await world.stores.searchable('one', never);
-    while (killed.length < kills) await world.stores.refresh('one');
-    await world.stores.refresh('one');
+    await searchable(world.stores, 'one');
+    while (killed.length < kills) await world.refresh('one');
+    await world.refresh('one');
 
     expect(new Set(killed).size).toBe(kills);
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });

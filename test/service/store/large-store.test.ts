@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import { textOf } from '../../../src/sample/writing.ts';
-import { execute, never, storeWorld } from '../../support/service/store-world.ts';
+import { execute, never, searchable, storeWorld } from '../../support/service/store-world.ts';
 import { isLong } from '../../support/trials.ts';
 
 const mailing = 'email-marketing';
@@ -28,7 +28,7 @@ it(`answers get between any two pages of a sync of ${size} records, which is fou
   };
   const connector = { connectorId: 'one', definition: mailing, provider };
   world.keep('one', mailing, provider);
-  const ready = world.stores.searchable('one', never).then(() => 'ready');
+  const ready = searchable(world.stores, 'one').then(() => 'ready');
   for (let number = 0; ; number += 1) {
     const list_id = `l${number % size}`;
     const got = await execute(world.stores, connector, {

@@ -6,12 +6,12 @@ import { searchableEntities } from '../../../src/service/store/store-entities.ts
 import { asTexts, expectedRecords } from '../../support/service/expected-search.ts';
 import {
   definitionNamed,
-  never,
   providerOf,
   sampleOf,
+  searchable,
   searchAll,
-  storeWorld,
   type StoreWorld,
+  storeWorld,
 } from '../../support/service/store-world.ts';
 import { unpackFolder } from '../../support/stored/packed-files.ts';
 
@@ -48,7 +48,7 @@ const expected = entities.map((entity) => asTexts(expectedRecords(entity, sample
 
 it('is searched as it was left, until it is synced', async () => {
   await using world = olderWorld();
-  await world.stores.searchable('one', never);
+  await searchable(world.stores, 'one');
   expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
   expect(await found(world)).toEqual(expected);
   expect(ledgerOf(world)).toEqual({ version: 7, seq: 77 });
@@ -56,7 +56,7 @@ it('is searched as it was left, until it is synced', async () => {
 
 it('is brought to the version of today by its next sync, which writes no record', async () => {
   await using world = olderWorld();
-  await world.stores.refresh('one');
+  await world.refresh('one');
   expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
   expect(await found(world)).toEqual(expected);
   expect(ledgerOf(world)).toEqual({ version: 8, seq: 77 });

@@ -10,6 +10,7 @@ import {
   serveApi,
   text,
 } from '../../support/service/served-api.ts';
+import { searchable } from '../../support/service/store-world.ts';
 
 it('searches an entity whose definition has the action and names no searchable fields, by all columns', async ({
   folder,
@@ -27,7 +28,7 @@ it('searches an entity whose definition has the action and names no searchable f
   const known = new Map([['email-marketing', { ...definition, entities: new Map(entities) }]]);
   const accounts = sampleAccounts('tiny').slice(0, 1);
   await using api = await serveApi({ data: folder, definitions: known, accounts });
-  await api.service.stores.searchable(mailing, AbortSignal.timeout(60_000));
+  await searchable(api.service.stores, mailing);
   const { records } = await api.list(mailing, 'automations', { count: 1000 });
   const { status, body } = await api.execute(mailing, {
     entity: 'automations',

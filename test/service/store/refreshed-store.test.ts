@@ -11,6 +11,7 @@ import {
   execute,
   never,
   providerOf,
+  searchable,
   searchAll,
   storeWorld,
 } from '../../support/service/store-world.ts';
@@ -24,11 +25,11 @@ describe('a refresh', () => {
       await using world = storeWorld();
       const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny' });
       world.keep('one', name, providerOf(name, account));
-      await world.stores.searchable('one', never);
+      await searchable(world.stores, 'one');
       const entities = searchableEntities(definitionNamed(name));
       const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
       account.moveTo(3);
-      await world.stores.refresh('one');
+      await world.refresh('one');
       let changed = 0;
       for (const [place, entity] of entities.entries()) {
         const found = await searchAll(world.stores, 'one', entity.name);
@@ -53,7 +54,7 @@ describe('a refresh', () => {
       const provider = providerOf(name, account);
       const connector = { connectorId: 'one', definition: name, provider };
       world.keep('one', name, provider);
-      await world.stores.searchable('one', never);
+      await searchable(world.stores, 'one');
       const entities = searchableEntities(definitionNamed(name));
       const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
       account.moveTo(3);
@@ -89,7 +90,7 @@ describe('a refresh', () => {
       mailing,
       listsProvider(() => lists),
     );
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     for (const sort of [undefined, [{ web_id: 'desc' }]]) {
       const found: unknown[] = [];
       let next = 1_000 + found.length;
@@ -111,7 +112,7 @@ describe('a refresh', () => {
         for (const number of [next, next % 7]) lists.push(listRecord(number + 0.5));
         next += 1;
         lists[3] = { ...lists[3], visibility: `seen ${next}` };
-        await world.stores.refresh('one');
+        await world.refresh('one');
       }
       expect(new Set(found).size).toBe(found.length);
       expect([...stayed].filter((id) => !found.includes(id))).toEqual([]);

@@ -8,6 +8,7 @@ import {
   never,
   providerOf,
   sampleOf,
+  searchable,
   searchAll,
   storeWorld,
 } from '../../support/service/store-world.ts';
@@ -20,7 +21,7 @@ const world = storeWorld();
 afterAll(() => world[Symbol.asyncDispose]());
 beforeAll(async () => {
   for (const name of [mailing, notes] as const) world.keep(name, name, providerOf(name, accounts[name]));
-  await Promise.all([mailing, notes].map((id) => world.stores.searchable(id, never)));
+  await Promise.all([mailing, notes].map((id) => searchable(world.stores, id)));
 });
 
 // Proves specification 1.6, 2.6.2

@@ -17,12 +17,12 @@ import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
 import { takeLock } from '../../../src/sql/sqlite/lock.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import {
-  definitionNamed,
   heldProvider,
   never,
   openPromise,
   providerOf,
   sampleOf,
+  searchable,
   statusWhen,
   storeWorld,
   syncProcesses,
@@ -55,12 +55,7 @@ describe('a store', () => {
     world.keep('one', notes, provider);
     await provider.arrived;
     expect(syncProcesses()).toHaveLength(1);
-    const waiting = expect(world.stores.searchable('one', never)).rejects.toMatchObject({
-      code: 'INTERRUPTED',
-    });
-    const refreshing = expect(world.stores.refresh('one')).rejects.toMatchObject({ code: 'INTERRUPTED' });
     await world.stores[Symbol.asyncDispose]();
-    await Promise.all([waiting, refreshing]);
     expect(syncProcesses()).toEqual([]);
     const lock = takeLock(`${world.file('one')}.store.lock`);
     expect(lock).not.toBeNull();
@@ -79,7 +74,7 @@ describe('a store', () => {
     // Before the old one is gone: the new one waits for that.
     world.keep('one', notes, notesProvider());
     await dropped;
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one').problem).toBeNull();
     await world.stores.drop('one');
     expect(readdirSync(path.join(world.folder, 'stores'))).toEqual([]);
@@ -91,7 +86,7 @@ describe('a store', () => {
     const clock = instantClock();
     await using world = storeWorld({ clock });
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     const before = world.stores.status('one');
 
     await world.restart();
@@ -100,7 +95,7 @@ describe('a store', () => {
     await nextEvent();
     expect(world.stores.status('one')).toEqual(before);
     expect([again.calls(), syncProcesses()]).toEqual([0, []]);
-    await world.stores.refresh('one');
+    await world.refresh('one');
     expect(again.calls()).toBeGreaterThan(0);
   });
 
@@ -119,7 +114,7 @@ describe('a store', () => {
     await using world = storeWorld({ clock, refreshEveryMs: hour });
     const provider = counted(notesProvider());
     world.keep('one', notes, provider);
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     const first = provider.calls();
     await statusWhen(world.stores, 'one', () => asleep.length > 0);
     expect(asleep.map(({ ms }) => ms)).toEqual([hour]);
@@ -153,7 +148,7 @@ describe('a store', () => {
     expect(readiness).toBe('Building Preview');
     expect(problem).toBe('The last sync was cut off before its end; the next one resumes.');
     again.open();
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
   });
 
@@ -172,7 +167,7 @@ describe('a store', () => {
     provider.open();
     clock.advance(1_000);
     stopped.resolve();
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one').problem).toBeNull();
   });
 
@@ -184,7 +179,7 @@ describe('a store', () => {
   ])('is made again where its file is %s', async (_what, damage) => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     await world.stores[Symbol.asyncDispose]();
     const before = recordsOf(world.stores.status('one'));
     damage(world.file('one'));
@@ -199,8 +194,8 @@ describe('a store', () => {
         return await provider.list(request);
       },
     });
-    await world.stores.refresh('one');
-    await world.stores.searchable('one', never);
+    await world.refresh('one');
+    await searchable(world.stores, 'one');
     const after = world.stores.status('one');
     expect(after).toMatchObject({ readiness: 'Ready', problem: null });
     expect(recordsOf(after)).toEqual(before);
@@ -210,34 +205,34 @@ describe('a store', () => {
   it('is made again where a search finds that it cannot be read', async () => {
     await using world = storeWorld();
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     writeFileSync(world.file('one'), 'no database at all'.repeat(1000));
     const search = world.stores.search('one', 'pages', { query: {} }, never);
     await expect(search).rejects.toMatchObject({
       body: { errors: [{ error_code: 'context_store_not_ready' }] },
     });
     expect(world.stores.status('one').problem).toMatch(/made again from nothing/);
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
   });
 
   it('is made again where a search finds that it is missing', async () => {
     await using world = storeWorld();
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     rmSync(world.file('one'));
     const search = world.stores.search('one', 'pages', { query: {} }, never);
     await expect(search).rejects.toMatchObject({
       body: { errors: [{ error_code: 'context_store_not_ready' }] },
     });
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
   });
 
   it('is removed with its connector by a service that keeps none', async () => {
     await using world = storeWorld();
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     await world.restart({ isKept: false });
     world.keep('one', notes, notesProvider());
     expect(world.stores.status('one')).toMatchObject({
@@ -254,33 +249,30 @@ describe('a store', () => {
     const provider = counted(notesProvider());
     world.keep('one', notes, provider);
     expect(world.stores.status('one').readiness).toBe('Loading');
-    await expect(world.stores.refresh('one')).rejects.toMatchObject({ status: 400 });
     expect([provider.calls(), syncProcesses()]).toEqual([0, []]);
   });
 
   it('is made again from nothing where it holds another kind of connector', async () => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', mailing, providerOf(mailing, sampleOf(mailing)));
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     await world.restart();
     world.keep('one', notes, notesProvider());
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
     expect(world.stores.status('one').entities.map(({ entity }) => entity)).toContain('blocks');
   });
 
-  it('answers a refresh only after a sync that began after it was asked for', async () => {
+  it('is synced again after a change that came in the middle of a sync', async () => {
     await using world = storeWorld();
     const provider = counted(notesProvider());
     const held = heldProvider(provider, (entity) => entity === 'blocks');
     world.keep('one', notes, held);
     await held.arrived;
-    let isThrough = false;
-    const refreshed = world.stores.refresh('one').then(() => (isThrough = true));
+    const refreshed = world.refresh('one');
     held.open();
-    await world.stores.searchable('one', never);
+    await statusWhen(world.stores, 'one', ({ readiness }) => readiness === 'Ready');
     const calls = provider.calls();
-    expect(isThrough).toBe(false);
     await refreshed;
     expect(provider.calls()).toBeGreaterThan(calls);
   });
@@ -295,7 +287,7 @@ describe('a store', () => {
     for (const provider of providers.slice(0, 2)) provider.open();
     await providers[2]?.arrived;
     providers[2]?.open();
-    await Promise.all(ids.map((id) => world.stores.searchable(id, never)));
+    await Promise.all(ids.map((id) => searchable(world.stores, id)));
   });
 
   it('is not kept under an id that could leave its folder', async () => {
@@ -307,16 +299,11 @@ describe('a store', () => {
     await expect(world.stores.drop('../one')).rejects.toThrow(/connector id/);
   });
 
-  it('says how long to wait with its signal, and refuses unknown connectors', async () => {
+  it('is not there to be searched where its connector is not kept', async () => {
     await using world = storeWorld();
-    const held = heldProvider(notesProvider(), () => true);
-    world.keep('one', notes, held);
-    const left = new AbortController();
-    const waiting = world.stores.searchable('one', left.signal);
-    left.abort(new Error('no longer'));
-    await expect(waiting).rejects.toThrow('no longer');
-    await expect(world.stores.refresh('other')).rejects.toMatchObject({ status: 400 });
-    expect(definitionNamed(notes).name).toBe(notes);
+    await expect(world.stores.search('other', 'pages', { query: {} }, never)).rejects.toMatchObject({
+      status: 400,
+    });
   });
 });
 

@@ -10,6 +10,7 @@ import {
   openPromise,
   providerOf,
   sampleOf,
+  searchable,
   statusWhen,
   storeWorld,
 } from '../../support/service/store-world.ts';
@@ -60,7 +61,7 @@ describe('the readiness of a store', () => {
     ).toMatchObject({ id: user?.id });
 
     second.open();
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     const ready = world.stores.status('one');
     expect(ready).toMatchObject({ readiness: 'Ready', problem: null });
     expect(namesOf(ready, 'Ready')).toEqual(['users', 'pages', 'data_sources', 'blocks']);
@@ -91,7 +92,7 @@ describe('the readiness of a store', () => {
       mailing,
       heldProvider(partly, () => false),
     );
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     const preview = world.stores.status('one');
     expect(preview.readiness).toBe('Preview');
     expect(preview.problem).toBe('The last sync left something out: 1 listings of reports (NOT_FOUND).');
@@ -101,11 +102,11 @@ describe('the readiness of a store', () => {
     });
 
     isRefused = false;
-    await world.stores.refresh('one');
+    await world.refresh('one');
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
 
     isRefused = true;
-    await world.stores.refresh('one');
+    await world.refresh('one');
     const later = world.stores.status('one');
     expect(later.readiness).toBe('Ready');
     expect(later.problem).toContain('left something out');
@@ -122,7 +123,7 @@ describe('the readiness of a store', () => {
         return await provider.list(request);
       },
     });
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one').readiness).toBe('Preview');
     const { data } = await world.stores.search('one', 'lists', { query: {} }, never);
     expect(data).toHaveLength(sampleOf(mailing).list('lists', {}).slice(0, 1_000).length);
@@ -133,10 +134,10 @@ describe('the readiness of a store', () => {
     const provider = providerOf(notes, sampleOf(notes));
     let held: Provider = provider;
     world.keep('one', notes, { ...provider, list: (request) => held.list(request) });
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     const gate = heldProvider(provider, () => true);
     held = gate;
-    const refreshed = world.stores.refresh('one');
+    const refreshed = world.refresh('one');
     await gate.arrived;
     expect(namesOf(world.stores.status('one'), 'Updating')).toEqual([
       'users',
@@ -176,7 +177,7 @@ describe('the readiness of a store', () => {
     await using world = storeWorld();
     const empty = async () => ({ records: [], metadata: { has_more: false, next_cursor: null } });
     world.keep('one', mailing, { list: empty, get: async () => null, download: async () => null });
-    await world.stores.searchable('one', never);
+    await searchable(world.stores, 'one');
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
     expect((await world.stores.search('one', 'email_activity', { query: {} }, never)).data).toEqual([]);
   });

@@ -27,7 +27,8 @@ import {
   notionWorld,
   type UpstreamWorld,
 } from '../../support/upstream/upstream-world.ts';
-import { never, walkAccount } from '../../support/upstream/walk-account.ts';
+import { walkAccount } from '../../support/upstream/walk-account.ts';
+import { searchable } from '../../support/service/store-world.ts';
 
 /** The listings of a connector, as a client of the service reads them. */
 function listings(served: ServedWorld, id: string): Pick<UpstreamAccount, 'list'> {
@@ -150,7 +151,7 @@ describe.each<[string, () => Promise<World>]>([
     const world = await opened(openWorld());
     const served = await serveWorlds([world], { data: folder, isIndexed: true, refreshEveryMs: 86_400_000 });
     const id = await served.connect(world);
-    await served.service.stores.searchable(id, never);
+    await searchable(served.service.stores, id);
     const { account } = world.fake;
     if (account === undefined) throw new Error('the world has no account');
     const differences: unknown[] = [];

@@ -11,7 +11,7 @@ import type { SampleAccount, SampleSize } from '../../../src/sample/sample-accou
 import { sampleProviders } from '../../../src/sample/sample-providers.ts';
 import { executeAction, type ExecuteBody } from '../../../src/service/execute/execute-action.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import type { ContextStores, StoreStatus } from '../../../src/service/store/context-stores.ts';
+import type { ContextStores, KeptConnector, StoreStatus } from '../../../src/service/store/context-stores.ts';
 import {
   type ContextStoresOptions,
   openContextStores,
@@ -30,6 +30,8 @@ export interface StoreWorld extends AsyncDisposable {
   /** Closes the stores and opens them again, as a restart of the service does. */
   restart(options?: Partial<ContextStoresOptions>): Promise<ContextStores>;
   keep(connectorId: string, definition: string, provider: Provider): void;
+  /** Keeps the connector again, and resolves when a sync that began after that has ended, whatever it came to. */
+  refresh(connectorId: string): Promise<void>;
   file(connectorId: string): string;
 }
 
@@ -47,6 +49,7 @@ export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWo
       ...more,
     });
   let stores = open({});
+  const kept = new Map<string, KeptConnector>();
   return {
     folder,
     get stores() {
@@ -57,8 +60,19 @@ export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWo
       stores = open(more);
       return stores;
     },
-    keep: (connectorId, definition, provider) =>
-      stores.keep({ connectorId, definition: definitionNamed(definition), provider }),
+    keep(connectorId, definition, provider) {
+      kept.set(connectorId, { connectorId, definition: definitionNamed(definition), provider });
+      stores.keep({ connectorId, definition: definitionNamed(definition), provider });
+    },
+    async refresh(connectorId) {
+      const connector = kept.get(connectorId);
+      if (connector === undefined) throw new Error(`no connector ${connectorId}`);
+      const before = syncProcesses();
+      stores.keep(connector);
+      const begun = await firstOf(() => syncProcesses().find((pid) => !before.includes(pid)));
+      await firstOf(() => (syncProcesses().includes(begun) ? undefined : true));
+      await statusWhen(stores, connectorId, isAtRest);
+    },
     file: (connectorId) => path.join(folder, 'stores', `${connectorId}.db`),
     async [Symbol.asyncDispose]() {
       await stores[Symbol.asyncDispose]();
@@ -131,6 +145,28 @@ export async function statusWhen(
     const status = stores.status(connectorId);
     if (isWanted(status)) return status;
     await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** Resolves when search works for the connector (`Preview` or `Ready`) and no sync is at work on its store. */
+export async function searchable(stores: ContextStores, connectorId: string): Promise<StoreStatus> {
+  return await statusWhen(
+    stores,
+    connectorId,
+    (status) => ['Preview', 'Ready'].includes(status.readiness) && isAtRest(status),
+  );
+}
+
+function isAtRest({ entities }: StoreStatus): boolean {
+  return entities.every(({ status }) => status !== 'Updating');
+}
+
+/** The first result that is not undefined. */
+async function firstOf<Found>(look: () => Found | undefined): Promise<Found> {
+  for (;;) {
+    const found = look();
+    if (found !== undefined) return found;
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
