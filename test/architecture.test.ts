@@ -27,6 +27,9 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   search: [
     'core',
     'child',
+    'http/or-aborted.ts',
+    'http/start-deadline.ts',
+    'http/take-slot.ts',
     'definitions',
     'sql',
     'sinks/decisions/stored-table.ts',
@@ -171,7 +174,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   '@aws-sdk/client-s3': ['publish'],
   undici: ['http', 'source', 'upstream'],
   'p-retry': ['source'],
-  'p-queue': ['source', 'upstream', 'search', 'service', 'jobs', 'sql'],
+  'p-queue': ['http', 'source', 'upstream', 'search', 'service', 'jobs', 'sql'],
   'lossless-json': ['http'],
   yaml: ['definitions', 'publish'],
   fastify: ['service', 'monitor'],

@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, type Dispatcher } from 'undici';
 import { AttemptTimeoutError, readBody, UnreadableBodyError } from './read-body.ts';
+import { startDeadline } from './start-deadline.ts';
 
 export interface ExchangeRequest {
   readonly url: URL;
@@ -99,7 +100,8 @@ async function exchange<T>(
   read: (response: Response, begun: () => void) => T | Promise<T>,
 ): Promise<T> {
   signal.throwIfAborted();
-  const deadline = startDeadline(timeoutMs, signal);
+  const late = (): Error => new AttemptTimeoutError(`expected the whole answer within ${timeoutMs} ms`);
+  const deadline = startDeadline(timeoutMs, signal, late);
   try {
     const response = await agent.request({
       origin: url.origin,
@@ -118,25 +120,6 @@ async function exchange<T>(
   } finally {
     deadline.end();
   }
-}
-
-/** A new controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
-export function startDeadline(ms: number, outer: AbortSignal) {
-  const controller = new AbortController();
-  const onAbort = (): void => controller.abort(outer.reason);
-  const timer = setTimeout(() => {
-    controller.abort(new AttemptTimeoutError(`expected the whole answer within ${ms} ms`));
-  }, ms);
-  outer.addEventListener('abort', onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    /** Removes the time limit; the outer signal still applies. */
-    lift: () => clearTimeout(timer),
-    end(): void {
-      clearTimeout(timer);
-      outer.removeEventListener('abort', onAbort);
-    },
-  };
 }
 
 export function isSuccess(status: number): boolean {

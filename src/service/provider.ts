@@ -1,6 +1,8 @@
 import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import { startDeadline } from '../http/start-deadline.ts';
 import { ApiError } from './api-error.ts';
 
 /**
@@ -109,19 +111,11 @@ export async function askProvider<Answer>(
   ask: (signal: AbortSignal) => Promise<Answer>,
 ): Promise<Answer> {
   outer.throwIfAborted();
-  // A controller for each call: a signal made by `any` of one that lives long keeps memory for as long.
-  const call = new AbortController();
-  const onAbort = (): void => call.abort(outer.reason);
-  const ended = new Promise<never>((_resolve, reject) => {
-    call.signal.addEventListener('abort', () => reject(call.signal.reason as Error), { once: true });
-  });
-  outer.addEventListener('abort', onAbort, { once: true });
-  const timer = setTimeout(() => call.abort(tooLate()), deadlineMs);
+  const deadline = startDeadline(deadlineMs, outer, tooLate);
   try {
-    return await Promise.race([ask(call.signal), ended]);
+    return await orAborted(ask(deadline.signal), deadline.signal);
   } finally {
-    clearTimeout(timer);
-    outer.removeEventListener('abort', onAbort);
+    deadline.end();
   }
 }
 

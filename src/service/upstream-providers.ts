@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -26,7 +27,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
    * Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is
    * lost.
    */
-  const unfinished = new Set<Promise<void>>();
+  const unfinished = new PQueue();
 
   const call = <Answer>(
     connector: ProvidedConnector,
@@ -35,8 +36,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
     const account = openAccount(connector);
     const answer = ask(account);
     const settled = async (): Promise<void> => await account.close();
-    const ended = answer.then(settled, settled).finally(() => unfinished.delete(ended));
-    unfinished.add(ended);
+    void unfinished.add(() => answer.then(settled, settled));
     return answer;
   };
   const openAccount = ({
@@ -80,7 +80,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
       }
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all(unfinished);
+      await unfinished.onIdle();
       await gate[Symbol.asyncDispose]();
       await transport[Symbol.asyncDispose]();
     },

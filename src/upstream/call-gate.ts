@@ -1,9 +1,9 @@
+import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
-import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
+import type { SharedBudget } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
-import { startDeadline } from '../http/exchange.ts';
-import { openSlots, tooManyCalls } from './slots.ts';
+import { inTime, openSlots } from './slots.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 export type CallGate = ReturnType<typeof openCallGate>;
@@ -75,7 +75,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
   const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
-  let last: Promise<unknown> = Promise.resolve();
+  const alone = new PQueue({ concurrency: 1 });
   let usedAt = clock.now();
   let inUse = 0;
   let throttles = 0;
@@ -86,7 +86,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     const slot = await slots.take(signal, maxWaitMs);
     try {
       await pace.turn(signal);
-      const shared = budget === null ? null : await enterShared(budget, signal, maxWaitMs);
+      const shared = budget && (await inTime(maxWaitMs, signal, (own) => budget.enter(own)));
       inUse += 1;
       let hasEnded = false;
       return {
@@ -147,11 +147,8 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     /** One at a time for this account; waits for the others before. Does not count as a call. */
     async alone<T>(work: () => Promise<T>): Promise<T> {
       inUse += 1;
-      const mine = last.then(work);
-      // Those behind wait for its end, whatever that is.
-      last = mine.catch(() => undefined);
       try {
-        return await mine;
+        return await alone.add(work);
       } finally {
         inUse -= 1;
         usedAt = clock.now();
@@ -178,22 +175,6 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     isIdle: (): boolean => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
     dispose: async (): Promise<void> => await budget?.[Symbol.asyncDispose](),
   };
-}
-
-async function enterShared(
-  budget: SharedBudget,
-  signal: AbortSignal,
-  maxWaitMs: number,
-): Promise<SharedTurn> {
-  const deadline = startDeadline(maxWaitMs, signal);
-  try {
-    return await budget.enter(deadline.signal);
-  } catch (error) {
-    signal.throwIfAborted();
-    throw deadline.signal.aborted ? tooManyCalls(maxWaitMs) : error;
-  } finally {
-    deadline.end();
-  }
 }
 
 function longPause(waitMs: number): UpstreamFailure {

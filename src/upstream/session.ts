@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
@@ -46,7 +47,7 @@ export function openSession(options: UpstreamOptions) {
   if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
   /** Renewed tokens where no place was given to save them, for as long as this connector is open. */
   const unsaved = new Map<string, Secret>();
-  const renewals = new Set<Promise<unknown>>();
+  const renewals = new PQueue();
 
   const read = async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
     const stored = await options.credentials();
@@ -130,14 +131,9 @@ export function openSession(options: UpstreamOptions) {
     refusedToken: string | undefined,
     signal: AbortSignal,
   ): Promise<OpenedCall | null> => {
-    const renewal = laneOf(credentials).alone(() => renewAlone(refusedToken));
-    const ended = renewal.then(
-      () => undefined,
-      // Reported to the caller below.
-      () => undefined,
-    );
-    renewals.add(ended);
-    void ended.then(() => renewals.delete(ended));
+    const renewal = renewals.add(() => laneOf(credentials).alone(() => renewAlone(refusedToken)));
+    // The caller gets it below, as long as it waits.
+    renewal.catch(() => undefined);
     const renewed = await orAborted(renewal, signal);
     return renewed === null ? null : await opened(renewed, signal);
   };
@@ -170,7 +166,7 @@ export function openSession(options: UpstreamOptions) {
       return await renew(refused.credentials, accessToken(refused.credentials), signal);
     },
     /** Waits for a renewal that is under way. */
-    settled: async (): Promise<void> => void (await Promise.all(renewals)),
+    settled: async (): Promise<void> => await renewals.onIdle(),
   };
 }
 

@@ -5,6 +5,8 @@ import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { orAborted } from '../http/or-aborted.ts';
+import { startDeadline } from '../http/start-deadline.ts';
+import { takeSlot } from '../http/take-slot.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 const doubleEveryMs = 10_000;
@@ -31,37 +33,13 @@ export function openSlots(concurrency: number, clock: Clock) {
      * `maxWaitMs`.
      */
     async take(signal: AbortSignal, maxWaitMs: number): Promise<{ release(): void }> {
-      signal.throwIfAborted();
       setLimit();
-      const waiting = new AbortController();
-      const leaving = new AbortController();
-      const onAbort = (): void => leaving.abort(signal.reason);
-      signal.addEventListener('abort', onAbort, { once: true });
-      const stopWaiting = (): void => {
-        waiting.abort();
-        signal.removeEventListener('abort', onAbort);
+      const giveBack = await inTime(maxWaitMs, signal, (own) => takeSlot(queue, own));
+      const release = (): void => {
+        giveBack();
+        setLimit();
       };
-      return await new Promise((resolve, reject) => {
-        const hold = (): Promise<void> =>
-          new Promise((done) => {
-            stopWaiting();
-            const release = (): void => {
-              done();
-              setLimit();
-            };
-            resolve({ release });
-          });
-        queue.add(hold, { signal: leaving.signal }).catch((error: unknown) => {
-          stopWaiting();
-          reject(error);
-        });
-        if (waiting.signal.aborted) return;
-        clock.sleep(maxWaitMs, waiting.signal).then(
-          () => leaving.abort(tooManyCalls(maxWaitMs)),
-          // Its turn came, or the caller left.
-          () => undefined,
-        );
-      });
+      return { release };
     },
     /** Half as many from now on, at least one; twice as many again after each 10 s. */
     halve(): void {
@@ -72,9 +50,24 @@ export function openSlots(concurrency: number, clock: Clock) {
   };
 }
 
-export function tooManyCalls(waitedMs: number): UpstreamFailure {
-  const text = `other calls with the same credentials took their turns for ${waitedMs} ms`;
-  return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
+/** Waits for a turn. Rejects with the signal's reason, and with `UpstreamFailure` throttled after `maxWaitMs`. */
+export async function inTime<Turn>(
+  maxWaitMs: number,
+  signal: AbortSignal,
+  take: (signal: AbortSignal) => Promise<Turn>,
+): Promise<Turn> {
+  signal.throwIfAborted();
+  const text = `other calls with the same credentials took their turns for ${maxWaitMs} ms`;
+  const late = (): Error => new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
+  const deadline = startDeadline(maxWaitMs, signal, late);
+  try {
+    return await take(deadline.signal);
+  } catch (error) {
+    deadline.signal.throwIfAborted();
+    throw error;
+  } finally {
+    deadline.end();
+  }
 }
 
 const askAgainMs = 30;
@@ -95,7 +88,7 @@ export function openMachineSlots(
   return (account, { concurrency }) => {
     /** Of this process: they need not be tried. */
     const held = new Set<number>();
-    let last: Promise<unknown> = Promise.resolve();
+    const tries = new PQueue({ concurrency: 1 });
 
     const takeOne = async (): Promise<SharedTurn | null> => {
       // Loaded only here: commands that call no third party need no SQLite.
@@ -132,8 +125,7 @@ export function openMachineSlots(
     return {
       async enter(signal) {
         // One of this process tries at a time: the others cost nothing while they wait.
-        const mine = last.then(() => take(signal));
-        last = mine.catch(() => undefined);
+        const mine = tries.add(() => take(signal));
         try {
           return await orAborted(mine, signal);
         } catch (error) {

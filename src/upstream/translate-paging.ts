@@ -40,13 +40,10 @@ export function translatePaging(
 ): TranslatedCall {
   switch (paging.kind) {
     case 'none':
-      return { call: { params }, ...whole, readMetadata: () => ({}) };
-    case 'offset':
-      return {
-        call: { params },
-        ...whole,
-        readMetadata: (answer) => totalOf(pagination, paging.total, answer),
-      };
+    case 'offset': {
+      const total = paging.kind === 'none' ? null : paging.total;
+      return { call: { params }, ...whole, readMetadata: (answer) => totalOf(pagination, total, answer) };
+    }
     case 'page':
       return byPage(pagination, paging, params);
     case 'cursor':

@@ -5,10 +5,12 @@ import { SyncError } from '../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Entity } from '../../definitions/definition.ts';
+import { orAborted } from '../../http/or-aborted.ts';
+import { startDeadline } from '../../http/start-deadline.ts';
+import { takeSlot } from '../../http/take-slot.ts';
 import { tooSlow } from '../search-problem.ts';
 import type { SearchOptions } from '../search-records.ts';
 import type { SearchAnswer } from '../search-request.ts';
-import { takeSlot } from './take-slot.ts';
 
 /** What is searched, and for what. */
 export interface SearchCall {
@@ -109,8 +111,8 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
     try {
-      await within(one, { clock, ms: startMs, signal, late: didNotStart }, one.ready);
-      const limit = { clock, ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
+      await within(one, { ms: startMs, signal, late: didNotStart }, one.ready);
+      const limit = { ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
       return await within(one, limit, one.ask('search', call));
     } finally {
       void giveBack(one, freeSlot);
@@ -153,7 +155,6 @@ interface SearchProcess extends Child<SearchCalls> {
 }
 
 interface Limit {
-  readonly clock: Clock;
   readonly ms: number;
   readonly signal: AbortSignal;
   readonly late: () => SyncError;
@@ -162,23 +163,16 @@ interface Limit {
 /** The result of the process; kills it after the time limit or when the signal is aborted. */
 async function within<Result>(
   one: SearchProcess,
-  { clock, ms, signal, late }: Limit,
+  { ms, signal, late }: Limit,
   work: Promise<Result>,
 ): Promise<Result> {
-  const done = new AbortController();
-  const stopped = clock
-    .sleep(ms, AbortSignal.any([signal, done.signal]))
-    .then(() => {
-      throw late();
-    })
-    .catch((reason: unknown) => {
-      if (!done.signal.aborted) one.kill();
-      throw reason;
-    });
+  const deadline = startDeadline(ms, signal, late);
+  deadline.signal.addEventListener('abort', () => one.kill(), { once: true });
+  if (signal.aborted) one.kill();
   try {
-    return await Promise.race([stopped, work]);
+    return await orAborted(work, deadline.signal);
   } finally {
-    done.abort();
+    deadline.end();
   }
 }
 

@@ -14,12 +14,10 @@ export interface StoredConnector {
   readonly id: string;
   readonly organizationId: string;
   readonly workspaceId: string;
-  readonly workspaceName: string;
   /** Name of the definition. */
   readonly definition: string;
   readonly name: string;
   readonly replicationConfig: JsonObject;
-  readonly hasCredentials: boolean;
   /** Which account at the third party it belongs to, from its creation on; null: a sample account. */
   readonly account: string | null;
   readonly createdAt: Instant;
@@ -47,32 +45,30 @@ export function createConnectors(
   { ask, run, write }: StateFile,
   { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
 ) {
-  const select = `
-    SELECT connectors.id, connectors.organization_id, workspace_id, workspaces.name AS workspace_name, definition,
-      connectors.name, replication_config, credentials IS NOT NULL AS has_credentials, account, connectors.created_at,
-      connectors.updated_at
-    FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
-  const selectOne = `${select} WHERE connectors.organization_id = :organizationId AND connectors.id = :id`;
+  const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, created_at, updated_at
+    FROM connectors`;
+  const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
   const find = (organizationId: string, id: string): StoredConnector | null => {
-    const row = ask<ConnectorRow>(selectOne, { organizationId, id }).first;
+    const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
     return row === undefined ? null : connectorOf(row);
   };
   const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
   const open = (organizationId: string, id: string): JsonObject | null => {
-    const row = ask<{ credentials: Buffer | null }>(
-      'SELECT credentials FROM connectors WHERE organization_id = :organizationId AND id = :id',
-      { organizationId, id },
-    ).first;
+    const row = ask<{ credentials: Buffer | null }>(`SELECT credentials FROM connectors ${ofOne}`, {
+      organizationId,
+      id,
+    }).first;
     const sealed = row?.credentials ?? null;
     return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
   };
   const changeCredentials = (credentials: JsonObject | null, organizationId: string, id: string): void => {
-    run(
-      'UPDATE connectors SET credentials = :credentials WHERE organization_id = :organizationId AND id = :id',
-      { credentials: seal(credentials, organizationId, id), organizationId, id },
-    );
+    run(`UPDATE connectors SET credentials = :credentials ${ofOne}`, {
+      credentials: seal(credentials, organizationId, id),
+      organizationId,
+      id,
+    });
   };
 
   return {
@@ -82,20 +78,19 @@ export function createConnectors(
       filter: { readonly workspaceId?: string; readonly definition?: string },
     ): readonly StoredConnector[] =>
       ask<ConnectorRow>(
-        `${select} WHERE connectors.organization_id = :organizationId
+        `${select} WHERE organization_id = :organizationId
            AND (:workspaceId IS NULL OR workspace_id = :workspaceId) AND (:definition IS NULL OR definition = :definition)
-         ORDER BY connectors.sequence`,
+         ORDER BY sequence`,
         { workspaceId: null, definition: null, ...filter, organizationId },
       ).all.map(connectorOf),
     byId: find,
     /** Of every organization: for the stores. */
     all: (): readonly StoredConnector[] =>
-      ask<ConnectorRow>(`${select} ORDER BY connectors.sequence`).all.map(connectorOf),
+      ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
     /** Throws `SyncError` USAGE for an id that is taken. */
     create: (connector: NewConnector): StoredConnector =>
       write(() => {
-        const { organizationId, workspaceId, definition, name, credentials, account = null } = connector;
-        const id = connector.id ?? randomUUID();
+        const { id = randomUUID(), organizationId, workspaceId, name, credentials } = connector;
         if (!isConnectorId(id)) {
           throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
         }
@@ -119,18 +114,15 @@ export function createConnectors(
              (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, created_at, updated_at)
            VALUES (:id, :organizationId, :workspaceId, :definition, :name, :replicationConfig, :credentials, :account, :now, :now)`,
           {
+            account: null,
+            ...connector,
             id,
-            organizationId,
-            workspaceId,
-            definition,
-            name,
             replicationConfig: writeJson(connector.replicationConfig),
             credentials: seal(credentials, organizationId, id),
-            account,
             now: instant(clock.now()),
           },
         );
-        return connectorOf(ask<ConnectorRow>(selectOne, { organizationId, id }).one());
+        return connectorOf(ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).one());
       }),
     /** Null: there is none. */
     update: (
@@ -144,8 +136,7 @@ export function createConnectors(
         const { name, replicationConfig } = { ...present, ...change };
         checkPlainName('connector', name);
         run(
-          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, updated_at = :now
-           WHERE organization_id = :organizationId AND id = :id`,
+          `UPDATE connectors SET name = :name, replication_config = :replicationConfig, updated_at = :now ${ofOne}`,
           {
             name,
             replicationConfig: writeJson(replicationConfig),
@@ -166,10 +157,7 @@ export function createConnectors(
       }),
     /** False: there is none. */
     delete: (organizationId: string, id: string): boolean =>
-      run('DELETE FROM connectors WHERE organization_id = :organizationId AND id = :id', {
-        organizationId,
-        id,
-      }) > 0,
+      run(`DELETE FROM connectors ${ofOne}`, { organizationId, id }) > 0,
     /**
      * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another
      * key.

@@ -133,14 +133,7 @@ function parseKey(text: string, place: string): Buffer {
 }
 
 /** Encrypts texts: unreadable without the key. */
-export interface Sealer {
-  /** `owner`: what the text belongs to. */
-  seal(text: string, owner: string): Buffer;
-  /** Throws `SyncError` SINK_INCOMPATIBLE where the key, the owner or a byte is another one. */
-  open(sealed: Buffer, owner: string): string;
-  /** Throws `SyncError` SINK_INCOMPATIBLE for what was sealed with another key. */
-  checkKey(sealed: Buffer): void;
-}
+export type Sealer = ReturnType<typeof createSealer>;
 
 const algorithm = 'aes-256-gcm';
 const formatVersion = 1;
@@ -153,23 +146,26 @@ const headBytes = 1 + keyIdBytes + nonceBytes + tagBytes;
  * AES-256-GCM: format version, id of the key, a random nonce, the tag, then the text. Everything before the tag and the
  * owner are authenticated with it. Without a key every call throws `SyncError` INTERNAL.
  */
-export function createSealer(key: Buffer | null): Sealer {
+export function createSealer(key: Buffer | null) {
   if (key === null) return { seal: noKey, open: noKey, checkKey: noKey };
   const cipherKey = derivedKey(key, 'credentials');
   const keyId = createHmac('sha256', cipherKey).update('key id').digest().subarray(0, keyIdBytes);
+  /** Throws `SyncError` SINK_INCOMPATIBLE for what was sealed with another key. */
   const checkKey = (sealed: Buffer): void => {
     if (sealed[0] !== formatVersion || sealed.length < headBytes) throw damaged();
     if (!sealed.subarray(1, 1 + keyIdBytes).equals(keyId)) throw otherKey();
   };
   return {
-    seal: (text, owner) => {
+    /** `owner`: what the text belongs to. */
+    seal: (text: string, owner: string): Buffer => {
       const head = Buffer.concat([Buffer.of(formatVersion), keyId, randomBytes(nonceBytes)]);
       const cipher = createCipheriv(algorithm, cipherKey, nonceOf(head), { authTagLength: tagBytes });
       cipher.setAAD(Buffer.concat([head, Buffer.from(owner)]));
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
       return Buffer.concat([head, cipher.getAuthTag(), body]);
     },
-    open: (sealed, owner) => {
+    /** Throws `SyncError` SINK_INCOMPATIBLE where the key, the owner or a byte is another one. */
+    open: (sealed: Buffer, owner: string): string => {
       checkKey(sealed);
       const head = sealed.subarray(0, headBytes - tagBytes);
       const decipher = createDecipheriv(algorithm, cipherKey, nonceOf(head), { authTagLength: tagBytes });

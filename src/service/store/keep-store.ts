@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { takeSlot } from '../../search/process/take-slot.ts';
+import { takeSlot } from '../../http/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, StoreStatus } from './context-stores.ts';
 import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
