@@ -72,15 +72,13 @@ function ordered(
 function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () => string): Piece | null {
   const ranges = times
     .map(rangeAround)
-    .filter((range): range is TextRange => range !== null && range !== 'none');
-  if (ranges.length < times.length) return null;
-  const [from = ''] = ranges.map((range) => range.from).sort();
-  const to =
-    ranges
-      .map((range) => range.to)
-      .sort()
-      .at(-1) ?? '';
-  return allOf([piece(`${sql} >= ?`, from), piece(`${sql} < ?`, to), piece(fallBack())]);
+    .filter((range): range is TextRange => range !== null && range !== 'none')
+    .toSorted((one, other) => (one.from < other.from ? -1 : 1));
+  const [first] = ranges;
+  const last = ranges.at(-1);
+  if (first === undefined || last === undefined || ranges.length < times.length) return null;
+  // All ranges are equally long.
+  return allOf([piece(`${sql} >= ?`, first.from), piece(`${sql} < ?`, last.to), piece(fallBack())]);
 }
 
 function among(column: NativeColumn, values: readonly Scalar[], fallBack: () => string): Piece | null {

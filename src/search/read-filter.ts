@@ -159,7 +159,7 @@ function readScalar(type: ScalarType | null, value: unknown, at: string): Scalar
   if (typeof value === 'boolean' && (type === null || type === 'boolean')) return value;
   const isNumber = (typeof value === 'number' || typeof value === 'bigint') && Number.isFinite(Number(value));
   if (isNumber && type !== 'string' && type !== 'boolean') return value;
-  throw searchProblem(at, `expected ${expectedFor(type)}, got ${kindOf(value)}`);
+  throw searchProblem(at, `expected ${expectedValue[type ?? 'any']}, got ${kindOf(value)}`);
 }
 
 function readValues(type: ScalarType | null, values: unknown, at: string): readonly Scalar[] {
@@ -194,16 +194,10 @@ function checkHoldsText(kind: FieldCondition['kind'], { path, type }: FoundField
   }
 }
 
-function expectedFor(type: ScalarType | null): string {
-  switch (type) {
-    case 'string':
-      return 'a text or null';
-    case 'integer':
-    case 'number':
-      return 'a number or null';
-    case 'boolean':
-      return 'true, false or null';
-    case null:
-      return 'a text, a number, true, false or null';
-  }
-}
+const expectedValue: Readonly<Record<ScalarType | 'any', string>> = {
+  string: 'a text or null',
+  integer: 'a number or null',
+  number: 'a number or null',
+  boolean: 'true, false or null',
+  any: 'a text, a number, true, false or null',
+};

@@ -3,7 +3,7 @@ import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { quoted } from '../sql/quoted.ts';
 import { compileFilter, type Compiling } from './compile-filter.ts';
-import { projection } from './field-value.ts';
+import { projection, rowByNumber } from './field-value.ts';
 import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
 import type { SearchFunctions } from './row-functions.ts';
@@ -118,27 +118,15 @@ function readRows(
 
 /** Of one row alone: the texts that a whole page is sorted by may be more than there is memory for. */
 function positionOf({ db, target }: Search, { keys }: SearchOrder, row: number): Position {
-  const columns = ['r._row', ...keys.map(({ sql }) => sql)];
-  const [, ...values] =
-    db
-      .prepare<[number], readonly Bound[]>(
-        `SELECT ${columns.join(', ')} FROM ${fromSql(target)} WHERE r._row = ?`,
-      )
-      .raw()
-      .safeIntegers()
-      .get(row) ?? [];
+  const columns = keys.map(({ sql }) => sql);
+  const values = rowByNumber<Bound>(db, fromSql(target), columns).get(row)?.slice(1) ?? [];
   return { row, values };
 }
 
 /** `last`: the last record's row where more follow. */
 function readRecords({ db, target, request, checkTime }: Search, rows: readonly number[]) {
   const shown = projection(target, request.fields);
-  const read = db
-    .prepare<[number], readonly ColumnValue[]>(
-      `SELECT ${['r._row', ...shown.columns].join(', ')} FROM ${fromSql(target)} WHERE r._row = ?`,
-    )
-    .raw()
-    .safeIntegers();
+  const read = rowByNumber<ColumnValue>(db, fromSql(target), shown.columns);
   const data: JsonObject[] = [];
   let chars = 0;
   for (const [index, row] of rows.entries()) {

@@ -97,14 +97,11 @@ const maxSpelledDigits = 6;
 /** No word holds it, and the tokenizer takes every sign beyond ASCII for a letter. */
 const edge = '·';
 
-/** Whether the word is in the list of spellings. */
-export function isSpelled(word: string): boolean {
-  return isWithin(word, 0);
-}
-
-/** Whether every word that is this one with up to `slips` slips would be in the list of spellings. */
-export function areSpellingsListed(word: string, slips: number): boolean {
-  return isWithin(word, slips);
+/** Whether the word is in the list of spellings, as every word is that is this one with up to `slips` slips. */
+export function isSpelled(word: string, slips = 0): boolean {
+  if (word.length > 2 * maxSpelledLetters) return false;
+  const digits = word.match(/\p{N}/gu)?.length ?? 0;
+  return Array.from(word).length <= maxSpelledLetters - slips && digits <= maxSpelledDigits - slips;
 }
 
 /** The distinct groups of three letters in a row, those at its edges filled up. */
@@ -129,10 +126,4 @@ export function tellingTrigrams(word: string, slips: number): readonly string[] 
 
 function edgesIn(trigram: string): number {
   return trigram.split(edge).length - 1;
-}
-
-function isWithin(word: string, margin: number): boolean {
-  if (word.length > 2 * maxSpelledLetters) return false;
-  const digits = word.match(/\p{N}/gu)?.length ?? 0;
-  return Array.from(word).length <= maxSpelledLetters - margin && digits <= maxSpelledDigits - margin;
 }

@@ -64,9 +64,9 @@ export async function askForFile(
     const answer = await sendOnce(session.transport.open, asked, wire, signal);
     noteRemaining(answer, opened, session);
     if ('read' in answer) return heldBy(keep(), answer);
-    const location = isRedirect(answer.status) ? answer.header('location') : null;
-    if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, session);
-    return { url: new URL(location, wire.url.href), base: wire.base };
+    const url = redirectOf(answer, wire.url);
+    if (url === null) throw failureOf(answer, sent, session);
+    return { url, base: wire.base };
   });
 }
 
@@ -89,9 +89,10 @@ function heldBy(turn: CallTurn, stream: WireStream): WireStream {
   };
 }
 
-/** 304 and 300 name no place to go to. */
-export function isRedirect(status: number): boolean {
-  return [301, 302, 303, 307, 308].includes(status);
+/** Null where the answer leads nowhere: 304 and 300 name no place to go to. */
+export function redirectOf({ status, header }: Pick<WireAnswer, 'status' | 'header'>, from: URL): URL | null {
+  const location = [301, 302, 303, 307, 308].includes(status) ? header('location') : null;
+  return location !== null && URL.canParse(location, from.href) ? new URL(location, from.href) : null;
 }
 
 async function ask<T>(

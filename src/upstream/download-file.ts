@@ -4,7 +4,7 @@ import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
 import type { WireStream } from '../http/exchange.ts';
 import { AddressRefusedError } from '../http/guard-address.ts';
 import { dispositionName } from '../http/header-values.ts';
-import { askForFile, askForJson, isRedirect, type Asked } from './ask-upstream.ts';
+import { askForFile, askForJson, redirectOf, type Asked } from './ask-upstream.ts';
 import { failureOfError, readFailure } from './read-failure.ts';
 import { valueAt } from './read-json.ts';
 import type { Session } from './session.ts';
@@ -56,14 +56,14 @@ async function followTo(
         signal,
       );
       if ('read' in answer) return fileOf(answer, url.host);
-      const location = isRedirect(answer.status) ? answer.header('location') : null;
-      if (location === null || !URL.canParse(location, url.href)) {
+      const next = redirectOf(answer, url);
+      if (next === null) {
         // Not by the service's rules: this is another host. What it says may repeat the signed address.
         const rules = { ...session.upstream, errors: [], message: [], failed: null };
         const { entity } = asked;
         throw readFailure(rules, answer, { entity, host: url.host, secrets: [], now: session.clock.now() });
       }
-      url = new URL(location, url.href);
+      url = next;
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof AddressRefusedError) throw notFollowed(error);

@@ -7,11 +7,8 @@ import { quoted } from '../../sql/quoted.ts';
  */
 export function readIndexedSeq(db: Connection, table: string, format: string): number | null {
   if (!isTableThere(db, stateTable)) return null;
-  const seq = db
-    .prepare<[string, string], number>(`SELECT seq FROM ${stateTable} WHERE table_name = ? AND format = ?`)
-    .pluck()
-    .get(table, format);
-  return seq ?? null;
+  const seq = cells<number>(db, `SELECT seq FROM ${stateTable} WHERE table_name = ? AND format = ?`);
+  return seq.get(table, format) ?? null;
 }
 
 /** Within a transaction that writes. */
@@ -42,6 +39,11 @@ export function startIndex(db: Connection, table: string, format: string): void 
     `INSERT INTO ${stateTable} (table_name, format, seq) VALUES (?, ?, 0)
      ON CONFLICT (table_name) DO UPDATE SET format = excluded.format, seq = 0`,
   ).run(table, format);
+}
+
+/** A statement whose rows have one cell. */
+export function cells<Cell>(db: Connection, sql: string) {
+  return db.prepare<(string | number)[], Cell>(sql).pluck();
 }
 
 export function isTableThere(db: Connection, name: string): boolean {

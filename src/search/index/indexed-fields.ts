@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ColumnValue } from '../../core/records.ts';
 import { quoted } from '../../sql/quoted.ts';
-import { rowReader, sourceSql } from '../field-value.ts';
+import { rowReader, rowByNumber, sourceSql } from '../field-value.ts';
 import { timeSpelling } from '../instants.ts';
 import { isJsonType, type SearchField, type SearchTarget } from '../search-target.ts';
 import { maxIndexedWord, textsIn, wordsOf } from '../words.ts';
@@ -56,12 +56,7 @@ export type RowWords = ReturnType<ReturnType<typeof prepareRowWords>>;
 /** Reads the words of rows, by row number: those of the values that a search sees. One row is held at a time. */
 export function prepareRowWords(db: Connection, table: string, fields: readonly IndexedField[]) {
   const { columns, read } = rowReader(fields.map(({ field }) => field));
-  const stored = db
-    .prepare<[number], readonly ColumnValue[]>(
-      `SELECT ${['r._row', ...columns].join(', ')} FROM ${quoted(table)} AS r WHERE r._row = ?`,
-    )
-    .raw()
-    .safeIntegers();
+  const stored = rowByNumber<ColumnValue>(db, `${quoted(table)} AS r`, columns);
   return (row: number) => {
     const values = read(stored.get(row)?.slice(1) ?? []);
     /** Each word behind its field's prefix. */

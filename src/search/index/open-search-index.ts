@@ -2,8 +2,8 @@ import { quoted } from '../../sql/quoted.ts';
 import { timeSpelling } from '../instants.ts';
 import type { SearchTarget } from '../search-target.ts';
 import { piece, type Piece } from '../sql-piece.ts';
-import { areSpellingsListed, isNear, maxIndexedWord, slipsAllowed, tellingTrigrams } from '../words.ts';
-import { indexTables, isTableThere, readIndexedSeq, spellingTable } from './index-state.ts';
+import { isNear, isSpelled, maxIndexedWord, slipsAllowed, tellingTrigrams } from '../words.ts';
+import { cells, indexTables, isTableThere, readIndexedSeq, spellingTable } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 
@@ -89,20 +89,11 @@ function spellingsOf(
   table: string,
   at: { readonly field: string; readonly column: string; readonly indexedSeq: number },
 ): ReadonlySet<string> | null {
-  const known = db
-    .prepare<[string, string], string>(
-      `SELECT spelling FROM ${spellingTable} WHERE table_name = ? AND field = ? LIMIT 2`,
-    )
-    .pluck()
-    .all(table, at.field);
-  const added = db
-    .prepare<[number, number], string | null>(
-      `SELECT ${quoted(at.column)} FROM ${quoted(table)} WHERE _seq > ? LIMIT ?`,
-    )
-    .pluck()
-    .all(at.indexedSeq, mostNewRows + 1);
+  const bySpelling = `SELECT spelling FROM ${spellingTable} WHERE table_name = ? AND field = ? LIMIT 2`;
+  const spellings = new Set(cells<string>(db, bySpelling).all(table, at.field));
+  const newer = `SELECT ${quoted(at.column)} FROM ${quoted(table)} WHERE _seq > ? LIMIT ?`;
+  const added = cells<string | null>(db, newer).all(at.indexedSeq, mostNewRows + 1);
   if (added.length > mostNewRows) return null;
-  const spellings = new Set(known);
   for (const text of added) {
     const spelling = typeof text === 'string' ? timeSpelling(text) : null;
     if (spelling !== null) spellings.add(spelling);
@@ -119,13 +110,9 @@ const fewRows = 10_000;
 function rowsMatching(db: Connection, table: string, match: string): Piece | null {
   const { words } = indexTables(table);
   const sql = `SELECT rowid FROM ${quoted(words)} WHERE ${quoted(words)} MATCH ?`;
-  const last =
-    db
-      .prepare<[], number | null>(`SELECT max(_row) FROM ${quoted(table)}`)
-      .pluck()
-      .get() ?? 0;
+  const last = cells<number | null>(db, `SELECT max(_row) FROM ${quoted(table)}`).get() ?? 0;
   const most = Math.max(fewRows, Math.floor(last * commonPart));
-  const counted = db.prepare<[string, number], number>(`SELECT count(*) FROM (${sql} LIMIT ?)`).pluck();
+  const counted = cells<number>(db, `SELECT count(*) FROM (${sql} LIMIT ?)`);
   return (counted.get(match, most + 1) ?? 0) > most ? null : piece(sql, match);
 }
 
@@ -146,18 +133,16 @@ const maxNear = 1_000;
  */
 function findNearWords(db: Connection, table: string, word: string): readonly string[] | null {
   const slips = slipsAllowed(word);
-  const telling = areSpellingsListed(word, slips) ? tellingTrigrams(word, slips) : null;
+  const telling = isSpelled(word, slips) ? tellingTrigrams(word, slips) : null;
   if (telling === null) return null;
   const { spellings, trigrams } = indexTables(table);
   const letters = Array.from(word).length;
-  const candidates = db
-    .prepare<[string, number, number], string>(
-      `SELECT word FROM ${quoted(spellings)}
-       WHERE id IN (SELECT rowid FROM ${quoted(trigrams)} WHERE ${quoted(trigrams)} MATCH ?)
-         AND length(word) BETWEEN ? AND ?`,
-    )
-    .pluck()
-    .iterate(telling.map((trigram) => `"${trigram}"`).join(' OR '), letters - slips, letters + slips);
+  const candidates = cells<string>(
+    db,
+    `SELECT word FROM ${quoted(spellings)}
+     WHERE id IN (SELECT rowid FROM ${quoted(trigrams)} WHERE ${quoted(trigrams)} MATCH ?)
+       AND length(word) BETWEEN ? AND ?`,
+  ).iterate(telling.map((trigram) => `"${trigram}"`).join(' OR '), letters - slips, letters + slips);
   const near: string[] = [];
   let compared = 0;
   for (const candidate of candidates) {

@@ -6,6 +6,7 @@ import { openIndexedSink } from '../../sinks/sqlite/readers.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
 import {
+  cells,
   columnIndexName,
   columnIndexPrefix,
   indexTables,
@@ -90,9 +91,8 @@ function columnIndexStatements(db: Connection, target: SearchTarget): readonly s
     indexedColumns(target).map((column) => [columnIndexName(target.table, column), column]),
   );
   const prefix = columnIndexPrefix(target.table);
-  const there = db
-    .prepare<[string], string>("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?")
-    .pluck()
+  const indexes = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?";
+  const there = cells<string>(db, indexes)
     .all(target.table)
     .filter((name) => name.startsWith(prefix));
   return [
@@ -155,11 +155,7 @@ function indexBatch(
  * were dropped).
  */
 function resumeAfter(db: Connection, table: string, format: string, present: number | null): number {
-  const oldest =
-    db
-      .prepare<[], number | null>(`SELECT min(_seq) FROM ${quoted(table)}`)
-      .pluck()
-      .get() ?? 0;
+  const oldest = cells<number | null>(db, `SELECT min(_seq) FROM ${quoted(table)}`).get() ?? 0;
   if (present !== null && (present === 0 || oldest <= present)) return present;
   startIndex(db, table, format);
   return 0;

@@ -7,7 +7,7 @@ import { maxNameLength } from '../state/plain-name.ts';
 import type { StoredConnector } from '../state/connectors.ts';
 import type { Workspace } from '../state/workspaces.ts';
 import { connectorDetail } from './connector-answers.ts';
-import { connectorPath, endpoint, json } from './endpoint.ts';
+import { endpoint, json, ofConnector } from './endpoint.ts';
 import { ensureWorkspace, workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -75,25 +75,24 @@ export const createConnector = endpoint({
 });
 
 export const updateConnector = endpoint({
+  ...ofConnector,
   method: 'PUT',
   path: '/api/v1/integrations/connectors/{id}',
   operationId: 'updateConnector',
-  tag: 'Connectors',
   summary: 'Change a connector',
   description:
     'Changes what is given and leaves the rest. The third party is asked about new credentials; those of another account are refused. ' +
     'They count from the next call on, and the indexed store is brought up to date with them at once.',
-  access: 'workspace',
-  request: { path: connectorPath, body: connectorChange },
+  request: { ...ofConnector.request, body: connectorChange },
   success: { status: 200, description: 'The connector as it is now.', body: connectorDetail.shape },
   refusals: {
-    404: 'There is no such connector.',
+    ...ofConnector.refusals,
     409: 'The credentials belong to another account.',
     422: 'The fields are not as expected, or the third party does not take the credentials.',
     502: 'The third party cannot be asked: nothing was changed.',
     504: 'The third party did not answer in time: nothing was changed.',
   },
-  example: { path: { id: 'sample-newsletter' }, body: { name: 'Newsletter' } },
+  example: { ...ofConnector.example, body: { name: 'Newsletter' } },
   async handle({ path, body }, { principal, signal }, { state, connectors }) {
     const { stored, definition } = connectors.byId(principal, path.id);
     checkRequestedEntities(definition, body.entities);
@@ -129,22 +128,18 @@ export const updateConnector = endpoint({
 });
 
 export const deleteConnector = endpoint({
+  ...ofConnector,
   method: 'DELETE',
   path: '/api/v1/integrations/connectors/{id}',
   operationId: 'deleteConnector',
-  tag: 'Connectors',
   summary: 'Delete a connector',
   description:
     'With its credentials and its indexed store. The answer names a job because clients expect one; here the work is done when it comes.',
-  access: 'workspace',
-  request: { path: connectorPath },
   success: {
     status: 202,
     description: 'The connector was deleted.',
     body: z.object({ job_id: z.guid() }).meta({ id: 'ConnectorDeletion' }),
   },
-  refusals: { 404: 'There is no such connector.' },
-  example: { path: { id: 'sample-newsletter' } },
   async handle({ path }, { principal }, { state, connectors }) {
     const { stored } = connectors.byId(principal, path.id);
     await connectors.delete(stored);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { otherAccount } from './change-connectors.ts';
-import { connectorPath, endpoint, json, shownAs } from './endpoint.ts';
+import { endpoint, json, ofConnector, shownAs } from './endpoint.ts';
 import { workspaceByName } from '../local-connectors.ts';
 import {
   checkCredentials,
@@ -63,22 +63,21 @@ export const checkNewConnector = endpoint({
 });
 
 export const checkConnector = endpoint({
+  ...ofConnector,
   method: 'POST',
   path: '/api/v1/integrations/connectors/{id}/check',
   operationId: 'checkConnector',
-  tag: 'Connectors',
   summary: 'Try a connector, or a change to it',
   description:
     'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
-  access: 'workspace',
-  request: { path: connectorPath, body: connectorChange.optional() },
+  request: { ...ofConnector.request, body: connectorChange.optional() },
   success: { status: 200, description: 'What the third party said.', body: outcome.shape },
   refusals: {
-    404: 'There is no such connector.',
+    ...ofConnector.refusals,
     502: 'The third party cannot be asked.',
     504: 'The third party did not answer in time.',
   },
-  example: { path: { id: 'sample-newsletter' }, body: {} },
+  example: { ...ofConnector.example, body: {} },
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const connector = connectors.byId(principal, path.id);
     const { definition, stored } = connector;

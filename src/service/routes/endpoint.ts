@@ -209,4 +209,13 @@ export function textUpTo(most: number): z.ZodString {
 }
 
 /** Any text: what is no connector's id is simply not found. */
-export const connectorPath = z.object({ id: z.string().describe("The connector's id.") });
+const connectorPath = z.object({ id: z.string().describe("The connector's id.") });
+
+/** What endpoints of one connector have in common. */
+export const ofConnector = {
+  tag: 'Connectors',
+  access: 'workspace',
+  request: { path: connectorPath },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' } },
+} as const;

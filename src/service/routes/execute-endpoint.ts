@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { executeAction, executeBody } from '../execute/execute-action.ts';
 import type { Workspace } from '../state/workspaces.ts';
-import { connectorPath, endpoint, json, jsonObject } from './endpoint.ts';
+import { endpoint, json, jsonObject, ofConnector } from './endpoint.ts';
 
 const search = z
   .object({
@@ -45,7 +45,7 @@ export const execute = endpoint({
     'Which entities, actions and parameters there are depends on the connector type. A parameter that the type does not know is ignored, ' +
     'but for `cursor`: a connector that pages otherwise would start from the beginning forever.',
   access: 'workspace',
-  request: { path: connectorPath, body: executeBody.meta({ id: 'ExecuteRequest' }) },
+  request: { ...ofConnector.request, body: executeBody.meta({ id: 'ExecuteRequest' }) },
   success: {
     status: 200,
     description: 'The envelope.',
@@ -73,7 +73,7 @@ export const execute = endpoint({
     504: 'The third party did not answer in time (`upstream_timeout`, `third_party_timeout`); a smaller page may take less.',
   },
   example: {
-    path: { id: 'sample-newsletter' },
+    ...ofConnector.example,
     body: { entity: 'campaigns', action: 'list', params: { count: 10 } },
   },
   async handle({ path, body }, { principal, signal }, { connectors, clock, latencyMs }) {

@@ -8,20 +8,16 @@ import { entityReadiness, type EntityStatus, readiness, type StoreStatus } from 
 import { searchableEntities } from '../store/store-entities.ts';
 import { connectorDetail, connectorSummary } from './connector-answers.ts';
 import { definitionById, templateId } from './definition-endpoints.ts';
-import { connectorPath, endpoint, json, shownAs, time } from './endpoint.ts';
+import { endpoint, json, ofConnector, shownAs, time } from './endpoint.ts';
 
 export const showConnector = endpoint({
+  ...ofConnector,
   method: 'GET',
   path: '/api/v1/integrations/connectors/{id}',
   operationId: 'getConnector',
-  tag: 'Connectors',
   summary: 'Show a connector',
   description: 'All that a connector was made with, but for its credentials.',
-  access: 'workspace',
-  request: { path: connectorPath },
   success: { status: 200, description: 'The connector.', body: connectorDetail.shape },
-  refusals: { 404: 'There is no such connector.' },
-  example: { path: { id: 'sample-newsletter' } },
   handle: ({ path }, { principal }, { connectors }) =>
     json(connectorDetail.show(connectors.byId(principal, path.id))),
 });
@@ -79,19 +75,15 @@ const inspection = shownAs<Inspected>()('ConnectorInspection', {
 });
 
 export const inspectConnector = endpoint({
+  ...ofConnector,
   method: 'GET',
   path: '/api/v1/integrations/connectors/{id}/inspect',
   operationId: 'inspectConnector',
-  tag: 'Connectors',
   summary: "Get the status of a connector's index",
   description:
     'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
     'being complete.',
-  access: 'workspace',
-  request: { path: connectorPath },
   success: { status: 200, description: 'The connector and its store.', body: inspection.shape },
-  refusals: { 404: 'There is no such connector.' },
-  example: { path: { id: 'sample-newsletter' } },
   handle({ path }, { principal }, { connectors }) {
     const connector = connectors.byId(principal, path.id);
     return json(inspection.show({ connector, status: connectors.status(connector) }));

@@ -92,8 +92,7 @@ describe('the readiness of a store', () => {
       mailing,
       heldProvider(partly, () => false),
     );
-    await searchable(world.stores, 'one');
-    const preview = world.stores.status('one');
+    const preview = await statusWhen(world.stores, 'one', ({ problem }) => problem !== null);
     expect(preview.readiness).toBe('Preview');
     expect(preview.problem).toBe('The last sync left something out: 1 listings of reports (NOT_FOUND).');
     expect(preview.entities.find(({ entity }) => entity === 'reports')).toMatchObject({
