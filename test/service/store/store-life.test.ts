@@ -12,6 +12,7 @@ import path from 'node:path';
 import { setImmediate as nextEvent } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import type { Clock } from '../../../src/core/clock.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
 import { takeLock } from '../../../src/sql/sqlite/lock.ts';
@@ -155,7 +156,13 @@ describe('a store', () => {
   it('tries again after a while when its process dies, and says so', async () => {
     const clock = instantClock();
     const stopped = openPromise();
-    const held = { now: () => clock.now(), sleep: async () => await stopped.promise };
+    const held: Clock = {
+      ...clock,
+      sleep: async (ms, signal) => {
+        await stopped.promise;
+        await clock.sleep(ms, signal);
+      },
+    };
     await using world = storeWorld({ clock: held });
     const provider = heldProvider(notesProvider(), () => true);
     world.keep('one', notes, provider);
