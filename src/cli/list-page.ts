@@ -1,4 +1,5 @@
 import {
+  readOverview,
   readOverviewsOfReadable,
   countStates,
   statesOf,
@@ -7,6 +8,7 @@ import {
   overviewOf,
   type SinkOverview,
 } from '../app/connector-states.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { counted, count } from '../telemetry/format.ts';
 import { type FlagsOf, wholeNumber } from './command.ts';
@@ -88,9 +90,13 @@ function shownText(shown: number, offset: number, total: number): string {
 export async function knownOverviews(
   connectors: readonly ConnectorSettings[],
 ): Promise<ReadonlyMap<string, SinkOverview>> {
-  const nothing: ReadonlyMap<string, SinkOverview> = new Map();
-  return await readOverviewsOfReadable(connectors).then(
-    ({ overviews }) => overviews,
-    () => nothing,
-  );
+  const overviews = new Map<string, SinkOverview>();
+  for (const sink of sinksOf(connectors)) {
+    try {
+      overviews.set(sink.name, await readOverview(sink));
+    } catch {
+      // Reported where the command opens it.
+    }
+  }
+  return overviews;
 }

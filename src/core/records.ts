@@ -118,13 +118,26 @@ export const noCounts = {
 /** Fetched = the sum of all others; checked in every commit and again at the end of the run. */
 export type PageCounts = Readonly<typeof noCounts>;
 
+/** As `_sync_counts` and messages name them. */
 // `as`: the object has these names and no others.
-const countNames = Object.keys(noCounts) as (keyof PageCounts)[];
+export const countNames = Object.keys(noCounts) as (keyof PageCounts)[];
 
 export function addCounts(left: PageCounts, right: PageCounts): PageCounts {
   const sum = { ...left };
   for (const name of countNames) sum[name] += right[name];
   return sum;
+}
+
+export interface EntityCounts {
+  readonly entity: EntityName;
+  readonly counts: PageCounts;
+}
+
+/** Of each entity the sum, in the order in which they first come. */
+export function sumsByEntity(all: readonly EntityCounts[]): readonly EntityCounts[] {
+  const sums = new Map<EntityName, PageCounts>();
+  for (const { entity, counts } of all) sums.set(entity, addCounts(sums.get(entity) ?? noCounts, counts));
+  return Array.from(sums, ([entity, counts]) => ({ entity, counts }));
 }
 
 /** True when every fetched record is accounted for. */

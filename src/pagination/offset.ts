@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
 import { numberedPagination } from './numbered.ts';
-import { rememberedKeys, type OffsetRules } from './numbered-position.ts';
+import { remember, rememberedKeys, type OffsetRules } from './numbered-position.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 /** Rows requested again at the head of each page: they must be known, or rows have moved under the walk. */
@@ -274,12 +274,11 @@ function stepForward(
   // One row less than the page, so that the walk moves even where a server gives tiny pages.
   const expected = Math.max(0, Math.min(fullOverlap, received - 1));
   const tail = page.marks.slice(-rememberedKeys).map(shortMark);
-  const tailSet = new Set(tail);
   return {
     ...position,
     offset: position.offset + received - expected,
     pages: position.pages + 1,
-    recent: [...position.recent.filter((mark) => !tailSet.has(mark)), ...tail].slice(-rememberedKeys),
+    recent: remember(position.recent, tail),
     pageMark: thisPage,
     lastMark: tail.at(-1) ?? '',
     expected,

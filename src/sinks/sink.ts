@@ -1,7 +1,14 @@
 import type { Instant } from '../core/clock.ts';
 import type { DescribedTable } from '../core/described-table.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
+import type {
+  EntityCounts,
+  EntityTable,
+  FieldDrift,
+  PageCounts,
+  PreparedRecord,
+  Quarantined,
+} from '../core/records.ts';
 import type { Copies } from './copies.ts';
 import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
@@ -205,7 +212,7 @@ export interface UnsealedWalk {
 
 /** Counts per entity of the page: the walk's own first, exploded ones after it. */
 export interface CommittedPage {
-  readonly counts: readonly { readonly entity: EntityName; readonly counts: PageCounts }[];
+  readonly counts: readonly EntityCounts[];
   /** Child partitions that became due by this page, and walks that are due again by `followed`. */
   readonly newlyDue: number;
   /** Of those walks the ones that this run had sealed. */

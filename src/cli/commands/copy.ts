@@ -40,6 +40,7 @@ Examples:
   $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy
   $ connector-sync copy --from warehouse --reopen newsletter syncs continue in warehouse`,
   run: async (context, flags, names) => {
+    const { terminal, clock, program } = context;
     const settings = await context.settings();
     const named = (message: string): readonly ConnectorSettings[] => {
       if (names.length === 0) throw usage(message);
@@ -47,23 +48,36 @@ Examples:
     };
     if (flags.reopen) {
       const from = sinkNamed(settings, '--from', flags.from);
-      return await reopenAll(context, from, named('--reopen: name the connectors that continue in --from.'));
+      const connectors = named('--reopen: name the connectors that continue in --from.');
+      return await forEach(context, connectors, async ({ name }) => {
+        const isReopened = await undoCopy('reopen', from, name, clock);
+        terminal.printJson({ kind: 'copy-reopened', connector: name, from: from.name, isReopened });
+        const done = `${from.name} takes syncs of it again. Do not sync it in the sink that it was copied into as well.`;
+        const nothing = `it was not copied away from ${from.name}; nothing was changed.`;
+        terminal.print(`${name}: ${isReopened ? done : nothing}`);
+      });
     }
     const to = sinkNamed(settings, '--to', flags.to);
     if (flags.discard) {
-      const message = '--discard: name the connectors whose unfinished copies are to be removed.';
-      return await discardAll(context, to, named(message));
+      const connectors = named('--discard: name the connectors whose unfinished copies are to be removed.');
+      return await forEach(context, connectors, async ({ name }) => {
+        const isDiscarded = await undoCopy('discard', to, name, clock);
+        terminal.printJson({ kind: 'copy-discarded', connector: name, to: to.name, isDiscarded });
+        const done = `the unfinished copy was removed from ${to.name}.`;
+        const nothing = `${to.name} has no unfinished copy of it; nothing was changed.`;
+        terminal.print(`${name}: ${isDiscarded ? done : nothing}`);
+      });
     }
     const from = sinkNamed(settings, '--from', flags.from);
     const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
     const copies: EndedCopy[] = [];
     const code = await forEach(context, connectors, async (connector) => {
       const end = await copyShown(context, { connector: connector.name, from, to });
-      const copy = { connector, end, from, to, program: context.program };
+      const copy = { connector, end, from, to, program };
       showCopied(context, copy);
       copies.push(copy);
     });
-    context.terminal.print(...copyEndText(copies));
+    terminal.print(...copyEndText(copies));
     return code;
   },
 });
@@ -101,40 +115,6 @@ function showCopied({ terminal }: CommandContext, copy: EndedCopy): void {
     downloads: connector.downloads?.directory ?? null,
   });
   terminal.print(...copiedText(copy));
-}
-
-async function discardAll(
-  context: CommandContext,
-  to: SinkSettings,
-  connectors: readonly ConnectorSettings[],
-): Promise<ExitCode> {
-  const { terminal, clock } = context;
-  return await forEach(context, connectors, async ({ name }) => {
-    const isDiscarded = await undoCopy('discard', to, name, clock);
-    terminal.printJson({ kind: 'copy-discarded', connector: name, to: to.name, isDiscarded });
-    terminal.print(
-      isDiscarded
-        ? `${name}: the unfinished copy was removed from ${to.name}.`
-        : `${name}: ${to.name} has no unfinished copy of it; nothing was changed.`,
-    );
-  });
-}
-
-async function reopenAll(
-  context: CommandContext,
-  from: SinkSettings,
-  connectors: readonly ConnectorSettings[],
-): Promise<ExitCode> {
-  const { terminal, clock } = context;
-  return await forEach(context, connectors, async ({ name }) => {
-    const isReopened = await undoCopy('reopen', from, name, clock);
-    terminal.printJson({ kind: 'copy-reopened', connector: name, from: from.name, isReopened });
-    terminal.print(
-      isReopened
-        ? `${name}: ${from.name} takes syncs of it again. Do not sync it in the sink that it was copied into as well.`
-        : `${name}: it was not copied away from ${from.name}; nothing was changed.`,
-    );
-  });
 }
 
 /** One after the other; one that fails does not keep the others from theirs. */

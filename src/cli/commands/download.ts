@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
-import { basename, dirname, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';
-import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
+import { safeBase } from '../../sinks/files/safe-file-name.ts';
+import type { WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';
 import { printable, counted } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import type { Terminal } from '../output/terminal.ts';
-import { isReplaceable, unwritable } from '../output/write-files.ts';
+import { isReplaceable, writeStreamed } from '../output/write-files.ts';
 import { readTarget } from '../read-target.ts';
 
 interface Downloaded extends WrittenBytes {
@@ -79,11 +79,8 @@ function toFile(
   return async ({ name, contentType, bytes }) => {
     const file = resolve(cwd, output ?? safeBase(name ?? ''));
     checkFree(file, isForced);
-    const folder = dirname(file);
     const checked = checkedAtEnd(bytes, () => checkFree(file, isForced));
-    const explain = (error: unknown): unknown => unwritable(file, error, advice);
-    const place = { folder, name: basename(file), temporary: temporaryName(keyDigits(file)) };
-    return { name, contentType, file, ...(await writeWholeFile({ ...place, bytes: checked, explain })) };
+    return { name, contentType, file, ...(await writeStreamed(file, checked, advice)) };
   };
 }
 

@@ -1,4 +1,4 @@
-import { resolve, basename, dirname } from 'node:path';
+import { resolve, dirname } from 'node:path';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
@@ -6,12 +6,10 @@ import { openChanges, type EntityChanges, type ExportEnd } from '../../export/op
 import { jsonlFormat, type RecordFormat } from '../../export/record-format.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import { keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName, writeWholeFile } from '../../sinks/files/write-whole-file.ts';
 import { counted } from '../../telemetry/format.ts';
 import { command, type CommandContext, oneOf, wholeNumber } from '../command.ts';
 import { jsonText } from '../output/json-text.ts';
-import { isReplaceable, unwritable, writePrivateFile } from '../output/write-files.ts';
+import { isReplaceable, unwritable, writePrivateFile, writeStreamed } from '../output/write-files.ts';
 
 export const exportChanges = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],
@@ -63,17 +61,14 @@ async function writeTo(
     for await (const text of texts) if (!(await terminal.printRecords(text))) return false;
     return true;
   }
-  const explain = (error: unknown): unknown =>
-    unwritable(file, error, 'Free space there, or name another place.');
-  const folder = dirname(file);
+  const advice = 'Free space there, or name another place.';
   try {
-    createPrivateDirectory(folder);
+    createPrivateDirectory(dirname(file));
   } catch (error) {
-    throw explain(error);
+    throw unwritable(file, error, advice);
   }
   isReplaceable(file);
-  const place = { folder, name: basename(file), temporary: temporaryName(keyDigits(file)) };
-  await writeWholeFile({ ...place, bytes: bytesOf(texts), explain });
+  await writeStreamed(file, bytesOf(texts), advice);
   return true;
 }
 

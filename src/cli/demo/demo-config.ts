@@ -40,18 +40,12 @@ interface DemoSchedule {
 
 /** Limits are high because nothing else uses the local service. Without a schedule the file names no Redis. */
 function demoConfigText(schedule: DemoSchedule | null): string {
-  const [redis, when, publish] =
+  const publish = `publish:\n  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }\n`;
+  const redis =
     schedule === null
-      ? [
-          '',
-          '',
-          `publish:\n  ${demoParquet}: { type: files, directory: ./${demoParquet}, format: parquet }\n`,
-        ]
-      : [
-          `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`,
-          `    schedule: { cron: "${schedule.cron}" }\n`,
-          '',
-        ];
+      ? ''
+      : `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`;
+  const when = schedule === null ? '' : `    schedule: { cron: "${schedule.cron}" }\n`;
   return `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
 # use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
 api:
@@ -73,7 +67,7 @@ ${when}    concurrency: 8
     sink: demo
 ${when}    concurrency: 8
     rateLimit: { requestsPerSecond: 1000 }
-${publish}`;
+${schedule === null ? publish : ''}`;
 }
 
 export type DemoFlags = Readonly<Record<'directory' | 'port' | 'revision', string>>;

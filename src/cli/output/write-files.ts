@@ -1,9 +1,11 @@
 import { lstatSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { createPrivateDirectory } from '../../files/private-file.ts';
+import { keyDigits } from '../../sinks/files/safe-file-name.ts';
+import { temporaryName, writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 
 /**
  * Writes a file that only its owner can read, with the folders it needs. Throws USAGE, in words, where the place does
@@ -21,6 +23,19 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
     }
     throw unwritable(file, error, 'Name another place, or start in a folder that you can write to.');
   }
+}
+
+/**
+ * Writes a file from bytes as they come, whole or not at all; what is there is replaced. Throws USAGE with the advice
+ * where the place does not allow it.
+ */
+export async function writeStreamed(
+  file: string,
+  bytes: AsyncIterable<Uint8Array>,
+  advice: string,
+): Promise<WrittenBytes> {
+  const place = { folder: dirname(file), name: basename(file), temporary: temporaryName(keyDigits(file)) };
+  return await writeWholeFile({ ...place, bytes, explain: (error) => unwritable(file, error, advice) });
 }
 
 /** Whether the file exists. Throws USAGE for a device, pipe, link or folder: a file must not replace it. */

@@ -1,7 +1,7 @@
 import { instant, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
-import type { EntityTable, PageCounts } from '../../core/records.ts';
+import type { EntityCounts, EntityTable } from '../../core/records.ts';
 import type { RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../sinks/lease.ts';
 import type { RunPlan, Sink } from '../../sinks/sink.ts';
@@ -20,9 +20,7 @@ interface RepairOptions {
   readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
 }
 
-interface RepairedEntity {
-  readonly entity: EntityName;
-  readonly counts: PageCounts;
+interface RepairedEntity extends EntityCounts {
   readonly deleted: number;
 }
 

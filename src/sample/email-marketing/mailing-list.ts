@@ -160,26 +160,21 @@ export function planCategories(
 
 const base = 'https://us10.api.example.test/3.0';
 
-export function apiHref(path: string): string {
-  return `${base}${path}`;
+export function apiLink(rel: 'self' | 'parent', path: string) {
+  return { rel, href: `${base}${path}`, method: 'GET' };
 }
 
 /** The `_links` of a record. */
 export function selfLinks(path: string): readonly JsonObject[] {
-  return [{ rel: 'self', href: apiHref(path), method: 'GET' }];
+  return [apiLink('self', path)];
 }
 
 /** All that the email connector says about a list: no total, no flag for another page. */
 export function listLinks(path: string): JsonObject {
   return {
     links: [
-      {
-        rel: 'self',
-        href: apiHref(path),
-        method: 'GET',
-        targetSchema: `${base}/Definitions/CollectionResponse.json`,
-      },
-      { rel: 'parent', href: apiHref('/'), method: 'GET' },
+      { ...apiLink('self', path), targetSchema: `${base}/Definitions/CollectionResponse.json` },
+      apiLink('parent', '/'),
     ],
   };
 }

@@ -5,7 +5,7 @@ import { type Dice, diceFor } from '../dice.ts';
 import { type Person, personAt } from '../people.ts';
 import { computedListing, type Listing, remembered, timeParameter } from '../sample-account.ts';
 import { mailingTime, textOf } from '../writing.ts';
-import { kind, type MailingList, apiHref, listLinks } from './mailing-list.ts';
+import { kind, type MailingList, apiLink, listLinks } from './mailing-list.ts';
 import {
   changedAt,
   changedMembersOf,
@@ -160,10 +160,7 @@ export function memberRecord(list: MailingList, index: number): JsonObject {
     tags,
     list_id: list.id,
     ...rareFields(index, optedIn),
-    _links: [
-      { rel: 'self', href: apiHref(`${path}/${id}`), method: 'GET' },
-      { rel: 'parent', href: apiHref(path), method: 'GET' },
-    ],
+    _links: [apiLink('self', `${path}/${id}`), apiLink('parent', path)],
   };
 }
 

@@ -1,6 +1,13 @@
 import type { EntityName, RunId } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
-import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
+import {
+  addsUp,
+  countNames,
+  noCounts,
+  sumsByEntity,
+  type EntityCounts,
+  type PageCounts,
+} from '../../core/records.ts';
 import type { EntityMissing } from '../deletes.ts';
 import type { EntityReport, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
@@ -22,16 +29,17 @@ export function countPage(
   walked: EntityName,
   stored: readonly StoredCounts[],
 ): CommittedPage['counts'] {
-  const tally = new Map<EntityName, PageCounts>();
+  const parts: EntityCounts[] = [];
   const add = (entity: EntityName, counts: Partial<PageCounts>): void =>
-    void tally.set(entity, addCounts(tally.get(entity) ?? noCounts, { ...noCounts, ...counts }));
+    void parts.push({ entity, counts: { ...noCounts, ...counts } });
   add(walked, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
   for (const { entity } of page.refused) add(entity, { fetched: entity === walked ? 0 : 1, quarantined: 1 });
   for (const [index, { entity, records }] of page.rows.entries()) {
     add(entity, { fetched: entity === walked ? 0 : records.length, ...stored[index] });
   }
-  for (const [entity, counts] of tally) checkCounts(entity, counts);
-  return [...tally].map(([entity, counts]) => ({ entity, counts }));
+  const sums = sumsByEntity(parts);
+  for (const { entity, counts } of sums) checkCounts(entity, counts);
+  return sums;
 }
 
 /** Of a page's records that came in part those whose rows stay as they are; nothing where there are none. */
@@ -60,10 +68,7 @@ export function accountingError(
   stored: readonly CountsOfEntity[],
   reported: readonly Pick<EntityReport, 'entity' | 'counts'>[],
 ): NonNullable<RunReport['error']> | null {
-  const report = new Map<EntityName, PageCounts>();
-  for (const { entity, counts } of reported) {
-    report.set(entity, addCounts(report.get(entity) ?? noCounts, counts));
-  }
+  const report = new Map(sumsByEntity(reported).map(({ entity, counts }) => [entity, counts]));
   const ledger = new Map<EntityName, PageCounts>(stored.map((counts) => [counts.entity, counts]));
   const differences = [...new Set([...ledger.keys(), ...report.keys()])].flatMap((entity) => {
     const left = numbersOf(ledger.get(entity) ?? noCounts).join('/');
@@ -77,19 +82,9 @@ export function accountingError(
   return { code: 'ACCOUNTING', recovery: 'stop', message };
 }
 
-/** As `_sync_counts` and messages name them. */
-export const countNames = [
-  'fetched',
-  'filtered',
-  'quarantined',
-  'inserted',
-  'updated',
-  'duplicate',
-  'unchanged',
-] as const;
 const names = countNames.join('/');
 
-export function numbersOf(counts: PageCounts): number[] {
+function numbersOf(counts: PageCounts): number[] {
   return countNames.map((name) => counts[name]);
 }
 

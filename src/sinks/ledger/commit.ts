@@ -1,5 +1,5 @@
 import type { EntityName } from '../../core/names.ts';
-import { addCounts as sumOf, noCounts, type PageCounts } from '../../core/records.ts';
+import { sumsByEntity } from '../../core/records.ts';
 import { countPage, countPartial } from '../decisions/add-up.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
@@ -45,7 +45,7 @@ export async function commitPages(
   });
   const counted = await countPages(commit, placed, known);
   const counts = counted.map((one) => one.counts);
-  addCounts(tx, current.run, totals(counts.flat()));
+  addCounts(tx, current.run, sumsByEntity(counts.flat()));
   keepQuarantined(
     tx,
     connector,
@@ -110,14 +110,6 @@ async function withKnownBelowPartial(
     );
     return found.length === 0 ? page : { ...page, children: [...page.children, ...found] };
   });
-}
-
-function totals(counts: CommittedPage['counts']): CommittedPage['counts'] {
-  const byEntity = new Map<EntityName, PageCounts>();
-  for (const { entity, counts: one } of counts) {
-    byEntity.set(entity, sumOf(byEntity.get(entity) ?? noCounts, one));
-  }
-  return [...byEntity].map(([entity, sum]) => ({ entity, counts: sum }));
 }
 
 function findingOf({ held, current, stamp }: Commit): Finding {

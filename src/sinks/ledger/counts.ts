@@ -1,17 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { PageCounts, Quarantined } from '../../core/records.ts';
-import { countNames as names, type CountsOfEntity } from '../decisions/add-up.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import { countNames as names, type EntityCounts, type Quarantined } from '../../core/records.ts';
+import type { CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
 import type { Tx } from '../../sql/database.ts';
 import type { Stamp } from './record-table.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
-export function addCounts(
-  tx: Tx,
-  run: RunId,
-  counted: readonly { readonly entity: EntityName; readonly counts: PageCounts }[],
-): void {
+export function addCounts(tx: Tx, run: RunId, counted: readonly EntityCounts[]): void {
   if (counted.length === 0) return;
   tx.put(
     `INSERT INTO _sync_counts AS c (run, entity, ${names.join(', ')})

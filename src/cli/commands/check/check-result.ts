@@ -30,21 +30,17 @@ export function failed(what: string, error: unknown): CheckResult {
   return { what, state: 'failed', detail: message, exitCode: exitCodeOfError(error), code };
 }
 
-export function warning(what: string, detail: string): CheckResult {
-  return { what, state: 'warning', detail, exitCode: exitCodes.ok };
-}
-
 /** What another room has found out. */
 export function found({ what, state, detail }: Omit<CheckResult, 'exitCode'>): CheckResult {
   return { what, state, detail, exitCode: state === 'failed' ? exitCodes.failed : exitCodes.ok };
 }
 
-export function skipped(what: string, detail: string): CheckResult {
-  return { what, state: 'skipped', detail, exitCode: exitCodes.ok };
-}
+export const passed = resultOf('ok');
+export const warning = resultOf('warning');
+export const skipped = resultOf('skipped');
 
-export function passed(what: string, detail: string): CheckResult {
-  return { what, state: 'ok', detail, exitCode: exitCodes.ok };
+function resultOf(state: CheckResult['state']) {
+  return (what: string, detail: string): CheckResult => found({ what, state, detail });
 }
 
 /**
