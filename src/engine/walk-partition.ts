@@ -3,10 +3,10 @@ import type { Partition, Position } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
-import { afterFailure, afterPage, beginning, type Next } from './next-step.ts';
+import { afterFailure, afterPage, beginning } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import type { Pagination } from '../pagination/pagination.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
-import { afterRefusal, type Fetched } from './after-refusal.ts';
 import {
   afterRecords,
   readState,
@@ -153,23 +153,31 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
   }
 }
 
-interface Taken {
-  readonly next: Next;
-  /** Null where the fetch failed. */
-  readonly page: ReadyPage | null;
+/** A call for a page has ended: with the page, or with what was thrown. */
+type Fetched = CompletedPage | { readonly error: unknown };
+
+const nothing: CompletedPage = {
+  page: { records: [], next: null, serverTime: null, bytes: 0 },
+  unanswered: 0,
+};
+
+/** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
+export function afterRefusal(meaning: ReturnType<Pagination['refused']>, error: unknown): Fetched {
+  if (meaning === null || !(error instanceof SyncError)) return { error };
+  const { code, recovery, context, message } = error;
+  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED') return { error };
+  if (meaning === 'empty') return nothing;
+  const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
+  return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
 }
 
-interface ReadyPage {
-  readonly prepared: PreparedPage;
-  readonly commit: PageCommit;
-  readonly bytes: number;
-}
+type ReadyPage = ReturnType<typeof makeReady>['page'];
 
 /**
- * Waits for a page and prepares it; the raw page is released with this call. Throws what must end the run, and the
- * signal's reason: the page is dropped then.
+ * Waits for a page and prepares it; the raw page is released with this call. `page` is null where the fetch failed.
+ * Throws what must end the run, and the signal's reason: the page is dropped then.
  */
-async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>): Promise<Taken> {
+async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>) {
   const fetched = await fetching;
   try {
     walk.run.signal.throwIfAborted();
@@ -210,7 +218,7 @@ function prepare(
   });
 }
 
-function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage): Taken {
+function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepared: PreparedPage) {
   const { page } = completed;
   const advance = walk.pagination.advance(point.position, {
     marks: prepared.marks,

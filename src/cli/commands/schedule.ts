@@ -1,8 +1,13 @@
-import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../app/reach-queues.ts';
-import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import type { SinkSettings } from '../../settings/settings.ts';
+import { overviewOf, readOverviews } from '../../app/connector-states.ts';
+import { checkHere, locateSink, pauseConnector, resumeConnector, servedSink } from '../../app/locate-sink.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
+import { instant } from '../../core/clock.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { Queues } from '../../jobs/open-queues.ts';
+import type { ServedSink } from '../../jobs/worker-context.ts';
+import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
 import { command } from '../command.ts';
-import { applySchedules, pause, resume } from './schedule/change-schedules.ts';
 import { listSchedules } from './schedule/schedule-list.ts';
 
 export const schedule = command({
@@ -16,9 +21,113 @@ Examples:
 Schedules are set in the config; workers copy them to Redis once a minute.`,
   commands: {
     list: listSchedules,
-    apply: applySchedules,
-    pause,
-    resume,
+    /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
+    apply: command({
+      description:
+        'Write the schedules of the config to Redis now; workers do so when they start and every minute.',
+      options: {
+        '--take-over <sink...>': "use this machine's file for the sink from now on; the previous one is lost",
+      },
+      help: `
+A sink belongs to the machine that has its files, and Redis knows which. If that file is lost (a broken disk),
+--take-over makes this machine's file the sink's.
+
+Examples:
+  $ connector-sync schedule apply
+  $ connector-sync schedule apply --take-over main`,
+      run: async (context, { takeOver }) => {
+        const { terminal, clock } = context;
+        const settings = await context.settings('redis');
+        const sinks = sinksOf(chosenConnectors(settings, []));
+        checkTakeOver(sinks, takeOver);
+        await using queues = await openQueuesOf(settings);
+        const served: ServedSink[] = [];
+        const elsewhere: { readonly sink: string; readonly host: string }[] = [];
+        for (const sink of sinks) {
+          const located = await locateSink(sink, queues);
+          if (located.kind === 'elsewhere' && !takeOver.includes(sink.name)) {
+            elsewhere.push({ sink: sink.name, host: located.host });
+          } else served.push(await servedSink(sink, clock));
+        }
+        const { written, kept, removed } = await writeSchedules(settings, queues, served, takeOver);
+        terminal.printJson({ written, kept, removed, elsewhere });
+        for (const [what, names] of [
+          ['written', written],
+          ['unchanged', kept],
+          ['removed', removed],
+        ] as const) {
+          if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
+        }
+        if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
+        for (const { sink, host } of elsewhere) {
+          terminal.note(
+            `Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`,
+          );
+        }
+      },
+    }),
+    /**
+     * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule.
+     */
+    pause: command({
+      description: 'Stop starting scheduled runs of these connectors until they are resumed.',
+      argument: ['<connector...>', 'names from the config'],
+      options: {
+        '--reason <text>': { text: 'shown wherever the pause is shown', default: 'paused by hand' },
+      },
+      help: `
+The pause is stored in the sink, beside the records: it outlives Redis and every restart. A run in progress continues, and
+"connector-sync sync" still works.
+
+Example:
+  $ connector-sync schedule pause newsletter wiki --reason 'the service is being moved'`,
+      run: async (context, { reason }, names) => {
+        const { terminal, clock, program } = context;
+        const settings = await context.settings();
+        const connectors = chosenConnectors(settings, names);
+        const why = checkReason(reason);
+        await using reached = await reachQueues(settings);
+        const { queues, problem } = reached;
+        const since = instant(clock.now());
+        for (const connector of connectors) await checkHere(connector, queues);
+        for (const connector of connectors) {
+          const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
+          await queues?.removeSchedule(sinkId, connector.name);
+          terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
+          terminal.print(`${connector.name}: paused, no more scheduled runs start`);
+          if (running !== null) {
+            terminal.print(
+              `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
+            );
+          }
+        }
+        if (problem !== null) terminal.note(unreached(problem));
+      },
+    }),
+    resume: command({
+      description: 'Let paused connectors run on their schedules again.',
+      argument: ['<connector...>', 'names from the config'],
+      help: '\nExample:\n  $ connector-sync schedule resume newsletter wiki',
+      run: async (context, _flags, names) => {
+        const { terminal, clock } = context;
+        const settings = await context.settings();
+        const connectors = chosenConnectors(settings, names);
+        await using reached = await reachQueues(settings);
+        const { queues, problem } = reached;
+        for (const connector of connectors) await checkHere(connector, queues);
+        for (const connector of connectors) {
+          const wasPaused = await resumeConnector(connector, context);
+          terminal.printJson({ connector: connector.name, wasPaused });
+          terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
+        }
+        if (queues !== null) {
+          const served = [];
+          for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
+          await writeSchedules(settings, queues, served);
+        }
+        if (problem !== null) terminal.note(unreached(problem));
+      },
+    }),
     /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
     run: command({
       description: 'Have a worker run these connectors now.',
@@ -53,4 +162,52 @@ function stateText(isNew: boolean, state: string): string {
   if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
   if (state === 'active') return 'already running';
   return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
+}
+
+/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
+async function writeSchedules(
+  settings: LocalSettings,
+  queues: Queues,
+  sinks: readonly ServedSink[],
+  takeOver: readonly string[] = [],
+): ReturnType<Queues['apply']> {
+  const names = new Set(sinks.map(({ name }) => name));
+  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
+  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
+  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
+  return await queues.apply({
+    connectors: new Map(connectors),
+    targets: [...settings.publish.values()],
+    sinks,
+    paused: async (sink) =>
+      new Set(
+        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
+          paused === null ? [] : [connector],
+        ),
+      ),
+    takeOver,
+    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
+  });
+}
+
+function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
+  const known = sinks.map(({ name }) => name);
+  const unknown = takeOver.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
+}
+
+function checkReason(text: string): string {
+  const reason = text.trim();
+  if (reason !== '') return reason;
+  throw usage('--reason: expected a few words, got none.');
+}
+
+function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
+  if (!wasPaused) return 'was not paused';
+  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
+}
+
+function unreached(problem: string): string {
+  return `This is stored in the sink and is in effect. Redis does not answer, so a worker learns of it within a minute: ${problem}`;
 }

@@ -12,8 +12,14 @@ import {
 } from '../sample-account.ts';
 import { dayMs, libraryTime, textOf } from '../writing.ts';
 import { fileBytes, fileChunks, type FileContent } from './file-bytes.ts';
-import { type Attachment, type Folder, type LibraryDocument, libraryKind, planLibrary } from './library.ts';
-import { reviseLibrary } from './revise-library.ts';
+import {
+  type Attachment,
+  type Folder,
+  type LibraryDocument,
+  libraryKind,
+  planLibrary,
+  reviseLibrary,
+} from './library.ts';
 
 /** The library behind a document-library connector. */
 export function openLibraryAccount(seed: number, size: SampleSize, revision: number): SampleAccount {

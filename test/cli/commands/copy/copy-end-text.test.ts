@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { CopyEnd } from '../../../../src/app/copy-connector.ts';
-import { copiedText, copyEndText, type EndedCopy } from '../../../../src/cli/commands/copy/copy-end-text.ts';
+import { copiedText, copyEndText, type EndedCopy } from '../../../../src/cli/commands/copy.ts';
 import type { ConnectorName } from '../../../../src/core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../../../../src/settings/settings.ts';
 
