@@ -3,7 +3,6 @@ import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts'
 import { slept } from '../../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
-import { eachOf } from '../../../engine/work-pool.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
@@ -47,12 +46,17 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Comm
   const over = new AbortController();
   void slept(clock, pageMinutes * 60_000, done.signal).then((isOver) => isOver && over.abort());
   const results: Awaited<ReturnType<typeof checkConnector>>[] = [];
-  try {
-    await eachOf([...connectors.entries()], atATime, async ([index, connector]) => {
+  const waiting = connectors.entries();
+  const work = async (): Promise<void> => {
+    // One iterator for all: each takes the next one.
+    for (const [index, connector] of waiting) {
       signal.throwIfAborted();
       results[index] = await checkConnector(app, connector, client, stored, over.signal, signal);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
-    });
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: atATime }, work));
   } finally {
     done.abort();
   }
