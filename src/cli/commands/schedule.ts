@@ -67,7 +67,8 @@ Examples:
       },
     }),
     /**
-     * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule.
+     * Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the
+     * schedule.
      */
     pause: command({
       description: 'Stop starting scheduled runs of these connectors until they are resumed.',
