@@ -9,12 +9,11 @@ import {
   carryOut,
   endOf,
   factsOf,
-  later,
   maxStarts,
-  unlessHeld,
   type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
+import { later, unlessHeld } from './unless-held.ts';
 import { isMadeUpFor, type JobContext } from './worker-context.ts';
 
 /** Outcomes of runs that may have stored something. */

@@ -9,10 +9,10 @@ import {
   endOf,
   factsOf,
   maxStarts,
-  unlessHeld,
   type JobProcessor,
   type Settlement,
 } from './settle-run.ts';
+import { unlessHeld } from './unless-held.ts';
 import {
   type PublicationRequests,
   type ScheduledTarget,
