@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
-import { estimateCalls, type CallEstimate } from '../engine/estimate-calls.ts';
-import { selectEntities, type Selection } from '../engine/chosen-entities.ts';
+import { estimateCalls } from '../engine/estimate-calls.ts';
+import { selectEntities } from '../engine/chosen-entities.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
@@ -40,11 +40,7 @@ export async function openSharingApp({ note, ...options }: SharingAppOptions): P
 }
 
 /** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
-export async function planSync(
-  connector: ConnectorSettings,
-  globs: EntityGlobs,
-  isFull: boolean,
-): Promise<Selection & { readonly estimates: readonly CallEstimate[] }> {
+export async function planSync(connector: ConnectorSettings, globs: EntityGlobs, isFull: boolean) {
   const { definition } = connector;
   const selection = selectEntities(definition, connector.entities, globs);
   const status = await storedStatus(connector);

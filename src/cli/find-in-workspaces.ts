@@ -1,20 +1,10 @@
 import type { App } from '../app/app.ts';
 import { hasCode } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { ApiSettings, ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import type { ApiSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
 import { openAdministration } from '../source/api/open-administration.ts';
 import { fittingTable, leftColumns } from './output/text-table.ts';
-
-interface FoundConnector {
-  readonly workspace: string;
-  readonly id: string;
-  readonly name: string | null;
-  /** The name of our definition; null for a connector type that we have none for. */
-  readonly definition: string | null;
-  /** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
-  readonly configured: readonly ConnectorSettings['name'][];
-}
 
 /**
  * The connectors of some workspaces, in their order. `definitionId`: of a connector type; null: of every type. Throws
@@ -26,7 +16,7 @@ export async function findInWorkspaces(
   definitionId: string | null,
   mayBeGone: boolean,
   signal: AbortSignal,
-): Promise<readonly FoundConnector[]> {
+) {
   const configured = [...app.settings.connectors.values()];
   const inWorkspace = async (workspace: string): Promise<readonly ConnectorSummary[]> => {
     try {
@@ -37,7 +27,7 @@ export async function findInWorkspaces(
       throw error;
     }
   };
-  const found: FoundConnector[] = [];
+  const found = [];
   for (const workspace of workspaces) {
     const there = await inWorkspace(workspace);
     const types = there.map((one) => one.definitionId);
@@ -47,7 +37,9 @@ export async function findInWorkspaces(
         workspace,
         id,
         name,
+        /** The name of our definition; null for a connector type that we have none for. */
         definition: definitionWithId(app.settings, type)?.name ?? null,
+        /** Names of connectors of the config: read by its id, or as the only one of its type in the workspace. */
         configured: configured
           .filter(({ address, definition }) =>
             address.kind === 'id'
@@ -92,7 +84,10 @@ export async function everyWorkspace(
 }
 
 /** Connectors behind the API; `config` names the entries that read them. */
-export function connectorTable(found: readonly FoundConnector[], width: number | null): readonly string[] {
+export function connectorTable(
+  found: Awaited<ReturnType<typeof findInWorkspaces>>,
+  width: number | null,
+): readonly string[] {
   const rows = found.map(({ workspace, id, name, definition, configured }) => [
     workspace,
     id,

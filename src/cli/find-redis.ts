@@ -9,25 +9,18 @@ import { Secret } from '../core/secret.ts';
 import { usage } from '../core/usage-error.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
 
-/** A Redis to try things with; disposing it leaves nothing behind. */
-interface FoundRedis extends AsyncDisposable {
-  readonly url: Secret;
-  /** For people: which one it is. */
-  readonly origin: string;
-}
-
 export const localRedisUrl = 'redis://127.0.0.1:6379';
 
 /**
  * One that answers, for keys that begin with the prefix: $REDIS_URL, else the usual port of this machine, where these
- * keys are removed at the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws
- * USAGE where there is none.
+ * keys are removed at the end; else a `redis-server` of the PATH, started on a free port and ended with it. It is
+ * disposed without leaving anything behind. `origin`: for people, which one it is. Throws USAGE where there is none.
  */
 export async function findRedis(
   env: Readonly<Record<string, string | undefined>>,
   prefix: string,
   localUrl = localRedisUrl,
-): Promise<FoundRedis> {
+) {
   const given = env['REDIS_URL'] ?? '';
   if (given !== '' && !URL.canParse(given)) {
     throw usage(`REDIS_URL: expected an address such as ${localRedisUrl}.`);
@@ -78,7 +71,7 @@ async function removeKeys(url: Secret, prefix: string): Promise<void> {
   }
 }
 
-async function startRedisServer(path: string | undefined): Promise<FoundRedis> {
+async function startRedisServer(path: string | undefined) {
   const port = await freePort();
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', tmpdir(), '--save', ''];
   const policy = ['--appendonly', 'no', '--maxmemory-policy', 'noeviction'];

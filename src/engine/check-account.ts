@@ -105,10 +105,7 @@ function rootsBeside({ definition, entities }: Run, walked: Entity): readonly En
 }
 
 /** Stops at the first row that is found, or that there is no answer for. */
-async function sample(
-  { sink, source, lease, signal }: Run,
-  entity: Entity,
-): Promise<{ readonly keys: readonly string[]; readonly answers: readonly Answered[] }> {
+async function sample({ sink, source, lease, signal }: Run, entity: Entity) {
   const keys: string[] = [];
   const answers: Answered[] = [];
   const rows = entity.actions.has('get') ? await sink.stored.spread(lease, entity.name, sampledRows) : [];
@@ -136,11 +133,7 @@ const longestKey = 80;
 function otherAccount(
   { identity: { connector }, tally }: Run,
   { name: entity }: Entity,
-  {
-    stored: {
-      rows: [own],
-    },
-  }: Pick<PreparedPage, 'stored'>,
+  { stored: page }: Pick<PreparedPage, 'stored'>,
   sampled: readonly { readonly keys: readonly string[] }[],
 ): SyncError {
   const show = (keys: readonly string[]): string =>
@@ -148,7 +141,7 @@ function otherAccount(
       .slice(0, shownKeys)
       .map((key) => key.slice(0, longestKey))
       .join(' ');
-  const served = show((own?.records ?? []).map(({ keyText }) => keyText));
+  const served = show((page.rows[0]?.records ?? []).map(({ keyText }) => keyText));
   const stored = show(sampled.flatMap(({ keys }) => keys));
   const before = tally
     .entities()

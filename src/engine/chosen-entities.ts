@@ -57,12 +57,6 @@ export function isReadIncrementally(entity: Entity, chosen: ChosenEntity | undef
   return chosen.variants.every((variant) => !sent.some((name) => Object.hasOwn(variant, name)));
 }
 
-export interface Selection {
-  readonly entities: ChosenEntities;
-  /** Read although they were not named: the selected ones are found through them. */
-  readonly addedParents: readonly EntityName[];
-}
-
 /**
  * Narrows entities to those that match a `select` glob (none: all) and no `exclude`, which takes children along. Throws
  * USAGE for a glob that matches nothing.
@@ -71,7 +65,7 @@ export function selectEntities(
   definition: Definition,
   chosen: ChosenEntities,
   globs: { readonly select: readonly string[]; readonly exclude: readonly string[] },
-): Selection {
+) {
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (!names.some((name) => isLikeGlob(name, glob))) {
@@ -83,6 +77,7 @@ export function selectEntities(
     (name) => globs.select.length === 0 || globs.select.some((glob) => isLikeGlob(name, glob)),
   );
   const kept = new Map<EntityName, ChosenEntity>();
+  /** Read although they were not named: the selected ones are found through them. */
   const addedParents: EntityName[] = [];
 
   /** True when the entity can be read: a root, or at least one of its parents can. */
@@ -106,5 +101,6 @@ export function selectEntities(
     const entity = kept.get(name);
     return entity === undefined ? [] : [[name, entity]];
   });
-  return { entities: new Map(inOrder), addedParents };
+  const entities: ChosenEntities = new Map(inOrder);
+  return { entities, addedParents };
 }

@@ -55,12 +55,6 @@ export type MissingTally = Pick<
   'withheld' | 'pending' | 'toConfirm' | 'withheldBecause' | 'withholding'
 >;
 
-/** Failures of a run for its report, which does not name all of them. */
-export interface ReportedFailures {
-  readonly reported: readonly FailureReport[];
-  readonly omitted: number;
-}
-
 export type RunTally = ReturnType<typeof runTally>;
 
 /**
@@ -176,7 +170,8 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
     entities: (): readonly EntityReport[] =>
       [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
-    failures: (): ReportedFailures => {
+    /** For the run's report, which does not name all of them. */
+    failures: () => {
       const unstored = [...tallies.keys()]
         .map((entity) => [entity, inChain(entity)] as const)
         .filter(([, sums]) => isTooMuchUnstored(sums))

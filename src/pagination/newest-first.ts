@@ -52,10 +52,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
       : { ...step, position: next };
   }
 
-  function followOrder(
-    position: NewestFirstPosition,
-    page: PageSeen,
-  ): { fault: string | null; lastMs: number | null; hasFallen: boolean; isBelow: boolean } {
+  function followOrder(position: NewestFirstPosition, page: PageSeen) {
     const known = new Set(position.recent);
     let { lastMs, hasFallen } = position;
     let isBelow = false;

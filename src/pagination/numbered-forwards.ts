@@ -19,10 +19,7 @@ const stepBack = 20;
  * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before
  * it. Null: none does both, as happens for some rows where pages are tiny.
  */
-export function placePage(
-  row: number,
-  length: number,
-): { readonly page: number; readonly size: number } | null {
+function placePage(row: number, length: number) {
   const common = Math.max(1, Math.min(overlap, Math.floor(length / 4), row));
   let best: { readonly page: number; readonly size: number } | null = null;
   let furthest = row;

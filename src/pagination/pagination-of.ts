@@ -52,7 +52,7 @@ export function paginationOf(
         ? keysetPagination(pagination, { ...listing, sinceParam: incremental.sinceParam, sinceMs })
         : full(0);
     case 'since':
-      return sincePagination(full(0), { sinceParam: incremental.sinceParam, sinceMs });
+      return sincePagination(full(0), incremental.sinceParam, sinceMs);
     case 'newestFirst':
       return newestFirstPagination(full(0), { untilMs: sinceMs });
   }
@@ -66,11 +66,7 @@ export function sortParams(entity: Entity, reading: Reading): Params {
 }
 
 /** A full walk of what the service lets through: it is asked only for what changed since then. */
-function sincePagination(
-  full: Pagination,
-  options: { readonly sinceParam: string; readonly sinceMs: number },
-): Pagination {
-  const { sinceParam, sinceMs } = options;
+function sincePagination(full: Pagination, sinceParam: string, sinceMs: number): Pagination {
   const boundMs = floorSecond(sinceMs);
   return {
     ...full,

@@ -67,38 +67,35 @@ export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent)
 }
 
 function levelOf(event: RunEvent): Level {
-  switch (event.kind) {
-    case 'run-started':
-    case 'sweep-started':
-    case 'rows-deleted':
-    case 'files-started':
-    case 'sink-back':
-      return 'info';
-    case 'run-finished':
-      return levelByOutcome(event.outcome);
-    case 'walk-set-aside':
-    case 'listings-unproven':
-    case 'walk-restarted':
-    case 'call-retried':
-    case 'throttled':
-    case 'deletes-withheld':
-    case 'file-set-aside':
-    case 'sink-away':
-      return 'warn';
-    case 'walk-started':
-    case 'walk-sealed':
-    case 'page-requested':
-    case 'page-fetched':
-    case 'page-committed':
-    case 'page-dropped':
-    case 'commit-started':
-    case 'commit-finished':
-    case 'call-ended':
-    case 'record-confirmed':
-    case 'file-stored':
-      return 'debug';
-  }
+  return event.kind === 'run-finished' ? levelByOutcome(event.outcome) : levelByKind[event.kind];
 }
+
+const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Level>> = {
+  'run-started': 'info',
+  'sweep-started': 'info',
+  'rows-deleted': 'info',
+  'files-started': 'info',
+  'sink-back': 'info',
+  'walk-set-aside': 'warn',
+  'listings-unproven': 'warn',
+  'walk-restarted': 'warn',
+  'call-retried': 'warn',
+  throttled: 'warn',
+  'deletes-withheld': 'warn',
+  'file-set-aside': 'warn',
+  'sink-away': 'warn',
+  'walk-started': 'debug',
+  'walk-sealed': 'debug',
+  'page-requested': 'debug',
+  'page-fetched': 'debug',
+  'page-committed': 'debug',
+  'page-dropped': 'debug',
+  'commit-started': 'debug',
+  'commit-finished': 'debug',
+  'call-ended': 'debug',
+  'record-confirmed': 'debug',
+  'file-stored': 'debug',
+};
 
 function levelByOutcome(outcome: string): Level {
   if (outcome === 'failed') return 'error';

@@ -69,22 +69,18 @@ const requestBucketsS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 function openRunMetrics(registry: Registry) {
   const { counter, gauge, histogram } = metricsIn(registry);
   return {
-    runs_total: counter(
-      'worker_runs_total',
-      ['outcome'],
-      'Runs of all connectors that ended here, by outcome.',
-    ),
-    running: gauge('worker_running_runs', [], 'Runs in progress in this process.'),
+    runs_total: counter('worker_runs_total', 'Runs of all connectors that ended here, by outcome.', [
+      'outcome',
+    ]),
+    running: gauge('worker_running_runs', 'Runs in progress in this process.'),
     runDuration: histogram('run_duration_seconds', runBucketsS, 'How long runs took, waits included.'),
-    records_total: counter(
-      'worker_records_total',
-      ['change'],
-      'Records of all connectors, by what they changed.',
-    ),
+    records_total: counter('worker_records_total', 'Records of all connectors, by what they changed.', [
+      'change',
+    ]),
     requests_total: counter(
       'worker_requests_total',
-      ['answer'],
       'Requests for records of all connectors, by what the answer asked for.',
+      ['answer'],
     ),
     requestDuration: histogram(
       'request_duration_seconds',
@@ -93,19 +89,16 @@ function openRunMetrics(registry: Registry) {
     ),
     wait_seconds_total: counter(
       'worker_wait_seconds_total',
-      [],
       'Seconds that requests of all connectors waited.',
     ),
-    retries_total: counter(
-      'worker_retries_total',
-      ['code'],
-      'Requests of all connectors that were sent again.',
-    ),
-    throttled_total: counter('worker_throttled_total', [], 'Times any service asked for fewer requests.'),
+    retries_total: counter('worker_retries_total', 'Requests of all connectors that were sent again.', [
+      'code',
+    ]),
+    throttled_total: counter('worker_throttled_total', 'Times any service asked for fewer requests.'),
     walks_set_aside_total: counter(
       'worker_walks_set_aside_total',
-      ['code'],
       'Walks of all connectors that were given up for a run.',
+      ['code'],
     ),
   };
 }

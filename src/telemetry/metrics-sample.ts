@@ -62,7 +62,6 @@ export function sampleGauges(
   const series = openSampleSeries();
   const errors = metricsIn(registry).counter(
     'scrape_errors_total',
-    [],
     'Scrapes that could not read the state of queues and connectors; their gauges were left out.',
   );
   let pending: Promise<MetricSample | null> | null = null;
@@ -187,38 +186,31 @@ function openSampleGauges(registry: Registry) {
   return {
     connectors: gauge(
       'connectors',
-      ['state'],
       'Connectors of this process by state, each counted in every state that it is in; "ok": in none that needs attention.',
+      ['state'],
     ),
     withheld: gauge(
       'worker_withheld_deletes',
-      [],
       'Rows of all connectors that were missing in their last run and are withheld by a guard.',
     ),
     pending: gauge(
       'worker_pending_deletes',
-      [],
       'Rows of all connectors that were missing in their last run and are not confirmed as deleted yet.',
     ),
     unproven: gauge(
       'worker_unproven_listings',
-      [],
       'Listings of all connectors that may have records which they did not show in their last run.',
     ),
     queue: gauge(
       'queue_jobs',
-      ['sink', 'state'],
       'Jobs in the queue of a sink. "waiting" ones are due and have no worker; "failed" ones are kept for inspection.',
+      ['sink', 'state'],
     ),
     backlog: gauge(
       'queue_backlog_seconds',
-      ['sink'],
       'Time until the queue is empty, from the jobs of the last ten minutes and the rate of the schedules; +Inf: never at this rate.',
+      ['sink'],
     ),
-    redisUp: gauge(
-      'redis_up',
-      [],
-      '1 while Redis answers this process, else 0. Without it no schedule fires.',
-    ),
+    redisUp: gauge('redis_up', '1 while Redis answers this process, else 0. Without it no schedule fires.'),
   };
 }

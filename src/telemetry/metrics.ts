@@ -37,8 +37,8 @@ export function openMetrics({
   metricsIn(registry)
     .gauge(
       'build_info',
-      ['version', 'node'],
       'Always 1; the labels say which version of the program runs on which version of Node.js.',
+      ['version', 'node'],
     )
     .set({ version, node: process.versions.node }, 1);
   collectDefaultMetrics({ register: registry });
@@ -93,8 +93,8 @@ function countWorkerEvents(registry: Registry, each: ConnectorSeries | null): (e
   const { counter, histogram } = metricsIn(registry);
   const jobs = counter(
     'worker_jobs_total',
-    ['end'],
     'Jobs of all connectors taken from the queue, by how that ended.',
+    ['end'],
   );
   for (const end of jobEnds) jobs.inc({ end }, 0);
   const lag = histogram(
@@ -104,8 +104,8 @@ function countWorkerEvents(registry: Registry, each: ConnectorSeries | null): (e
   );
   const redisErrors = counter(
     'redis_errors_total',
-    ['code'],
     'Errors that the connections to Redis reported, by code.',
+    ['code'],
   );
   return (event) => {
     switch (event.kind) {
@@ -147,17 +147,15 @@ function countPublications(
   clock: Clock,
 ): (target: string, ended: EndedPublication) => void {
   const { counter, gauge } = metricsIn(registry);
-  const ofTarget = (name: string, help: string) => gauge(`publication_${name}`, ['target'], help);
+  const ofTarget = (name: string, help: string) => gauge(`publication_${name}`, help, ['target']);
   const results = counter(
     'publications_total',
-    ['target', 'result'],
     'Publications that were asked for, by how they ended: published, unchanged (nothing was new), nothing-stored, failed.',
+    ['target', 'result'],
   );
-  const rows = counter(
-    'published_rows_total',
-    ['target'],
-    'Changed rows that were published, deletes included.',
-  );
+  const rows = counter('published_rows_total', 'Changed rows that were published, deletes included.', [
+    'target',
+  ]);
   const number = ofTarget('newest_number', 'Number of the newest publication of the target.');
   const createdAt = ofTarget('newest_timestamp_seconds', 'When the newest publication was made.');
   const upToDateAt = ofTarget(

@@ -2,34 +2,7 @@ import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 
 /** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
-export interface Progress {
-  readonly connector: ConnectorName;
-  /** Null until the API has been reached and the run has begun. */
-  readonly run: RunId | null;
-  readonly continues: RunId | null;
-  /** Milliseconds since the epoch. */
-  readonly startedAtMs: number;
-  /** Walks known so far: due at the start and found on the way. Grows while parents are read. */
-  readonly walksKnown: number;
-  readonly walksEnded: number;
-  readonly entities: ReadonlyMap<EntityName, EntityProgress>;
-  readonly retries: number;
-  /** The newest failed attempt that another one follows; null once the API has answered again. */
-  readonly retry: Retry | null;
-  /** Until then the service's rate limit lets no call start. */
-  readonly throttledUntilMs: number;
-  /** Null while the sink's server can be written to. */
-  readonly sinkAway: { readonly message: string; readonly untilMs: number } | null;
-  /** Walks have ended; the run is looking for deletes. */
-  readonly isSweeping: boolean;
-  /** Rows asked for because they seem to be deleted, and rows marked as deleted. */
-  readonly confirmed: number;
-  readonly deleted: number;
-  /** Null until files are fetched. */
-  readonly files: FileProgress | null;
-  /** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
-  readonly arrivals: readonly Arrivals[];
-}
+export type Progress = Readonly<ReturnType<typeof startProgress>>;
 
 type CallRetried = Extract<RunEvent, { readonly kind: 'call-retried' }>;
 
@@ -66,24 +39,37 @@ export function startProgress(
   connector: ConnectorName,
   nowMs: number,
   expected: ReadonlyMap<EntityName, Expected> = new Map(),
-): Progress {
+) {
+  const entities: ReadonlyMap<EntityName, EntityProgress> = new Map(
+    Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }]),
+  );
   return {
     connector,
-    run: null,
-    continues: null,
+    /** Null until the API has been reached and the run has begun. */
+    run: null as RunId | null,
+    continues: null as RunId | null,
+    /** Milliseconds since the epoch. */
     startedAtMs: nowMs,
+    /** Walks known so far: due at the start and found on the way. Grows while parents are read. */
     walksKnown: 0,
     walksEnded: 0,
-    entities: new Map(Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }])),
+    entities,
     retries: 0,
-    retry: null,
+    /** The newest failed attempt that another one follows; null once the API has answered again. */
+    retry: null as Retry | null,
+    /** Until then the service's rate limit lets no call start. */
     throttledUntilMs: 0,
-    sinkAway: null,
+    /** Null while the sink's server can be written to. */
+    sinkAway: null as { readonly message: string; readonly untilMs: number } | null,
+    /** Walks have ended; the run is looking for deletes. */
     isSweeping: false,
+    /** Rows asked for because they seem to be deleted, and rows marked as deleted. */
     confirmed: 0,
     deleted: 0,
-    files: null,
-    arrivals: [],
+    /** Null until files are fetched. */
+    files: null as FileProgress | null,
+    /** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
+    arrivals: [] as readonly Arrivals[],
   };
 }
 

@@ -6,9 +6,9 @@ const prefix = 'connector_sync_';
 export function metricsIn(registry: Registry) {
   const described = (name: string, help: string) => ({ name: prefix + name, help, registers: [registry] });
   return {
-    counter: <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
+    counter: <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Counter({ ...described(name, help), labelNames }),
-    gauge: <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
+    gauge: <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Gauge({ ...described(name, help), labelNames }),
     histogram: (name: string, buckets: readonly number[], help: string) =>
       new Histogram({ ...described(name, help), buckets: [...buckets] }),

@@ -112,10 +112,7 @@ async function start(
   });
 }
 
-function readTls(
-  { cert, key }: NonNullable<ServeChoices['tls']>,
-  cwd: string,
-): { readonly cert: string; readonly key: string } {
+function readTls({ cert, key }: NonNullable<ServeChoices['tls']>, cwd: string) {
   const read = (flag: string, file: string): string => {
     try {
       return readFileSync(resolve(cwd, file), 'utf8');

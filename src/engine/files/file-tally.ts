@@ -2,7 +2,6 @@ import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import type { FileFailure, FileFolder, LeftFiles } from '../../sinks/files.ts';
 import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
-import type { ReportedFailures } from '../run-tally.ts';
 import type { FileSource } from '../../source/source.ts';
 
 export interface FileOptions {
@@ -46,7 +45,7 @@ export function fileTally() {
       return Array.from(sums, ([entity, sum]) => ({ entity, ...sum, left: leftOf.get(entity) ?? 0 }));
     },
     /** At most `limit` of them are reported. */
-    failures: (limit: number): ReportedFailures => {
+    failures: (limit: number) => {
       const reported = failures.slice(0, Math.max(0, limit));
       return { reported, omitted: failed - reported.length };
     },

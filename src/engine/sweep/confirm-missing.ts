@@ -98,11 +98,7 @@ export function openConfirmation(run: Run) {
 }
 
 /** Gives the number of calls it took, and what was thrown that must end the run. */
-async function askBatch(
-  run: Run,
-  asking: Asking,
-  batch: readonly Candidate[],
-): Promise<{ readonly gets: number; readonly endings: readonly unknown[] }> {
+async function askBatch(run: Run, asking: Asking, batch: readonly Candidate[]) {
   const { concurrency, signal } = run;
   const answers: Answer[] = [];
   const endings: unknown[] = [];

@@ -8,13 +8,7 @@ import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { openConfirmation } from './confirm-missing.ts';
 
-type DeleteVerdict = ReturnType<typeof judgeEntity>;
-
-interface JudgedEntity extends DeleteVerdict {
-  readonly missing: EntityMissing;
-  /** Rows of the entity that would go along with others' records. */
-  readonly below: number;
-}
+type JudgedEntity = ReturnType<typeof judgeDeletes>[number];
 
 /**
  * Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it
@@ -160,13 +154,14 @@ async function deleteBatches(
  * where other records stand in its place. What a person has allowed passes and does not count; nor does what `get`
  * returned when it was asked last.
  */
-export function judgeDeletes(found: readonly EntityMissing[], guards: Guards): readonly JudgedEntity[] {
+export function judgeDeletes(found: readonly EntityMissing[], guards: Guards) {
   const over = new Set(
     found.filter((one) => isOver(one, goingOf(one, found), guards)).map(({ entity }) => entity),
   );
   const adopted = new Set(found.filter(({ isAdopted }) => isAdopted).map(({ entity }) => entity));
   return found.map((missing) => ({
     missing,
+    /** Rows of the entity that would go along with others' records. */
     below: goingOf(missing, found) - countOpen(missing),
     ...judgeEntity(missing, over, adopted),
   }));

@@ -166,11 +166,7 @@ export const changedMembersOf = remembered((list: MailingList) => {
 });
 
 /** Whom a revision made unsubscribe, of the first `limit`, and when. */
-export function departuresIn(
-  list: MailingList,
-  revision: number,
-  limit: number,
-): readonly { readonly index: number; readonly at: number }[] {
+export function departuresIn(list: MailingList, revision: number, limit: number) {
   const gap = gapOf(list);
   if (gap === 0) return [];
   return Array.from({ length: Math.min(limit, list.memberCount) }, (_, index) => index)
