@@ -6,7 +6,7 @@ import { comparable } from './instants.ts';
 import { conditionMatcher, wordMatcher } from './match-condition.ts';
 import { nativeColumn } from './native-condition.ts';
 import type { Condition, FieldCondition, SearchRequest, SortKey } from './search-request.ts';
-import { allOf, always, type Bound, oneOf, piece, type Piece } from './sql-piece.ts';
+import { allOf, type Bound, oneOf, piece, type Piece } from './sql-piece.ts';
 
 /** The order of a search's rows: by these, then by row number in the direction of the last. */
 export interface SearchOrder {
@@ -80,9 +80,6 @@ function furtherThan({ sql, direction }: OrderKey, value: Bound): readonly Piece
   }
   return value === null ? [] : [piece(`${sql} < ?`, value), piece(`${sql} IS NULL`)];
 }
-
-/** All rows, as one stretch. */
-export const everyRow: readonly Piece[] = [always];
 
 /**
  * Of a text, and of objects and arrays as JSON text, so many bytes decide; equal ones are in the order of their rows.

@@ -8,7 +8,7 @@ import { isTableThere } from './index/index-state.ts';
 import type { SearchIndex } from './index/open-search-index.ts';
 import type { SearchFunctions } from './row-functions.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
-import { everyRow, type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
+import { type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
 import { searchProblem, tooSlow } from './search-problem.ts';
 import type { SearchAnswer, SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
@@ -82,7 +82,7 @@ function readPage(search: Search, after: Position | null) {
   const filter = request.filter === null ? always : compileFilter(request.filter, search);
   const order = searchOrder(request, search);
   const rows: number[] = [];
-  for (const stretch of after === null ? everyRow : stretchesBehind(order, after)) {
+  for (const stretch of after === null ? [always] : stretchesBehind(order, after)) {
     const wanted = request.limit + 1 - rows.length;
     if (wanted === 0) break;
     rows.push(...readRows(search, order, allOf([filter, stretch]), wanted));

@@ -1,6 +1,5 @@
 import type { EntityName } from '../core/names.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
-import type { AnswerPath } from '../definitions/upstream/template.ts';
 import {
   defaultFailureClass,
   type ErrorRule,
@@ -64,11 +63,8 @@ export function readFailure(
 
 function textsOf({ message, failed }: Rules, value: JsonValue | undefined): readonly string[] {
   if (value === undefined) return [];
-  const paths: readonly AnswerPath[] = [
-    ...message,
-    ...(failed?.code === null || failed === null ? [] : [failed.code]),
-  ];
-  return paths
+  const code = failed?.code ?? null;
+  return [...message, ...(code === null ? [] : [code])]
     .map((path) => valueAt(value, path))
     .filter((text) => typeof text === 'string')
     .map((text) => text.slice(0, 2_000))
