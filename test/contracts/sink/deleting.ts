@@ -1,10 +1,21 @@
 import { expect, it as everywhere } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { counts, member, members, membersTable, news, partition, type SinkKind } from './fixture.ts';
+import {
+  counts,
+  member,
+  members,
+  membersTable,
+  news,
+  partition,
+  reading,
+  start,
+  type SinkKind,
+} from './fixture.ts';
 import { useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
 import { rulesOf, useBench } from './use-bench.ts';
 
@@ -209,6 +220,24 @@ export function deleting(kind: SinkKind): void {
     const { partition: owner } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
     expect(owner?.fullAt === null).toBe(isWithdrawn);
     await hand.finish('degraded');
+  });
+
+  it('reads a partition in full whose walk missed what get returns, until a full walk has a watermark again', async () => {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), {
+      reading: new Map([[members, reading({ isIncremental: true })]]),
+    });
+    const watermark = instant(start);
+    await (await sweep('r1', () => ({ ...shows(all)(), watermark }))).finish();
+    const hand = await sweep('r2', () => ({ ...shows(['1'], 'get')(), watermark }), { isFull: true });
+    const { run } = hand.started;
+    const [second] = await sink.deletes.toConfirm(lease, run, members, 1);
+    await sink.deletes.judge(lease, run, members, [
+      { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
+    ]);
+    await hand.finish('degraded');
+    await (await sweep('r3', shows(all))).finish();
+    await begin('r4');
+    expect(await sink.nextPartitions(lease, 1)).toMatchObject([{ mode: 'full', watermark: null }]);
   });
 
   everywhere(

@@ -181,6 +181,26 @@ export function finishing(kind: SinkKind): void {
     ).toEqual([2, 0, 0]);
   });
 
+  it('keeps a quarantined record for 90 days after it was last seen', async () => {
+    const sink = await bench().open();
+    const lease = await sink.acquire(identity());
+    const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
+    const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
+    const first = { lease, run: 'r1' as Started['run'] };
+    for (const started of [first, { lease, run: 'r2' as Started['run'] }]) {
+      await sink.startRun(lease, bench().plan(started.run));
+      const { id } = await onlyPartition(sink, lease);
+      await sink.commit(lease, [page(started, id, [], { fetched: 1, refused: [refused], seal: sealed })]);
+      await sink.finish(lease, started.run, report(started, { entities }));
+      bench().clock.advance(60 * dayMs);
+    }
+    await emptyRun(sink, first, 'r3');
+    expect(await count('_sync_quarantine')).toBe(1);
+    bench().clock.advance(31 * dayMs);
+    await emptyRun(sink, first, 'r4');
+    expect(await count('_sync_quarantine')).toBe(0);
+  });
+
   it('keeps the 10,000 newest quarantined records of a connector', async () => {
     const { sink, started } = await runWithOneRecord(bench());
     const rows = Array.from({ length: 10_003 }, (_, index) => {

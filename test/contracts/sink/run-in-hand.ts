@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import type { Instant } from '../../../src/core/clock.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../src/core/records.ts';
 import type { EntityMissing } from '../../../src/sinks/deletes.ts';
@@ -13,6 +14,7 @@ export interface Shown {
   readonly records: readonly PreparedRecord[];
   readonly children?: readonly FoundPartition[];
   readonly absence?: Absence;
+  readonly watermark?: Instant;
 }
 
 /** A parameter of a partition, '' where it has none. */
@@ -59,8 +61,8 @@ export class RunInHand {
   }
 
   async walkOne(partition: Partition, shown: Shown): Promise<void> {
-    const { records, children = [], absence = 'nothing' } = shown;
-    const seal = { proof, watermark: null, absence: partition.mode === 'full' ? absence : null };
+    const { records, children = [], absence = 'nothing', watermark = null } = shown;
+    const seal = { proof, watermark, absence: partition.mode === 'full' ? absence : null };
     const change = { entity: partition.entity, children, seal };
     const [committed] = await this.sink.commit(this.started.lease, [
       page(this.started, partition.id, records, change),

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import type { EntityName } from '../../../src/core/names.ts';
 import {
   believedUntil,
   decideMode,
   isUnchanged,
+  learnPageLength,
   neverWalked,
   standingOfParent,
   type ChainReading,
@@ -64,6 +66,26 @@ describe('a partition that is found again', () => {
 
 it('believes times up to a day ahead', () => {
   expect(believedUntil('2026-03-01T10:00:00.000Z')).toBe('2026-03-02T10:00:00.000Z');
+});
+
+describe('a walk that ended after a page of its size was followed by more', () => {
+  const members = 'members' as EntityName;
+  const followed = { size: 1000, records: 256 };
+  it.each([
+    ['ended too early with a page exactly as long', 256, followed],
+    ['ended too early with a longer page', 257, followed],
+    ['counts with a shorter page', 255, null],
+  ])('%s', (_what, records, expected) => {
+    const known = new Map<string, number>();
+    expect(learnPageLength(known, members, { followed, seal: null })).toEqual(followed);
+    const seal = {
+      proof: { kind: 'single', isOrdered: false },
+      watermark: null,
+      absence: null,
+      lastPage: { size: 1000, records },
+    } as const;
+    expect(learnPageLength(known, members, { seal })).toEqual(expected);
+  });
 });
 
 describe('the parent of a due partition that the chain has not found', () => {
