@@ -1,9 +1,10 @@
 import pg from 'pg';
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
+import type { RunId } from '../../../src/core/names.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
-import { identity, manualClock, news } from '../../contracts/sink/fixture.ts';
+import { identity, manualClock, news, runPlan } from '../../contracts/sink/fixture.ts';
 import { startPooler } from '../../support/postgres-pooler.ts';
 import { sharedPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 
@@ -150,14 +151,29 @@ it('asks for no lock through a pooler, and goes by the lease alone', async () =>
     await pooler.close();
   });
   const { open, sql } = world(postgres, pooler.port);
-  const [first, second] = [await open(), await open()];
+  const [first, second, third] = [await open(), await open(), await open()];
   const old = await first.acquire(identity());
   expect(await sql(leaseRow)).toMatchObject([{ epoch: 1, pid: null, is_fresh: true }]);
   await expect(second.acquire(identity())).rejects.toMatchObject(busy);
   await sql(runOut);
-  await using taken = await second.acquire(identity());
+  const taken = await second.acquire(identity());
   expect(taken.epoch).toBe(2);
   await expect(first.left(old)).rejects.toMatchObject(fenced);
+  await taken[Symbol.asyncDispose]();
+  await using next = await third.acquire(identity());
+  expect(next.epoch, 'a lease that is given back ends at once').toBe(3);
+});
+
+it('refuses a call that waits for its turn when the lease is given back', async () => {
+  const { open } = world(await sharedPostgres());
+  const sink = await open();
+  const lease = await sink.acquire(identity());
+  const first = sink.startRun(lease, runPlan('r1'));
+  const second = sink.startRun(lease, runPlan('r2'));
+  const givenBack = lease[Symbol.asyncDispose]();
+  await expect(second).rejects.toMatchObject({ code: 'FENCED' });
+  await Promise.all([first, givenBack]);
+  expect(await sink.history.run('r2' as RunId)).toBeNull();
 });
 
 // Proves promise 11.1
