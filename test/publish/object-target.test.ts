@@ -112,6 +112,19 @@ describe('a check', () => {
     await expect(problems()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
   });
 
+  it('refuses a manifest that has the name of another publication', async () => {
+    await publishRuns(2);
+    writeFileSync(manifestOf(2), readFileSync(manifestOf(1)));
+    const refused = {
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(
+        /0002\.json is not a manifest that this version reads: it says that it is publication 1/,
+      ) as string,
+    };
+    await expect(problems()).rejects.toMatchObject(refused);
+    await expect(world.publish()).rejects.toMatchObject(refused);
+  });
+
   // Proves promise 1.7
   it('refuses a manifest of an older version than the oldest that is read, and says what is missing in it', async () => {
     await publishRuns(1);

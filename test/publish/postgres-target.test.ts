@@ -112,6 +112,24 @@ describe('a target in PostgreSQL', () => {
     expect(rights).toEqual([{ table_name: 'news__people' }, { table_name: 'news__people_current' }]);
   });
 
+  it('keeps a row that is newer than a change of the same key', async ({ folder }) => {
+    await using target = openPostgresTarget(placeOf(folder), untilEnd);
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    const table = `${schemaOf(folder)}.news__people`;
+    await ask(`UPDATE ${table} SET _seq = 100, name = 'newer' WHERE id IN ('p1', 'p2')`);
+    store(model, entity, { id: 'p1', name: 'older' });
+    remove(model, entity, 'p2');
+    store(model, entity, { id: 'p3', name: 'changed' });
+    await publishModel(target, model);
+    expect(await ask(`SELECT id, name, _deleted FROM ${table} ORDER BY id`)).toEqual([
+      { id: 'p1', name: 'newer', _deleted: 'f' },
+      { id: 'p2', name: 'newer', _deleted: 'f' },
+      { id: 'p3', name: 'changed', _deleted: 'f' },
+    ]);
+  });
+
   it('keeps one row where keys differ in lone surrogates alone: the newest', async ({ folder }) => {
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();

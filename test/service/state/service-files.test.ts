@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
+import { takeLock } from '../../../src/sql/sqlite/lock.ts';
 import { loadServiceKey } from '../../../src/service/state/service-key.ts';
 import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
@@ -60,6 +61,17 @@ describe('the folder', () => {
     first[Symbol.dispose]();
     using second = openTestState({ folder });
     expect(second.applications.list()).toHaveLength(1);
+  });
+
+  it('is not changed by a command while a running service has data of another version in it', () => {
+    mkdirSync(folder, { recursive: true });
+    const service = takeLock(join(folder, 'service.lock'));
+    expect(() => openTestState({ folder, isShared: true })).toThrow(
+      /service that runs on .* is of another version of connector-sync\. Stop it/,
+    );
+    expect(readFileSync(database())).toHaveLength(0);
+    service?.release();
+    openTestState({ folder, isShared: true })[Symbol.dispose]();
   });
 
   it('is free again after it could not be opened', () => {
