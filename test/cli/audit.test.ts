@@ -6,6 +6,7 @@ import { afterEach, describe, expect, vi } from 'vitest';
 import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
+import { openCliWorld } from '../support/cli-world.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
 let folder: string;
@@ -132,6 +133,19 @@ describe('audit', () => {
     expect(result.code).toBe(1);
     expect(result.stderr).toContain('There is no sink');
     expect(await leftFolders()).toEqual([]);
+  });
+
+  it('ends with 3 where nothing differs and the reading is not proven to be complete', async () => {
+    await using world = await openCliWorld({
+      wrap: (account) => ({
+        ...account,
+        list: (entity, params) => ({ ...account.list(entity, params), metadata: { total_items: 1_000 } }),
+      }),
+    });
+    await world.cli('sync', 'newsletter', '--select', 'lists');
+    const result = await world.cli('audit', 'newsletter/lists', '--json');
+    expect(jsonLines(result)).toMatchObject([{ kind: 'audit', isEqual: true, isProven: false }]);
+    expect(result.code).toBe(3);
   });
 
   it('leaves no copy behind when it is interrupted, once or twice', async () => {

@@ -112,6 +112,20 @@ describe.each(triedSinks)('reset in a %s sink', (sink) => {
 });
 
 describe('reset', () => {
+  it('counts deleted rows among those that --data would drop', async () => {
+    world = await openCliWorld();
+    await world.cli('sync', 'newsletter');
+    world.moveTo(1);
+    await world.cli('sync', 'newsletter');
+    const asked = ['reset', 'newsletter/segment_members', '--data'] as const;
+    const [told] = await world.json(...asked);
+    const entities = told?.['entities'] as readonly { rows: number; deleted: number }[] | undefined;
+    const { rows = 0, deleted = 0 } = entities?.[0] ?? {};
+    expect(deleted).toBeGreaterThan(0);
+    const { stdout } = await world.cli(...asked);
+    expect(stdout).toMatch(new RegExp(`segment_members +\\d+ +${rows + deleted}\\n`));
+  });
+
   it('names the entity whose records have the elements, and says when there is nothing', async () => {
     world = await openCliWorld();
     const nothing = await world.cli('reset', 'newsletter', '--yes');

@@ -106,6 +106,23 @@ it('takes over unfinished work of another command, and stops waiting on Ctrl-C',
   expect(outlineOf(taken)).toContain('newsletter ok');
 });
 
+it('ends with the code of a connector that it has waited for', async () => {
+  gate.hold('c-news');
+  const one = start();
+  await one.until('"kind":"run-started","connector":"newsletter"');
+  const other = start();
+  await other.until('"kind":"run-report","connector":"wiki"');
+  const db = new Database(join(folder, 'main.db'));
+  db.exec("UPDATE _sync_connectors SET connector_id = 'c-another' WHERE connector = 'newsletter'");
+  db.close();
+  one.child.kill('SIGKILL');
+  await one.result;
+  const waited = await other.result;
+  expect(outlineOf(waited)).toEqual(['newsletter waiting', 'wiki ok']);
+  expect(jsonLines(waited).at(-1)).toMatchObject({ kind: 'run-error', connector: 'newsletter' });
+  expect(waited.code).toBe(2);
+});
+
 function start(...args: string[]): RunningCli {
   const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
   const all = [built, 'sync', '--json', '--config', config, ...args];
