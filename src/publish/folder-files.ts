@@ -15,32 +15,24 @@ const maxTextBytes = 64 * 1024 * 1024;
 const readOnly = constants.O_RDONLY | constants.O_NOFOLLOW;
 
 export async function readFile(root: string, path: string): Promise<Buffer | null> {
-  const handle = await openExisting(root, path);
+  await using handle = await openExisting(root, path);
   if (handle === null) return null;
-  try {
-    const { size } = await handle.stat();
-    if (size > maxTextBytes) {
-      throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
-    }
-    return await handle.readFile();
-  } finally {
-    await handle.close();
+  const { size } = await handle.stat();
+  if (size > maxTextBytes) {
+    throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
   }
+  return await handle.readFile();
 }
 
 /** Nothing where it is not there. */
 export async function* streamFile(root: string, path: string): AsyncGenerator<Uint8Array> {
-  const handle = await explained(path, async () => await openExisting(root, path));
+  await using handle = await explained(path, async () => await openExisting(root, path));
   if (handle === null) return;
-  try {
-    const buffer = Buffer.allocUnsafe(1024 * 1024);
-    for (;;) {
-      const { bytesRead } = await explained(path, async () => await handle.read(buffer));
-      if (bytesRead === 0) return;
-      yield Uint8Array.from(buffer.subarray(0, bytesRead));
-    }
-  } finally {
-    await handle.close();
+  const buffer = Buffer.allocUnsafe(1024 * 1024);
+  for (;;) {
+    const { bytesRead } = await explained(path, async () => await handle.read(buffer));
+    if (bytesRead === 0) return;
+    yield Uint8Array.from(buffer.subarray(0, bytesRead));
   }
 }
 
@@ -149,12 +141,8 @@ export async function leftPartials(root: string): Promise<readonly Leftover[]> {
 
 /** The file, or the names in a folder, survive a power loss. */
 export async function synced(path: string): Promise<void> {
-  const handle = await open(path, constants.O_RDONLY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, constants.O_RDONLY);
+  await handle.sync();
 }
 
 export async function explained<Result>(path: string, work: () => Promise<Result>): Promise<Result> {

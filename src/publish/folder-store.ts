@@ -98,27 +98,19 @@ function partialOf(path: string, what: string): string {
 }
 
 async function writeNew(path: string, text: string): Promise<void> {
-  const handle = await open(path, createNew, 0o600);
-  try {
-    await handle.chmod(0o600);
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, createNew, 0o600);
+  await handle.chmod(0o600);
+  await handle.writeFile(text);
+  await handle.sync();
 }
 
 /** Whole, on the disk, and its owner's alone. */
 async function settleFile(path: string, bytes: number): Promise<void> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
-  try {
-    const { size } = await handle.stat();
-    if (size !== bytes) throw new Error(`${path} has ${size} bytes, expected ${bytes}`);
-    await handle.chmod(0o600);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  const { size } = await handle.stat();
+  if (size !== bytes) throw new Error(`${path} has ${size} bytes, expected ${bytes}`);
+  await handle.chmod(0o600);
+  await handle.sync();
 }
 
 /**

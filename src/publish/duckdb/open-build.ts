@@ -91,17 +91,10 @@ async function openOld(file: string): Promise<FileHandle | null> {
 
 /** Whether no other process has put another file there, or written to it, since it was opened. */
 async function isSame(file: string, old: FileHandle | null): Promise<boolean> {
-  const now = await openOld(file);
-  if (now === null || old === null) {
-    await now?.close();
-    return now === old;
-  }
-  try {
-    const [one, other] = [await now.stat({ bigint: true }), await old.stat({ bigint: true })];
-    return one.dev === other.dev && one.ino === other.ino && one.mtimeNs === other.mtimeNs;
-  } finally {
-    await now.close();
-  }
+  await using now = await openOld(file);
+  if (now === null || old === null) return now === old;
+  const [one, other] = [await now.stat({ bigint: true }), await old.stat({ bigint: true })];
+  return one.dev === other.dev && one.ino === other.ino && one.mtimeNs === other.mtimeNs;
 }
 
 /** The log of another writer would be taken for one of the new file. */

@@ -8,7 +8,8 @@ import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { givenUpHash, lostHash, type StoredRow } from '../decisions/meet-record.ts';
 import { isJsonColumn, tableName } from '../decisions/stored-table.ts';
-import { fromVersion7 } from '../sqlite/from-version-7.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
+import { fromVersion7, newestRow } from '../sqlite/from-version-7.ts';
 import type { LedgerFormat } from '../sqlite/open-database.ts';
 import { createTableSql } from '../sqlite/records/table-sql.ts';
 import { commonFormat, sqliteLedgerSql, tablesSql } from '../sqlite/schema.ts';
@@ -43,22 +44,20 @@ interface KeyRow extends StoredRow {
 
 const batchRows = 1_000;
 
-function keyTableName(connector: string, entity: string): string {
-  return `_sync_keys_${tableName(connector as ConnectorName, entity as EntityName)}`;
+function keyTableName(connector: ConnectorName, entity: EntityName): string {
+  return `_sync_keys_${tableName(connector, entity)}`;
 }
 
-/** Undefined where the entity has no rows yet. Rows are never deleted. */
-function lastRowOf(db: Connection, connector: string, entity: string): number | undefined {
-  const name = keyTableName(connector, entity);
-  if (db.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(name) === undefined) return undefined;
-  return db.prepare<[], number>(`SELECT coalesce(max(row), 0) FROM ${name}`).pluck().get();
+/** Undefined where the entity has no rows yet. */
+function lastRowOf(db: Connection, connector: ConnectorName, entity: EntityName): number | undefined {
+  return newestRow(db, keyTableName(connector, entity), 'row');
 }
 
 /** Makes and fills the tables, and gives the connectors of which lines are missing. */
 function importRecords(db: Connection): ReadonlySet<ConnectorName> {
   const lacking = new Set<ConnectorName>();
   const tables = db
-    .prepare<[], { connector: ConnectorName; entity: EntityName; key: string; stored: string }>(
+    .prepare<[], OfEntity & { readonly key: string; readonly stored: string }>(
       'SELECT connector, entity, key, stored FROM _sync_tables',
     )
     .all();

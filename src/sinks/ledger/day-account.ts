@@ -27,30 +27,27 @@ interface DayChanges {
  *
  * `added`: rows that were inserted or revived (`noteStored` leaves those of an entity's first chain out). `deleted`:
  * rows whose delete a guard let pass; what a person allowed is left out: it counts neither as deleted nor as there
- * before. An entity may come several times.
+ * before. Each entity once.
  */
 export function noteInDay(
   tx: Tx,
   connector: ConnectorName,
-  changes: { readonly added: readonly RowsOf[]; readonly deleted: readonly RowsOf[]; readonly now: Instant },
+  kind: keyof DayChanges,
+  changed: readonly RowsOf[],
+  now: Instant,
 ): void {
-  const byEntity = new Map<EntityName, DayChanges>();
-  const add = (entity: EntityName, { added, deleted }: DayChanges): void => {
-    const before = byEntity.get(entity) ?? { added: 0, deleted: 0 };
-    byEntity.set(entity, { added: before.added + added, deleted: before.deleted + deleted });
-  };
-  for (const { entity, rows } of changes.added) add(entity, { added: rows, deleted: 0 });
-  for (const { entity, rows } of changes.deleted) add(entity, { added: 0, deleted: rows });
-  const noted = [...byEntity].flatMap(([entity, { added, deleted }]) =>
-    added + deleted > 0 ? [{ entity, added, deleted }] : [],
-  );
+  const noted = changed.filter(({ rows }) => rows > 0);
   if (noted.length === 0) return;
   tx.put(
     `INSERT INTO _sync_hours AS h (connector, entity, hour, added, deleted)
      SELECT CAST(:connector AS text), v.entity, CAST(:hour AS text), v.added, v.deleted
      FROM {v: entity text, added bigint, deleted bigint} ORDER BY v.entity
      ON CONFLICT (connector, entity, hour) DO UPDATE SET added = h.added + excluded.added, deleted = h.deleted + excluded.deleted`,
-    { connector, hour: hourOf(changes.now), v: noted },
+    {
+      connector,
+      hour: hourOf(now),
+      v: noted.map(({ entity, rows }) => ({ entity, added: 0, deleted: 0, [kind]: rows })),
+    },
   );
 }
 

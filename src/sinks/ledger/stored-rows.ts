@@ -1,6 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { RowsOf } from '../run-report.ts';
+import type { OfEntity } from './deletes/places.ts';
 import { noteInDay } from './day-account.ts';
 import type { Tx } from '../../sql/database.ts';
 
@@ -69,17 +69,14 @@ export function noteStored(
     const { firstOrigin = null } = chain.numbers.get(entity) ?? {};
     return firstOrigin !== null && firstOrigin !== chain.origin;
   });
-  noteInDay(tx, connector, { added: ofDay, deleted: [], now: chain.now });
+  noteInDay(tx, connector, 'added', ofDay, chain.now);
 }
 
-/** Tombstones. Each entity once. */
-export function addDeleted(tx: Tx, connector: ConnectorName, deleted: readonly RowsOf[]): void {
-  if (deleted.length === 0) return;
+/** Tombstones. */
+export function addDeleted(tx: Tx, of: OfEntity, rows: number): void {
   tx.put(
-    `UPDATE _sync_tables AS t SET deleted = deleted + v.rows
-     FROM {v: entity text, rows bigint}
-     WHERE t.connector = :connector AND t.entity = v.entity`,
-    { connector, v: deleted },
+    `UPDATE _sync_tables SET deleted = deleted + :rows WHERE connector = :connector AND entity = :entity`,
+    { ...of, rows },
   );
 }
 

@@ -9,6 +9,7 @@ import {
   type TableColumns,
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
+import type { OfEntity } from './deletes/places.ts';
 import type { RecordTables } from './driver.ts';
 import type { RecordTable } from './record-table.ts';
 import type { Tx } from '../../sql/database.ts';
@@ -30,13 +31,10 @@ export async function viewedTables(tx: Tx, connector: ConnectorName): Promise<re
   );
 }
 
-export async function noteView(
-  tx: Tx,
-  { connector, entity, view }: { connector: ConnectorName; entity: EntityName; view: string | null },
-): Promise<void> {
+export async function noteView(tx: Tx, of: OfEntity & { readonly view: string | null }): Promise<void> {
   await tx.run(
     `UPDATE _sync_tables SET current_view = :view WHERE connector = :connector AND entity = :entity`,
-    { connector, entity, view },
+    of,
   );
 }
 
@@ -88,11 +86,8 @@ export async function declareTables(
   for (const table of tables) {
     const before = known.get(table.entity);
     const declared = declareTable(connector, table, before);
-    await save(tx, connector, table.entity, {
-      name: records.tableName(connector, table.entity),
-      before,
-      after: declared.columns,
-    });
+    const name = records.tableName(connector, table.entity);
+    await save(tx, { connector, entity: table.entity, name }, before, declared.columns);
     changes.push(declared);
   }
   return changes;
@@ -107,7 +102,7 @@ export async function addEvolved(
 ): Promise<void> {
   const before = (await knownTables(tx, connector, [entity])).get(entity);
   if (before === undefined || columns.length === 0) return;
-  await save(tx, connector, entity, { name: '', before, after: withAdded(before, columns) });
+  await save(tx, { connector, entity, name: '' }, before, withAdded(before, columns));
 }
 
 /** What the definition says of tables that are there. */
@@ -125,20 +120,12 @@ export async function describeTables(
   );
 }
 
+/** `name`: of a table that is not noted yet. */
 async function save(
   tx: Tx,
-  connector: ConnectorName,
-  entity: EntityName,
-  {
-    name,
-    before,
-    after,
-  }: {
-    /** Of a table that is not noted yet. */
-    readonly name: string;
-    readonly before: TableColumns | undefined;
-    readonly after: TableColumns;
-  },
+  of: OfEntity & { readonly name: string },
+  before: TableColumns | undefined,
+  after: TableColumns,
 ): Promise<void> {
   const texts = textsOf(after);
   if (before !== undefined && JSON.stringify(textsOf(before)) === JSON.stringify(texts)) return;
@@ -147,7 +134,7 @@ async function save(
      VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, 0)
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
-    { connector, entity, name, ...texts },
+    { ...of, ...texts },
   );
 }
 

@@ -126,13 +126,7 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
     await tx.run(
       `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
        VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
-      {
-        sinkId,
-        version: schemaVersion,
-        now: instant(clock.now()),
-        systemIdentifier: server.systemIdentifier,
-        timeline: server.timeline,
-      },
+      { ...server, sinkId, version: schemaVersion, now: instant(clock.now()) },
     );
     return { sinkId, version: schemaVersion };
   }
@@ -168,7 +162,7 @@ async function moveOn(
   await overtakeAll(tx, at);
   await tx.run(
     `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
-    { sinkId, systemIdentifier: server.systemIdentifier, timeline: server.timeline },
+    { ...server, sinkId },
   );
   return { sinkId };
 }

@@ -3,6 +3,7 @@ import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { textHash } from '../../sql/text-hash.ts';
 import { tableName } from '../decisions/stored-table.ts';
+import type { OfEntity } from '../ledger/deletes/places.ts';
 
 /** Columns of version 8 that version 7 had none of, as its tables have them. The table is named `old`. */
 const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -49,7 +50,7 @@ export function readVersion7(db: Connection): void {
 export function fromVersion7(
   db: Connection,
   ledgerSql: string,
-  lastRow: (connector: string, entity: string) => number | undefined,
+  lastRow: (connector: ConnectorName, entity: EntityName) => number | undefined,
 ): void {
   addTextHash(db);
   // Views that a user has made of these tables stay as they are, whatever else they need.
@@ -80,18 +81,20 @@ export function sqliteFromVersion7(db: Connection, ledgerSql: string, catalogSql
   for (const view of ['_catalog_tables', '_catalog_columns', '_catalog_joins']) {
     db.exec(`DROP VIEW IF EXISTS ${view}`);
   }
-  fromVersion7(db, ledgerSql, (connector, entity) => newestRow(db, connector, entity));
+  fromVersion7(db, ledgerSql, (connector, entity) => newestRow(db, tableName(connector, entity), '_row'));
   // Of tables that only JSONL sinks fill.
   db.exec(`DROP TABLE IF EXISTS _sync_files; ${catalogSql}`);
 }
 
-/** Rows are never deleted: their newest one has the highest number that was given. */
-function newestRow(db: Connection, connector: string, entity: string): number | undefined {
-  const table = tableName(connector as ConnectorName, entity as EntityName);
+/**
+ * Undefined where there is no such table. Rows are never deleted: their newest one has the highest number that was
+ * given. `column`: the one that holds the numbers.
+ */
+export function newestRow(db: Connection, table: string, column: '_row' | 'row'): number | undefined {
   const isThere = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table);
   if (isThere === undefined) return undefined;
   return db
-    .prepare<[], number>(`SELECT coalesce(max(_row), 0) FROM ${quoted(table)}`)
+    .prepare<[], number>(`SELECT coalesce(max(${column}), 0) FROM ${quoted(table)}`)
     .pluck()
     .get();
 }
@@ -140,12 +143,10 @@ function copyRows(db: Connection, table: string): void {
 
 function noteLastRows(
   db: Connection,
-  lastRow: (connector: string, entity: string) => number | undefined,
+  lastRow: (connector: ConnectorName, entity: EntityName) => number | undefined,
 ): void {
   const note = db.prepare('UPDATE _sync_tables SET last_row = ? WHERE connector = ? AND entity = ?');
-  const tables = db
-    .prepare<[], { connector: string; entity: string }>('SELECT connector, entity FROM _sync_tables')
-    .all();
+  const tables = db.prepare<[], OfEntity>('SELECT connector, entity FROM _sync_tables').all();
   for (const { connector, entity } of tables) {
     const row = lastRow(connector, entity);
     if (row !== undefined) note.run(row, connector, entity);

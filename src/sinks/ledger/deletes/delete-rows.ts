@@ -42,7 +42,7 @@ export async function deleteRows(
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
   const table = current.tables.get(entity);
   await table?.tombstone(tx, rows, stamp);
-  addDeleted(tx, connector, [{ entity, rows: rows.length }]);
+  addDeleted(tx, of, rows.length);
   await leaveAllPlaces(tx, of, rows);
   endMissing(tx, of, rows);
   await endFiles(tx, of, keyTexts);
@@ -68,7 +68,7 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
     below.goes(root);
   }
   const deleted = [...counts].map(([one, rows]) => ({ entity: one, rows }));
-  noteInDay(tx, held.connector, { added: [], deleted, now: stamp.now });
+  noteInDay(tx, held.connector, 'deleted', deleted, stamp.now);
 }
 
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */

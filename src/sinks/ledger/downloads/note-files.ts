@@ -47,7 +47,7 @@ async function noteEach(tx: Tx, of: OfEntity, notes: readonly FileNote[]): Promi
     await tx.run(
       `UPDATE _sync_downloads AS d SET gone = 'unsaid', ${isNoMore}
        WHERE ${ofKeys} AND d.gone IS DISTINCT FROM 'unsaid'`,
-      { ...of, keyHashes: hashesOf(without.map(({ keyText }) => keyText)) },
+      { ...of, keyHashes: without.map(({ keyText }) => textHash(keyText)) },
     );
   }
   const told = notes.flatMap(({ keyText, file }) => (file === null ? [] : [toldOf(keyText, file)]));
@@ -105,7 +105,7 @@ async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<voi
 export async function endFiles(tx: Tx, of: OfEntity, keyTexts: readonly string[]): Promise<void> {
   await tx.run(
     `UPDATE _sync_downloads AS d SET gone = 'tombstoned', ${isNoMore} WHERE ${ofKeys} AND d.gone IS NULL`,
-    { ...of, keyHashes: hashesOf(keyTexts) },
+    { ...of, keyHashes: keyTexts.map(textHash) },
   );
 }
 
@@ -115,10 +115,6 @@ export async function beginFiles(tx: Tx, of: OfEntity, keyTexts: readonly string
     `UPDATE _sync_downloads AS d SET gone = NULL,
        is_wanted = CASE WHEN d.stored_version IS DISTINCT FROM d.version THEN 1 ELSE 0 END
      WHERE ${ofKeys} AND d.gone = 'tombstoned'`,
-    { ...of, keyHashes: hashesOf(keyTexts) },
+    { ...of, keyHashes: keyTexts.map(textHash) },
   );
-}
-
-function hashesOf(keyTexts: readonly string[]): readonly Buffer[] {
-  return keyTexts.map(textHash);
 }

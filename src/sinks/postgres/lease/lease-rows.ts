@@ -174,16 +174,12 @@ const lostNumbers = 2 ** 32;
  */
 export async function overtakeIfLost(
   tx: Tx,
-  {
-    connector,
-    epoch,
-    tokens,
-  }: { readonly connector: ConnectorName; readonly epoch: number; readonly tokens: LastTokens },
+  lease: Pick<TakenRow, 'connector' | 'tokens'> & { readonly epoch: number },
 ): Promise<boolean> {
   const raised = await tx.run(
     `UPDATE _sync_counters SET seq = seq + :lostNumbers, epoch = :epoch + 1
      WHERE connector = :connector AND epoch <= :epoch AND (last_commit = ANY(:tokens::uuid[])) IS NOT TRUE`,
-    { connector, epoch, tokens: [...tokens], lostNumbers },
+    { ...lease, tokens: [...lease.tokens], lostNumbers },
   );
   return raised > 0;
 }

@@ -10,14 +10,9 @@ import { quotedTable, tableName } from './names.ts';
 interface FoundView extends FoundName {
   /** Null for a table. That of a view of another person does not begin as `made` does. */
   readonly comment: string | null;
-  readonly columns: readonly TypedColumn[];
+  readonly columns: readonly Readonly<Record<'name' | 'type', string>>[];
   /** Whether another view is made of it: then it can be replaced, but not dropped. */
   readonly isUsed: boolean;
-}
-
-interface TypedColumn {
-  readonly name: string;
-  readonly type: string;
 }
 
 const made = 'Made by connector-sync: ';
@@ -113,6 +108,6 @@ async function findViews(tx: Tx, names: readonly string[]): Promise<ReadonlyMap<
     { names },
   );
   return new Map(
-    rows.map((row) => [row.name, { ...row, columns: JSON.parse(row.columns) as readonly TypedColumn[] }]),
+    rows.map((row) => [row.name, { ...row, columns: JSON.parse(row.columns) as FoundView['columns'] }]),
   );
 }
