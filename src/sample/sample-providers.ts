@@ -1,11 +1,10 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
-import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import { ApiError } from '../service/api-error.ts';
 import type { ProvidedConnector, ProviderPage, ProviderRequest, Providers } from '../service/provider.ts';
-import { createSampleAccount } from './create-sample-account.ts';
+import { createSampleAccount, sampleDefinitions } from './create-sample-account.ts';
 import type { SampleAccount, SampleAccountOptions } from './sample-account.ts';
 
 export interface SampleProvidersOptions {
@@ -88,13 +87,9 @@ function madeAccount(
   definition: Definition,
   { otherwise }: SampleProvidersOptions,
 ): SampleAccount | null {
+  if (!sampleDefinitions.includes(definition.name)) return null;
   const seed = Number.parseInt(hash('md5', `${otherwise.seed} ${connectorId}`).slice(0, 7), 16);
-  try {
-    return createSampleAccount({ ...otherwise, seed, definitionName: definition.name });
-  } catch (error) {
-    if (error instanceof SyncError && error.code === 'USAGE') return null;
-    throw error;
-  }
+  return createSampleAccount({ ...otherwise, seed, definitionName: definition.name });
 }
 
 /**

@@ -37,8 +37,12 @@ export interface MetricSample {
   readonly isRedisUp: boolean;
 }
 
-interface SampleOptions {
+export interface SampleOptions {
+  /** How things stand now; asked for at each scrape, and given up after eight seconds. */
   readonly sample: () => Promise<MetricSample>;
+  /**
+   * Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way.
+   */
   readonly connectorSeries: 'all' | 'attention';
   readonly clock: Clock;
 }

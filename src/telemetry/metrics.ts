@@ -2,22 +2,16 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { jobEnds, type WorkerEvent } from '../core/worker-events.ts';
 import { countRunEvents, openConnectorSeries, type ConnectorSeries } from './metrics-run-events.ts';
-import { sampleGauges, type MetricSample } from './metrics-sample.ts';
+import { sampleGauges, type SampleOptions } from './metrics-sample.ts';
 import { labelText, metricsIn, oneOf } from './series.ts';
 
 /** What has happened since the process began, and how things stand, for Prometheus. */
 export type Metrics = ReturnType<typeof openMetrics>;
 
-export interface MetricsOptions {
+export interface MetricsOptions
+  extends Pick<SampleOptions, 'sample'>, Partial<Omit<SampleOptions, 'sample'>> {
   /** The program's own. */
   readonly version: string;
-  /** How things stand now; asked for at each scrape, and given up after eight seconds. */
-  readonly sample: () => Promise<MetricSample>;
-  /**
-   * Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way.
-   */
-  readonly connectorSeries?: 'all' | 'attention';
-  readonly clock?: Clock;
 }
 
 /** Metrics in a registry of their own; nothing is shared between two of them but the process. */
