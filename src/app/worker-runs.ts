@@ -145,7 +145,7 @@ function isPutOff(error: unknown): boolean {
   return error instanceof SyncError && codes.includes(error.code);
 }
 
-/** Says whether a minute has passed since it last said so. */
+/** True at most once a minute. */
 export function onceAMinute(clock: Clock): () => boolean {
   let lastMs = clock.now();
   return () => {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import type { CopyEnd } from '../../../../src/app/copy-connector.ts';
-import { copiedText, copyEndText, type EndedCopy } from '../../../../src/cli/commands/copy.ts';
-import type { ConnectorName } from '../../../../src/core/names.ts';
-import type { ConnectorSettings, SinkSettings } from '../../../../src/settings/settings.ts';
+import type { CopyEnd } from '../../../src/app/copy-connector.ts';
+import { copiedText, copyEndText, type EndedCopy } from '../../../src/cli/commands/copy.ts';
+import type { ConnectorName } from '../../../src/core/names.ts';
+import type { ConnectorSettings, SinkSettings } from '../../../src/settings/settings.ts';
 
 function copied(name: string, sink: string): EndedCopy {
   const connector = { name, sink: { name: sink }, downloads: null } as unknown as ConnectorSettings;
