@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { declaredTitles } from './support/declared-tests.ts';
 
 const glossary = readFileSync('docs/internals/glossary.md', 'utf8');
 const [, listed = ''] = /\n## Words that are not used\n([^]*?)(?=\n## |$)/.exec(glossary) ?? [];
@@ -50,6 +51,14 @@ it('uses none of them in a comment of src', () => {
   });
   expect(sources.length).toBeGreaterThan(400);
   expect(found).toEqual([]);
+});
+
+it('uses none of them in the title of a test', () => {
+  const titles = below('test', /\.ts$/).flatMap((file) =>
+    declaredTitles(file).map((title) => `${file}: ${title.replaceAll(/\$\{[^}]*\}/g, '')}`),
+  );
+  expect(titles.length).toBeGreaterThan(3000);
+  expect(titles.filter((title) => title.match(banned) !== null)).toEqual([]);
 });
 
 function below(folder: string, pattern: RegExp): readonly string[] {

@@ -99,7 +99,7 @@ describe('connector-sync copy', () => {
   });
 
   // Proves promise 1.3
-  it('goes on after SIGKILL in any step, refuses everything else meanwhile, and the next sync writes nothing', async () => {
+  it('resumes after SIGKILL in any step, refuses everything else meanwhile, and the next sync writes nothing', async () => {
     // Makes the sink.
     expect((await cli(['copy', '--from', 'main', '--to', 'pg', 'wiki'])).stdout).toContain(
       'wiki: copied from main to pg',
@@ -196,7 +196,7 @@ describe('connector-sync copy', () => {
   }, 60_000);
 
   // Proves promise 1.3
-  it('goes on after SIGKILL from PostgreSQL into SQLite too', async () => {
+  it('resumes after SIGKILL from PostgreSQL into SQLite too', async () => {
     const back = ['copy', '--from', 'pg', '--to', 'back', 'newsletter'];
     for (const table of ['newsletter__list_members', '_sync_missing']) {
       await server.query('BEGIN');

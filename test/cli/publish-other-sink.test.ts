@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { openCliWorld } from '../support/cli-world.ts';
 import { it } from '../support/it.ts';
 
-it('replaces no rows of another sink until somebody says so', async () => {
+it('replaces rows of another sink only with --new-generation', async () => {
   await using world = await openCliWorld({ settings: '    include: [lists, campaigns]\n' });
   appendFileSync(world.config, 'publish:\n  lake: { type: files, directory: ./lake, format: jsonl }\n');
   await world.json('sync', 'newsletter');

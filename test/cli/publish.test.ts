@@ -69,7 +69,7 @@ describe('connector-sync publish', () => {
   });
 
   // Proves promise 20.5
-  it('begins anew where the format of its files has changed, so that no file of before counts', async () => {
+  it('starts a new generation where the format of its files has changed, so that no earlier file counts', async () => {
     await world.json('sync', 'newsletter');
     const config = readFileSync(world.config, 'utf8');
     writeFileSync(world.config, config.replace('./lake, format: jsonl', './lake, format: csv'));
@@ -120,7 +120,7 @@ describe('connector-sync publish', () => {
     expect(await world.json('publish', 'lake')).toMatchObject([{ result: 'unchanged' }]);
   });
 
-  it('refuses a target that is ahead of its sink, and says how to begin anew', async () => {
+  it('refuses a target that is ahead of its sink, and names the option for a new generation', async () => {
     await world.json('sync', 'newsletter');
     const database = new Database(path.join(world.folder, 'main.db'));
     // As of a sink that lost its newest commits, runs and all.
@@ -136,7 +136,7 @@ describe('connector-sync publish', () => {
     );
   });
 
-  it('reads targets back, begins anew, adds snapshots and removes what is not kept', async () => {
+  it('reads targets back, starts a new generation, adds snapshots and removes what is not kept', async () => {
     await world.json('sync', 'newsletter');
     expect((await world.cli('publish', 'check', 'lake')).stdout).toMatch(
       /^lake: 1 publication, \d+ files, .* rows: all as published\n$/,

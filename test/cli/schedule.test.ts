@@ -171,7 +171,7 @@ describe('schedule list', () => {
 });
 
 describe('schedule apply', () => {
-  it('writes what is missing, keeps what is right and removes what is gone', async () => {
+  it('writes missing schedules, keeps right ones and removes those that left the config', async () => {
     const first = await cli('schedule', 'apply');
     expect([first.code, first.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
     const text = await readFile(config, 'utf8');

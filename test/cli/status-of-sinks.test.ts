@@ -54,7 +54,7 @@ it('shows the schedules of other sinks too when one cannot be read', async () =>
   ]);
 });
 
-it('fails as a whole when no sink of the connectors that it shall show can be read', async () => {
+it('fails as a whole when no sink of the requested connectors can be read', async () => {
   const { code, stdout, stderr } = await status('wiki');
   expect(stdout).toBe('');
   expect(stderr).toMatch(/^Error: .*127\.0\.0\.1:1/);

@@ -31,7 +31,7 @@ const keyFields: Readonly<Record<string, readonly string[]>> = {
 const entities = ['lists', 'list_members', 'segment_members', 'campaigns'];
 
 describe('undelete', () => {
-  it('takes back every delete of one run, as changes of a run of its own, and nothing else', async () => {
+  it('takes back every delete of one run, as changes of a new run, and nothing else', async () => {
     const run = await syncWithDeletes('sqlite');
     const before = await Promise.all(entities.map(states));
     const [done] = await world.json('undelete', 'newsletter', '--run', run);

@@ -150,7 +150,7 @@ export function targetContract({ open, rows, readText = (text) => text }: Target
   );
 
   // Proves promise 20.5
-  it('is published once by two publishers at once, and the other one is told', async ({ folder }) => {
+  it('is published once by two publishers at once, and the other finds it taken', async ({ folder }) => {
     await using one = await open(folder);
     await using other = await open(folder);
     const model = emptyModel();

@@ -218,7 +218,7 @@ describe('what a definition says about its store, its files and its credentials'
       'file.version.0: no such field: "sums"; did you mean "sum"?',
     ],
     [
-      'with a version that is told twice',
+      'with a version that is named twice',
       'version: [sum, pages]',
       'version: [sum, sum]',
       'file.version.1: sum is named twice',

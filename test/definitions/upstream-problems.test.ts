@@ -283,7 +283,7 @@ describe('an upstream', () => {
 
   const tables = [...addresses, ...credentials, ...answers, ...requests, ...paging];
   it.each(tables.map(([from, to, expected]) => [expected, from, to] as const))(
-    'is told what is wrong with it: %s',
+    'reports what is wrong with it: %s',
     (expected, from, to) => {
       const changed = fixture.replace(from, () => to);
       expect(changed).not.toBe(fixture);

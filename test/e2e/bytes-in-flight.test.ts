@@ -109,7 +109,7 @@ describe('the bytes of fetched pages', () => {
   });
 
   it.each(['failed', 'interrupted'] as const)(
-    'are told to be dropped where the next page has come already when a run ends as %s',
+    'are reported as dropped where the next page has already come when a run ends as %s',
     async (outcome) => {
       const bytes = new Bytes();
       const stop = new AbortController();

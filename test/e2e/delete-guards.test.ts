@@ -37,7 +37,7 @@ const deletes = (report: RunReport, entity: string) => {
   return { deleted: one?.deleted, withheld: one?.withheld, why: one?.withheldBecause };
 };
 
-describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
+describe.each(sinks)('when a third of a list is deleted upstream (%s)', (sink) => {
   // Proves promise 4
   it('keeps the rows and ends with 6 until they are allowed to go', async () => {
     const [world, account] = await openEdited(sink);
@@ -116,7 +116,7 @@ describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
   }, 60_000);
 });
 
-describe.each(sinks)('when lists are gone that have many members (%s)', (sink) => {
+describe.each(sinks)('when lists with many members are deleted (%s)', (sink) => {
   // Proves promise 4
   it('keeps a list that came back empty together with its members, however often it does', async () => {
     const [world, account] = await openEdited(sink);

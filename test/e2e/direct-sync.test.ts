@@ -13,7 +13,7 @@ const services = [
   ['a help desk', () => deskWorld({ as: 'my-desk' }), '    exclude: [exports]\n'],
 ] as const;
 
-describe('a connector with credentials of its own, and no API', () => {
+describe('a connector with its own credentials, and no API', () => {
   it.each(services)(
     'stores every record of %s as the service has it, and writes nothing the second time',
     async (_name, openWorld, settings) => {

@@ -82,7 +82,7 @@ afterEach(async () => {
 });
 
 // Proves promise 12
-it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async ({
+it('keep its rate together, all pause when the API asks one of them to, and are slower for a while afterwards', async ({
   folder,
 }) => {
   const world = {

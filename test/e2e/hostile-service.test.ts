@@ -172,7 +172,7 @@ const lasting: Record<string, readonly [Reply, string]> = {
   'a body that is too large': [successText(`[${'{"id":"x"},'.repeat(300_000)}{"id":"y"}]`), 'BODY_TOO_LARGE'],
 };
 
-describe('a sync from a service that goes on failing', () => {
+describe('a sync from a service that keeps failing', () => {
   // Proves promise 8
   it.each(Object.entries(lasting))(
     '%s: whole pages are kept, the walk is set aside and named',

@@ -256,7 +256,7 @@ describe('a service that cuts its pages by bytes', () => {
   });
 });
 
-describe('JSONL files whose ledger is gone', () => {
+describe('JSONL files whose ledger is missing', () => {
   it('are kept when they are closed', async () => {
     let rows: JsonObject[] = [{ id: 'a' }, { id: 'gone later' }];
     await withService(

@@ -95,7 +95,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('a service that sends a 
   });
 
   // Proves promise 6
-  it('has it moved into a column of its own, and the next sync of unchanged records writes no row', async () => {
+  it('has it moved into a column, and the next sync of unchanged records writes no row', async () => {
     edits.set('automations', addField('nickname'));
     edits.set('email_activity', ({ activity: events, ...record }) => ({
       ...record,

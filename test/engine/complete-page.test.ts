@@ -68,14 +68,14 @@ describe('a page with records that came in part', () => {
     expect(await complete(...records)).toEqual({ records, unanswered: 0 });
   });
 
-  it('is not asked about any more after a hundred in a row that get does not give whole', async () => {
+  it('is no longer asked about after a hundred in a row that get does not give whole', async () => {
     const { complete, asked } = completing(part);
     expect(await complete(...many)).toMatchObject({ unanswered: 0 });
     expect(await complete(part('later'))).toMatchObject({ unanswered: 0 });
     expect(asked).toHaveLength(100);
   });
 
-  it('is not asked about any more where get refuses the entity as a whole', async () => {
+  it('is no longer asked about where get refuses the entity as a whole', async () => {
     const { complete, asked } = completing(() => fails('skip-entity'));
     await complete(...many);
     expect(await complete(part('later'))).toMatchObject({ unanswered: 0 });

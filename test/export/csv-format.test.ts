@@ -47,7 +47,7 @@ describe('CSV', () => {
   });
 
   it.each(['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx'])(
-    'leaves %j as it is, unless a spreadsheet shall open it',
+    'leaves %j as it is, unless the file is for a spreadsheet',
     (text) => {
       const plain = written({ values: [text, -1, null, null, null] });
       expect(plain.replace(/^"/, '').startsWith(text)).toBe(true);

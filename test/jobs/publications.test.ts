@@ -92,7 +92,7 @@ describe('publications after syncs', () => {
   });
 
   // Proves promise 20.9
-  it('hold no connector: syncs go on while a target is slow', async () => {
+  it('hold no connector: syncs continue while a target is slow', async () => {
     const { publish, begun, release } = heldPublications();
     await bench.start(schedules, syncs, { targets: [lake], publish, concurrency: 1 });
     await sync(newsletter);
@@ -156,7 +156,7 @@ describe('publications after syncs', () => {
     expect(begun.values).toEqual(['lake']);
   });
 
-  it('that fail are tried again, unless that cannot help; the next sync asks anew', async () => {
+  it('that fail are retried, unless that cannot help; the next sync asks again', async () => {
     const causes: SyncError[] = [
       new SyncError('the disk is full', { code: 'TARGET_FAILED', recovery: 'retry' }),
       new SyncError('the target is ahead', { code: 'TARGET_AHEAD', recovery: 'stop' }),
@@ -228,7 +228,7 @@ describe('a worker that is killed while it publishes', () => {
     await bench.untilEvents(published('done'));
   });
 
-  it('is followed by none after three such starts, until the next sync asks anew', async () => {
+  it('is followed by none after three such starts, until the next sync asks again', async () => {
     const { id } = await addPublication(publications, 'lake', { retryDelayMs: 100 });
     const job = await publications.getJob(id);
     await job?.updateProgress({ starts: 3 });

@@ -15,8 +15,8 @@ import {
 
 const { placeOf, schemaOf, ask } = useMart();
 
-describe('a target in PostgreSQL that somebody else has changed', () => {
-  it('says when somebody has changed what was published, until a new generation replaces it', async ({
+describe('a target in PostgreSQL that another program has changed', () => {
+  it('reports that what was published was changed, until a new generation replaces it', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);
@@ -53,7 +53,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
   });
 
   // Proves promise 20.5
-  it('finds what somebody has changed before a publication meets it', async ({ folder }) => {
+  it('finds changes before a publication meets them', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
@@ -144,7 +144,7 @@ describe('a target in PostgreSQL that somebody else has changed', () => {
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
-  it('gets a view back with a new generation, unless somebody has put another one there', async ({
+  it('gets a view back with a new generation, unless another one was created in its place', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);

@@ -85,7 +85,7 @@ describe('a check', () => {
     }
   });
 
-  it('gives up where publications go again and again, instead of beginning anew for ever', async () => {
+  it('gives up where publications are removed again and again, instead of restarting for ever', async () => {
     await publishSix();
     let reads = 0;
     const vanishing = (store: ObjectStore): ObjectStore => ({

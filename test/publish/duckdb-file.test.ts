@@ -93,7 +93,7 @@ describe('a target in a DuckDB file', () => {
 
   // Proves promise 20.5
   it.runIf(isLong)(
-    'builds nothing on a file that somebody else writes, or that is not of a publication',
+    'builds nothing on a file that another program writes, or that is not of a publication',
     async ({ folder }) => {
       await using target = open(folder);
       const model = emptyModel();

@@ -107,7 +107,7 @@ describe.runIf(hasMoreKills).each(['postgres', 'duckdb'] as const)(
     const steps = [1, 2, 3, 4, 5, 6, 7, 8];
 
     // Proves promise 20.5
-    it('at any step leaves the publication before or the whole next one, and another publisher goes on', async () => {
+    it('at any step leaves the publication before or the whole next one, and another publisher continues', async () => {
       const place = await makePlace();
       await world.run({ upserts: [['1', 'Ada']] });
       await world.publish({}, await opened(place));

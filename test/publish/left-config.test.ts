@@ -4,7 +4,7 @@ import { lakeManifests } from '../support/publish/read-lake.ts';
 import { connectorOf, openPublishWorld } from '../support/publish/publish-world.ts';
 import { it } from '../support/it.ts';
 
-it('leaves an entity that the config does not choose any more out of the next snapshot, stored or not', async () => {
+it('leaves an entity that the config no longer chooses out of the next snapshot, stored or not', async () => {
   await using world = openPublishWorld();
   await world.run({ upserts: [['1', 'Ada']] });
   await world.publish();

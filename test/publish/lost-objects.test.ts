@@ -62,7 +62,7 @@ describe('a publication that continues what the target has lost', () => {
     ['a file of the newest one', () => rmSync(fileOf(4)), /00000004-\S+ is missing/],
     ['the end of a file', () => truncateSync(fileOf(3), 10), /00000003-\S+ has 10 bytes, expected \d+/],
     [
-      'what a manifest said',
+      'the original text of a manifest',
       () => writeFileSync(manifestOf(3), readFileSync(manifestOf(3), 'utf8').replace('"here"', '"there"')),
       /0003\.json was changed after publication 4 named its hash/,
     ],
@@ -214,7 +214,7 @@ function longChain(length: number) {
 
 describe('a chain of many publications', () => {
   // Proves promise 20.1
-  it('is looked at in parts, each part with one of the next publications', async () => {
+  it('is checked in parts, each part with one of the next publications', async () => {
     for (const lost of [1, 49, 50, 51, 100, 101, 155]) {
       const chain = longChain(160);
       chain.bytes.delete(`news/members/g1/changes/${lost}.jsonl`);

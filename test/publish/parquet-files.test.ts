@@ -162,7 +162,7 @@ describe('the process that writes Parquet', () => {
     expect(await files.finish()).toMatchObject([{ rows: 1 }]);
   });
 
-  it('is gone with its writers', async ({ folder }) => {
+  it('ends with its writers', async ({ folder }) => {
     const before = childrenOf(process.pid);
     const writers = openRowFileWriters();
     const files = await writers.open(filesIn(folder, 'parquet'));

@@ -12,11 +12,11 @@ import {
   storedMembers,
 } from '../support/publish/plans.ts';
 
-describe('an entity that is not in the settings any more', () => {
+describe('an entity that is no longer in the settings', () => {
   const newest = publish(null, stored());
   const without = stored({ newestSeq: 20, declared: [members], entities: [storedMembers] });
 
-  it('stays as it was published, until all others begin anew: then it comes back with a new generation', () => {
+  it('stays as it was published, until all others start a new generation: then it comes back with one', () => {
     expect(plan(newest, without).unchanged).toMatchObject([{ entity: lists, through: 10 }]);
     for (const change of [{ hasReusedNumbers: true }, { isPublishedEndKnown: false }]) {
       expect(plan(newest, { ...without, ...change }).unchanged).toEqual([]);

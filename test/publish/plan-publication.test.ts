@@ -147,7 +147,7 @@ describe('a new generation', () => {
     expect(plan({ ...newest, entities }, stored(), { layout: null }).isNeeded).toBe(false);
   });
 
-  it('of everything begins where the tables were copied to another sink, or where somebody asks for it', () => {
+  it('of everything begins where the tables were copied to another sink, or where it is asked for', () => {
     const other = plan(newest, stored({ newestSeq: 3 }), {}, 'sink-2');
     expect(other.entities.map(({ reason }) => reason)).toEqual([
       'the records were copied to another sink',
@@ -185,7 +185,7 @@ describe('a new generation', () => {
     );
   });
 
-  it('of everything begins once where an entity is not stored any more after a backup was restored', () => {
+  it('of everything begins once where an entity is no longer stored after a backup was restored', () => {
     const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
     const restored = stored({ newestSeq: 15, newestRun: run1, entities: [storedLists] });
     const lost = { ...restored, isPublishedRunKnown: false, oldestRunAt: run1.startedAt };
@@ -268,7 +268,7 @@ describe('a snapshot', () => {
   });
 });
 
-describe('an entity that is not stored any more, or left the settings', () => {
+describe('an entity that is no longer stored, or left the settings', () => {
   const newest = publish(null, stored());
 
   it('stays as it was published, without its files again', () => {

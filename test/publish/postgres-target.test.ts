@@ -82,7 +82,7 @@ describe('a target in PostgreSQL', () => {
     expect((await target.check(untilEnd)).problems).toEqual([]);
   });
 
-  it('keeps views and rights of others through a new generation, and rights where the table is made anew', async ({
+  it('keeps views and rights of others through a new generation, and rights where the table is recreated', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);
@@ -185,7 +185,7 @@ describe('a target in PostgreSQL', () => {
     });
   });
 
-  it('says what to do where somebody dropped a table of its own', async ({ folder }) => {
+  it('says what to do where one of its own tables was dropped', async ({ folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();

@@ -119,7 +119,7 @@ describe('the times that a prune goes by', () => {
     expect(unnamedIn(fake)).toEqual(['README', '_conditions']);
   });
 
-  it('are those of a file of its own before the first publication, and that file is gone afterwards', async () => {
+  it('are those of a temporary file before the first publication, which is removed afterwards', async () => {
     const [old, young] = [
       `${changes}/00000001-0001-0a1b2c3d.jsonl`,
       `${changes}/00000001-0002-0a1b2c3d.jsonl`,

@@ -281,7 +281,7 @@ describe('a new generation', () => {
   });
 
   // Proves promise 20.4
-  it('begins only when somebody asks for it, where the published run had not ended', async () => {
+  it('begins only when it is asked for, where the published run had not ended', async () => {
     await restoreMiddleOfRun('before its end');
     await expect(world.publish()).rejects.toMatchObject({ code: 'TARGET_AHEAD' });
     expect(lakeManifests(world.lake)).toHaveLength(1);
@@ -310,7 +310,7 @@ describe('a new generation', () => {
   });
 
   // Proves promise 20.4
-  it("begins with another sink only when somebody asks for it: the place may be another project's", async () => {
+  it("begins with another sink only when it is asked for: the place may be another project's", async () => {
     await publishTwoRuns();
     const other = openPublishWorld();
     await other.run({ upserts: [['8', 'Hal']] });

@@ -86,7 +86,7 @@ function scored(model: StoredModel, type: 'string' | 'integer' | null): StoredEn
 
 describe('a table in PostgreSQL that is not as it was made', () => {
   it.for(damages)(
-    'is made anew by a new generation where somebody dropped $what',
+    'is recreated by a new generation after another program dropped $what',
     async (damage, { folder }) => {
       const schema = schemaOf(folder);
       await using target = openPostgresTarget(placeOf(folder), untilEnd);
@@ -114,7 +114,7 @@ describe('a table in PostgreSQL that is not as it was made', () => {
       'replaced the index of long keys by one on other hashes',
       "encode(sha256(decode(replace(id, E'\\\\', E'\\\\\\\\'), 'escape')), 'hex')",
     ],
-  ] as const)('is made anew where somebody %s', async ([, expression], { folder }) => {
+  ] as const)('is recreated after another program %s', async ([, expression], { folder }) => {
     const schema = schemaOf(folder);
     await using target = openPostgresTarget(placeOf(folder), untilEnd);
     const model = emptyModel();
@@ -244,7 +244,7 @@ describe('a column that left with a generation, in PostgreSQL', () => {
     },
   );
 
-  it('comes back with another type when the views of others that show it are gone, which are named', async ({
+  it('comes back with another type once the views that show it, which the error names, are dropped', async ({
     folder,
   }) => {
     const schema = schemaOf(folder);

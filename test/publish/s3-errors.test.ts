@@ -27,14 +27,14 @@ describe('what goes wrong with a bucket', () => {
       /in the region eu-central-1. Set `region` of the target to eu-central-1/,
     ],
     [
-      'a region not said',
+      'a region that is not named',
       { status: 301, code: 'PermanentRedirect' },
       'stop',
       /in another region. Set `region`/,
     ],
     ['what it cannot do', { status: 501, code: 'NotImplemented' }, 'stop', /501 NotImplemented/],
     ['an upload that was cut', { status: 400, code: 'RequestTimeout' }, 'retry', /400 RequestTimeout/],
-  ])('is said in words: %s', async (_name, fault, recovery, text) => {
+  ])('is reported in words: %s', async (_name, fault, recovery, text) => {
     const { fake, store } = await openFakeStore();
     fake.fault = () => fault;
     const error = await store.replace('x', 'text').catch((failure: unknown) => failure);
@@ -45,7 +45,7 @@ describe('what goes wrong with a bucket', () => {
     );
   });
 
-  it('is said after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {
+  it('is reported after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {
     const { fake, store } = await openFakeStore();
     fake.fault = () => 'cut-before';
     await expect(store.read('x')).rejects.toMatchObject({
@@ -56,13 +56,13 @@ describe('what goes wrong with a bucket', () => {
     expect(fake.requests).toHaveLength(5);
   });
 
-  it('is said of a server that stops responding', async () => {
+  it('is reported of a server that stops responding', async () => {
     const { fake, store } = await openFakeStore({ idleTimeoutMs: 40 });
     fake.fault = () => 'silence';
     await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
   });
 
-  it('is said of an object that breaks off again and again', async () => {
+  it('is reported of an object that breaks off again and again', async () => {
     const { fake, store } = await openFakeStore();
     await store.replace('x', 'a');
     fake.fault = () => 'cut-within';
@@ -73,7 +73,7 @@ describe('what goes wrong with a bucket', () => {
   });
 
   it.each(['', '{"publication":1}\n'])(
-    'is said of a server that does not say how long an object is, asked once (%j)',
+    'is reported of a server that does not give the length of an object, asked once (%j)',
     async (text) => {
       const { fake, store } = await openFakeStore();
       await store.replace('x', text);
@@ -89,7 +89,7 @@ describe('what goes wrong with a bucket', () => {
     },
   );
 
-  it('is said of an object that ends before its length again and again, however orderly', async () => {
+  it('is reported of an object that ends before its length again and again, however orderly', async () => {
     const signal = new AbortController().signal;
     const s3 = await openS3Client(fakePlace('http://127.0.0.1:1'), { signal, idleTimeoutMs: 1000 });
     onTestFinished(s3.close);
@@ -107,7 +107,7 @@ describe('what goes wrong with a bucket', () => {
     expect(requests).toBe(3);
   });
 
-  it('is said of a server that is none of S3', async () => {
+  it('is reported of a server that does not speak S3', async () => {
     const server = createServer((_request, response) => response.end('<html><body>Welcome</body></html>'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
@@ -119,7 +119,7 @@ describe('what goes wrong with a bucket', () => {
   it.each([
     ['more than the prefix', (name: string) => name.replace('raw/sync', 'raw/other')],
     ['names in no order', (name: string) => name.replace('/y', '/b')],
-  ])('is said of lists with %s', async (_what, rename) => {
+  ])('is reported of lists with %s', async (_what, rename) => {
     const { fake, store } = await openFakeStore();
     fake.pageSize = 1;
     await store.replace('x', '');

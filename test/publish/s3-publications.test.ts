@@ -127,7 +127,7 @@ describe('publications in a bucket', () => {
   );
 
   // Proves promise 20.2
-  it.runIf(hasMoreKills)('go on after publishers that were killed', { timeout: 900_000 }, async () => {
+  it.runIf(hasMoreKills)('continue after publishers that were killed', { timeout: 900_000 }, async () => {
     const random = seededRandom(startSeed());
     const path = world.sink.type === 'sqlite' ? world.sink.path : '';
     for (let kill = 0; kill < repeats('KILLS', { share: 0, full: 60 }); kill += 1) {

@@ -129,7 +129,7 @@ describe('a bucket', () => {
     ['get', 'cut-before'],
     ['get', 'cut-within'],
     ['delete', 'cut-after'],
-  ])('goes on after a request to %s with the fault %s', async (operation, fault) => {
+  ])('recovers after a request to %s with the fault %s', async (operation, fault) => {
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
     const staged = await stage(store, operation === 'put' ? 900 : 2500);
     let faults = 0;
@@ -245,7 +245,7 @@ describe('a bucket', () => {
     expect(existsSync(staged.path)).toBe(true);
   });
 
-  it('goes on where another prune removes the same upload', async () => {
+  it('continues where another prune removes the same upload', async () => {
     useOwnTemp();
     const { fake, store } = await openFakeStore();
     for (const id of ['1', '2', '3']) {

@@ -184,7 +184,7 @@ async function whileLooking<Result>(work: Promise<Result>, look: () => void): Pr
 }
 
 // Proves promise 20
-it('a publication shows one state of the sink, whoever writes while it is made', async () => {
+it('a publication shows one state of the sink, also where another process writes while it is made', async () => {
   await world.run({
     upserts: [
       ['1', 'Ada'],

@@ -21,7 +21,7 @@ async function listOf(provider: Provider, definition: Definition, name: string, 
 }
 
 describe('the sample third parties', () => {
-  it('give every connector an account of its own, the same whenever it is asked for', async () => {
+  it('give every connector its own account, the same whenever it is asked for', async () => {
     const open = (connectorId: string): Provider =>
       providers.open({ connectorId, definition: mailing, ...stored(null) });
     const first = await listOf(open('a'), mailing, 'lists', { count: 10 });

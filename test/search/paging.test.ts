@@ -138,7 +138,7 @@ describe('a cursor', () => {
     });
   });
 
-  it('is refused once a field that it was sorted by has a column of its own', () => {
+  it('is refused once a field that it was sorted by has its own column', () => {
     const fields = new Map(world.target.fields);
     fields.set('title', {
       name: 'title',

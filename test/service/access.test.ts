@@ -158,7 +158,7 @@ describe('authorization', () => {
   });
 
   // Proves specification 1.8, 5.3
-  it('takes the header of its own organization and refuses that of another with 403', async () => {
+  it('accepts the header of its organization and refuses that of another with 403', async () => {
     const api = await serve();
     const send = (organization: string) =>
       api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
@@ -197,7 +197,7 @@ describe('the rate of requests', () => {
   });
 
   // Proves specification 8.6
-  it('of one token is 1,000 a second unless told otherwise', async () => {
+  it('of one token is 1,000 a second by default', async () => {
     const api = await serve({ clock: manualClock() });
     const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();
     const counts = [200, 429].map((wanted) => answers.filter(({ status }) => status === wanted).length);

@@ -178,7 +178,7 @@ describe('what a token sees of lists', () => {
   });
 
   // Proves specification 5.4
-  it('shows a scoped token its own workspace without being told, and no other one', async () => {
+  it('shows a scoped token its own workspace by default, and no other one', async () => {
     const { get, post } = apiClient(api.service.url, await tokenFor(api.service.url, credentials, 'default'));
     const own = await get('/api/v1/integrations/connectors');
     expect(objects(own.body['data']).map(({ id }) => id)).toContain(known.connector);

@@ -103,7 +103,7 @@ describe('a public client', () => {
     });
   });
 
-  it('keeps its one token for 14 minutes, whatever the answer said, and is served all the time', async () => {
+  it('keeps its one token for 14 minutes, regardless of the lifetime in the answer, and is served all the time', async () => {
     const bearer = await token();
     time += clientCachesTokenMs - 1;
     await executed(bearer, { entity: 'lists', action: 'list', params: null });

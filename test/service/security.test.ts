@@ -167,7 +167,7 @@ describe('which requests are answered at all', () => {
   });
 
   // Proves specification 4.2
-  it('listens on 127.0.0.1 unless told otherwise', async () => {
+  it('listens on 127.0.0.1 by default', async () => {
     const api = await serve();
     const { hostname, port } = new URL(api.service.url);
     expect(hostname).toBe('127.0.0.1');

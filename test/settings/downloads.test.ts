@@ -20,7 +20,7 @@ const downloadsOf = (config: string): DownloadSettings | null | undefined =>
   [...folder.load(config).connectors.values()].find(({ name }) => name === 'library')?.downloads;
 
 describe('downloads', () => {
-  it('are none where nothing is said, and of all entities with files where only a directory is', () => {
+  it('are none by default, and of all entities with files where only a directory is configured', () => {
     expect(downloadsOf(library)).toBeNull();
     expect(downloadsOf(withDownloads('{ directory: ./files }'))).toEqual({
       directory: path.join(folder.path, 'files'),
@@ -43,7 +43,7 @@ describe('downloads', () => {
     expect(describeSettings(settings)).not.toHaveProperty('connectors.newsletter.downloads');
   });
 
-  it('of two connectors may share a directory: each has a folder of its own there', () => {
+  it('of two connectors may share a directory: each has its own folder there', () => {
     const second = '  other:\n    definition: document-library\n    id: c-3\n    sink: warehouse\n';
     const downloads = '    downloads: { directory: ./files }\n';
     expect(folder.problems(`${library}${downloads}${second}${downloads}`)).toEqual([]);

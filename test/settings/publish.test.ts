@@ -138,7 +138,7 @@ describe('a target of publish', () => {
     expect(folder.problems(named)).toEqual([]);
   });
 
-  it('says nothing of a connector that is told as broken itself', () => {
+  it('reports nothing of a connector that is itself reported as broken', () => {
     const broken = goodConfig.replace('email-marketing', 'email-marketin');
     const found = folder.problems(
       `${broken}publish: { lake: { type: files, directory: ./lake, connectors: [newsletter] } }\n`,

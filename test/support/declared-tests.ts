@@ -16,9 +16,26 @@ export interface DeclaredTest {
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
   const source = readFileSync(file, 'utf8');
+  return testsBelow(parse(file, source), source);
+}
+
+/** The titles of all its tests and suites, also of those that are skipped. */
+export function declaredTitles(file: string): readonly string[] {
+  const source = readFileSync(file, 'utf8');
+  return titlesBelow(parse(file, source), source);
+}
+
+function parse(file: string, source: string): Node {
   const program: unknown = parseAst(source, { lang: 'ts' });
   if (!isNode(program)) throw new Error(`${file} has no syntax tree`);
-  return testsBelow(program, source);
+  return program;
+}
+
+function titlesBelow(node: Node, source: string): readonly string[] {
+  const call = titledCall(node);
+  const title = call === null ? null : titleOf(call.title, source);
+  const below = membersOf(node).flatMap((member) => titlesBelow(member, source));
+  return title === null ? below : [title, ...below];
 }
 
 function testsBelow(node: Node, source: string): readonly DeclaredTest[] {

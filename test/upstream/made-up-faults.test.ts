@@ -106,7 +106,7 @@ describe('a scripted fault', () => {
     expect(walk).toMatchObject({ has_more: false, request_status: { type: 'incomplete' } });
   });
 
-  it('compresses an answer that nobody asked to have compressed, and lets a small one grow', async () => {
+  it('compresses an answer without a request for compression, and lets a small one grow', async () => {
     mailchimp.script({ effect: gzippedUnasked });
     mailchimp.script({ effect: gzipBomb(5_000_000) });
     const [small, bomb] = [await rawAnswer('/lists'), await rawAnswer('/lists')];
@@ -176,7 +176,7 @@ describe('the made-up Mailchimp', () => {
     }
   });
 
-  it('takes ten records for a page unless it is told, and never more than a thousand', async () => {
+  it('takes ten records for a page by default, and never more than a thousand', async () => {
     const [list] = sampleTruth(mailchimp.account, 'lists');
     const members = async (query: string) => {
       const body = await jsonOf(askMailchimp(`/lists/${textOf(list?.record['id'])}/members${query}`));
@@ -222,7 +222,7 @@ describe('the made-up Mailchimp', () => {
     expect(await names()).toBe(before);
   });
 
-  it('survives a client that is gone in the middle of an answer', async () => {
+  it('survives a client that disconnects in the middle of an answer', async () => {
     const release = mailchimp.hold();
     const count = mailchimp.requests.length;
     const call = httpRequest(`${mailchimp.baseUrl}/lists`, { headers: basic() });
@@ -274,7 +274,7 @@ describe('the made-up Notion', () => {
     expect(answers[2]?.headers.get('retry-after')).toBe('60');
   });
 
-  it('gives cursors for one listing, and ends them when it is told to', async () => {
+  it('gives cursors for one listing, and expires them on request', async () => {
     const first = await jsonOf(askNotion('/search', { page_size: 2 }));
     const cursor = textOf(first['next_cursor']);
     expect((await askNotion('/search', { page_size: 5, start_cursor: cursor })).status).toBe(200);

@@ -66,7 +66,7 @@ describe('the official client of Mailchimp', () => {
     },
   );
 
-  it('is told by status 401 that its key is wrong, and by 404 that there is no such list', async () => {
+  it('gets status 401 for a wrong key, and 404 for a list that does not exist', async () => {
     const stranger = officialMailchimp(fake.baseUrl, `${'0'.repeat(32)}-us1`);
     await expect(stranger.ping['get']?.call(stranger.ping)).rejects.toMatchObject({ status: 401 });
     await expect(client.lists['getList']?.call(client.lists, 'nothing', {})).rejects.toMatchObject({
@@ -124,7 +124,7 @@ describe('the official client of Notion', () => {
     }
   });
 
-  it('is told what is wrong with its token, its cursor and its id', async () => {
+  it('gets an error that names what is wrong with its token, its cursor and its id', async () => {
     const stranger = officialNotion(fake.origin, 'ntn_wrong');
     await expect(stranger.users.me({})).rejects.toMatchObject({ status: 401, code: 'unauthorized' });
     await expect(client.users.list({ start_cursor: 'made-up' })).rejects.toMatchObject({

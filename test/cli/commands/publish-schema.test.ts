@@ -88,7 +88,7 @@ describe('generated files', () => {
     expect(read(manifest)).toBe('{"entries":[4]}\n');
   });
 
-  it('are named when they are not generated any more, unless they were edited', () => {
+  it('are named when they are no longer generated, unless they were edited', () => {
     write('select 1\n');
     const other = { path: name.replace('orders', 'lines'), from: 'shop/lines, schema 1', body: 'select 3\n' };
     const mine = join(folder, name, '..', 'mine.sql');

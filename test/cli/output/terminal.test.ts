@@ -6,7 +6,7 @@ import { Secret } from '../../../src/core/secret.ts';
 import { createScrubber } from '../../../src/telemetry/scrubber.ts';
 
 describe('the terminal', () => {
-  it('redraws in place, and clears the live lines before anything else is said', () => {
+  it('redraws in place, and clears the live lines before it writes anything else', () => {
     const { terminal, written } = open({ isTTY: true });
     terminal.redraw(['one', 'two']);
     terminal.redraw(['three']);
@@ -36,7 +36,7 @@ describe('the terminal', () => {
     expect(open({ isTTY: true }).terminal.style?.()).toMatchObject({ hasColor: true });
   });
 
-  it('knows a width for results only where they are looked at on a screen', () => {
+  it('knows a width for results only where standard output is a terminal', () => {
     expect(open({ isTTY: true }).terminal.columns()).toBe(120);
     expect(open({ isTTY: false }).terminal.columns()).toBeNull();
   });

@@ -44,7 +44,7 @@ export function fullDisk(kind: SinkKind): void {
     mounted = null;
   });
 
-  it('stops with SINK_FULL, keeps every earlier commit whole, and goes on in the same process when space is free', async ({
+  it('stops with SINK_FULL, keeps every earlier commit whole, and continues in the same process when space is free', async ({
     skip,
   }) => {
     const folder = join(bench().folder, 'disk');

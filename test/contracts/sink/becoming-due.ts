@@ -164,7 +164,7 @@ export function becomingDue(kind: SinkKind): void {
   });
 
   // Proves promise 2
-  it('takes from a full walk how far the records go, also where an earlier one said further', async () => {
+  it('takes the watermark from a full walk, also where an earlier walk had a later one', async () => {
     await open();
     const first = await begin('r1', incremental);
     await first.read(null, { seal: whole({ watermark: at(9) }) });
@@ -290,7 +290,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r4', {}, settled('m2'))).toEqual(['a full', 'lists full']);
   });
 
-  it('begins a full walk anew that breaks off, where the partition was read whole before', async () => {
+  it('restarts a full walk that breaks off, where the partition was read whole before', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     await readOnce('r1', incremental, { marker: 'm1', seal: swept });
@@ -304,7 +304,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
   });
 
-  everywhere('begins what lies below a record anew when that is there again after it was gone', async () => {
+  everywhere('reads partitions below a record from the start when it returns after a delete', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);
@@ -332,7 +332,7 @@ export function becomingDue(kind: SinkKind): void {
     ]);
   });
 
-  it('goes on with a full run by one that is not, and stays full; a full one does not go on with any other', async () => {
+  it('continues a full run with one that is not, which stays full; a full run continues no other run', async () => {
     await open();
     const first = await begin('r1', { ...incremental, isFull: true });
     expect(first.started).toMatchObject({ continues: null, isFull: true });

@@ -201,7 +201,7 @@ export function committing(kind: SinkKind): void {
     await expect(sink.commit(started.lease, [long])).rejects.toMatchObject({ code: 'INTERNAL' });
   });
 
-  it('goes on with thousands of rows in any order of row numbers', async () => {
+  it('continues with thousands of rows in any order of row numbers', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);

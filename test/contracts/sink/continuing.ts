@@ -123,7 +123,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
-  it.each(['failed', 'partial'] as const)('goes on with a run that ended as %s', async (outcome) => {
+  it.each(['failed', 'partial'] as const)('resumes a run that ended as %s', async (outcome) => {
     const { sink, started } = await halfRun(bench());
     await sink.finish(started.lease, started.run, half(started, outcome));
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
@@ -145,7 +145,7 @@ export function continuing(kind: SinkKind): void {
     },
   );
 
-  it('starts afresh when the newest run that stored something began before the plan allows, and goes on with a chain however long it has lasted', async () => {
+  it('starts from the beginning when the newest run that stored something began before the plan allows, and resumes a chain of any age', async () => {
     const { sink, started } = await halfRun(bench());
     const began = instant(bench().clock.now());
     bench().clock.advance(hourMs);
@@ -226,10 +226,10 @@ export function continuing(kind: SinkKind): void {
   });
 
   it.each<[string, Partial<RunPlan>, (Position | null)[]]>([
-    ['goes on where a set-aside walk stopped', { leaves: [members] }, [{ kind: 'offset', offset: 7 }]],
-    ['begins a set-aside walk anew where it leads to other entities', { leaves: [] }, [null]],
+    ['resumes where a set-aside walk stopped', { leaves: [members] }, [{ kind: 'offset', offset: 7 }]],
+    ['restarts a set-aside walk where it leads to other entities', { leaves: [] }, [null]],
     [
-      'begins a set-aside walk anew that failed too long ago',
+      'restarts a set-aside walk that failed too long ago',
       { leaves: [members], continueAfter: '2999-01-01T00:00:00.000Z' },
       [null],
     ],
@@ -250,7 +250,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual(expected);
   });
 
-  it('drops the position of a partition set aside because its walk cannot go on from there', async () => {
+  it('drops the position of a partition set aside because its walk cannot resume there', async () => {
     const { sink, started, id } = await halfRun(bench());
     const why = {
       code: 'TOKEN_EXPIRED',

@@ -136,7 +136,7 @@ export function doubting(kind: SinkKind): void {
     }
   });
 
-  it('leaves out a listing of other settings, to which nothing leads any more', async () => {
+  it('leaves out a listing of other settings, to which nothing leads now', async () => {
     const { begin, unproven } = await runs();
     const first = await begin('r1');
     await first.read(null, doubted());

@@ -156,7 +156,7 @@ export function drifting(kind: SinkKind): void {
     expect(await fields(sink)).toEqual(['nick']);
   });
 
-  it('tells two hundred fields of an entity apart and goes on with one name for the rest', async () => {
+  it('tells two hundred fields of an entity apart and counts the rest under one name', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -324,7 +324,7 @@ export function drifting(kind: SinkKind): void {
     expect(await bench().rows(declared)).toMatchObject([{ city: 'Odesa' }]);
   });
 
-  it('goes on without the column where a run was not told of it, and fills it in the next that is', async () => {
+  it('stores without the column in a run whose plan lacks it, and fills it in the next run that has it', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -346,7 +346,7 @@ export function drifting(kind: SinkKind): void {
     expect((await sync(sink, lease, 'r3', again)).counts).toMatchObject({ unchanged: 2 });
   });
 
-  it('lets nobody evolve whose lease another holder has overtaken', async () => {
+  it('refuses to evolve with a lease that another holder has overtaken', async () => {
     const sink = await bench().open();
     const old = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, old.lease);

@@ -46,7 +46,7 @@ export function opening(kind: SinkKind): void {
     expect(history.sinkId).toBe(sink.id);
   });
 
-  it('is served as it is now, and told of in one object until it has changed', async () => {
+  it('is served as it is now, and gives the same overview object until it has changed', async () => {
     const sink = await bench().open();
     const served = await accessSink(kind.options(bench().folder)).openServed({
       durability: 'normal',

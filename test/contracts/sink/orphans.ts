@@ -221,7 +221,7 @@ export function orphans(kind: SinkKind): void {
     ]);
   });
 
-  it('goes on after a kill with what is left below a vanished record', async () => {
+  it('resumes after a kill with the remaining rows below a vanished record', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
@@ -238,7 +238,7 @@ export function orphans(kind: SinkKind): void {
   });
 
   everywhere(
-    'forgets how far the partitions of a vanished record were read, and starts them anew when it returns',
+    'forgets how far the partitions of a vanished record were read, and restarts them when it returns',
     async () => {
       const { sink, sweep, begin } = await useRuns(bench(), plan);
       await (await sweep('r1', showing(full))).finish();
@@ -336,7 +336,7 @@ export function orphans(kind: SinkKind): void {
   // Proves promise 4
   it.each<[string, boolean]>([
     ['lies in the trash', true],
-    ['has led to nothing any more', false],
+    ['leads to nothing', false],
   ])('goes with a record that %s for longer than partitions are kept', async (_what, isUnlisted) => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();

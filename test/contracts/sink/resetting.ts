@@ -190,7 +190,7 @@ export function resetting(kind: SinkKind): void {
     },
   );
 
-  it('reads all of a connector again, and goes on with no run', async () => {
+  it('reads all of a connector again, and resumes no run', async () => {
     const sink = await filled();
     const rows = await bench().rows();
     const ours = [lists, members, opens].map((entity) => ({ connector: news, entity }));
@@ -230,7 +230,7 @@ export function resetting(kind: SinkKind): void {
     },
   );
 
-  it('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
+  it('forgets a connector whose identity has changed, but not one that a process holds', async () => {
     const sink = await filled();
     const changedIdentity = identity({ connectorId: 'c-2' as ReturnType<typeof identity>['connectorId'] });
     await expect(sink.acquire(changedIdentity)).rejects.toMatchObject({ code: 'IDENTITY_CHANGED' });
@@ -275,7 +275,7 @@ export function resetting(kind: SinkKind): void {
     ).toEqual([{ gone: 2, due_since: null }]);
   });
 
-  it('lets an unfinished run go on with the other entities alone', async () => {
+  it('lets an unfinished run continue with the other entities alone', async () => {
     const { sink, lease, begin } = await useRuns(bench(), {
       ...plan,
       entities: [lists],

@@ -215,14 +215,14 @@ export function sweeping(kind: SinkKind): void {
     expect(await missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  it('knows of no other place where the settings do not have it read any more', async () => {
+  it('knows no other place that the settings no longer include', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await sweep('r2', shows(['1']), { roots: [one] });
     expect(await missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  it('gives the rows of a partition that the settings do not have read any more to the one that shows them', async () => {
+  it('gives the rows of a partition that the settings no longer include to the one that shows them', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3']), { roots: [one] })).finish();
     await (await sweep('r2', shows([], ['1', '2']), { roots: [two] })).finish();

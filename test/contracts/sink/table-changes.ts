@@ -41,7 +41,7 @@ export function tableChanges(kind: SinkKind): void {
     ]);
   });
 
-  it('goes on storing when the definition declares a column no more, and clears it where the row is written again', async () => {
+  it('still stores when the definition no longer declares a column, and clears it where the row is written again', async () => {
     const wider = withColumns({ name: 'city', type: 'string' });
     const sink = await bench().open();
     const { lease } = await bench().begin(sink, 'r1', planned(wider));

@@ -193,7 +193,7 @@ export function windows(kind: SinkKind): void {
     expect(await runsOf({ kind: 'backfill' })).toEqual(['b1 backfill']);
   });
 
-  it('is dropped by a later sync when nobody goes on with it', async () => {
+  it('is dropped by a later sync when no run resumes it', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });

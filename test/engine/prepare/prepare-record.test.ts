@@ -157,7 +157,7 @@ describe('prepareRecord', () => {
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   });
 
-  it('lets the partition win over the record for an injected field and keeps what the record said', () => {
+  it('lets the partition win over the record for an injected field and keeps the value of the record', () => {
     expect(stored({ id: 'a', list_id: 'l1' }).extra).toBeNull();
     const record = stored({ id: 'a', list_id: 'other' });
     expect(record.keyText).toBe('["l1","a"]');

@@ -145,7 +145,7 @@ describe('a change of the schema', () => {
     expect(preparing('fail', { isEstablished: false })({ fresh: 1 }).kind).toBe('record');
   });
 
-  it('is none where more fields were met than could be told apart', () => {
+  it('is none where more fields were met than are tracked by name', () => {
     expect(preparing('quarantine', { fields: new Set(['*']) })({ fresh: 1 }).kind).toBe('record');
   });
 

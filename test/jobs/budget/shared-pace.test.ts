@@ -97,7 +97,7 @@ async function untilNextStart(): Promise<void> {
   );
 }
 
-describe('whoever asks first', () => {
+describe('the caller that asks first', () => {
   it('does not start before those who came earlier and are not late', async () => {
     const { b, c, d } = await openQueue(1);
     await untilNextStart();
@@ -111,7 +111,7 @@ describe('whoever asks first', () => {
   });
 
   it.each([
-    ['nothing is known any more of the last start', async () => await redis.del('account:rate')],
+    ['the last start is no longer known', async () => await redis.del('account:rate')],
     [
       'the clock of Redis was set back by an hour',
       async () => await redis.set('account:rate', `${(Date.now() + 3_600_000) * 1_000}`),
@@ -147,7 +147,7 @@ describe('whoever asks first', () => {
   });
 });
 
-describe('a caller that does not ask any more', () => {
+describe('a caller that no longer asks', () => {
   it('is passed by the next one, and so are all that were killed with it, at once', async () => {
     await openPace(5).turn(never);
     const killed = Array.from({ length: 20 }, () => openCaller(5));

@@ -103,7 +103,7 @@ describe('generated dbt models', () => {
   );
 
   // Proves promise 20.8
-  it('give the rows of the sink in PostgreSQL, from a target of its own, and their tests pass', async () => {
+  it('give the rows of the sink in PostgreSQL, from a separate target, and their tests pass', async () => {
     await using database = await openPostgres();
     const project = projectOf('mart', inPostgres);
     await database.run('drop schema if exists models cascade; create schema models');

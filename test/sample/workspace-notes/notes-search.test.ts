@@ -74,7 +74,7 @@ describe('pages and data_sources', () => {
 
 describe('page_size', () => {
   // Proves specification 8.4
-  it('is 100 unless said and counts the records of a page', async () => {
+  it('is 100 by default and counts the records of a page', async () => {
     expect((await api.list(notes, 'pages', only('page'))).records).toHaveLength(100);
     expect((await api.list(notes, 'pages', { ...only('page'), page_size: 1 })).records).toHaveLength(1);
   });

@@ -46,7 +46,7 @@ describe('the name of a file in a header', () => {
     expect(contentDisposition('')).toBe('attachment');
   });
 
-  it('that is no Unicode text is mended', () => {
+  it('with a lone surrogate gets U+FFFD in its place', () => {
     expect(namesIn(contentDisposition('half\ud83d.txt')).exact).toBe('half\ufffd.txt');
   });
 

@@ -288,7 +288,7 @@ describe('a provider that fails', () => {
   it.each([
     ['fewer', 5 * chunkSize],
     ['more', 3 * chunkSize],
-  ])('gives %s bytes than it said cuts the body short, the last byte never coming', async (_, size) => {
+  ])('gives %s bytes than it declared cuts the body short, the last byte never coming', async (_, size) => {
     file = fileOf(
       async function* read() {
         for (let count = 0; count < 4; count += 1) yield Buffer.alloc(chunkSize);

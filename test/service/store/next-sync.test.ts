@@ -27,7 +27,7 @@ describe('the next sync of a store', () => {
     expect(after({ kind: 'error', code: 'SINK_FULL' }, 50, 60_000)).toBe(60_000);
   });
 
-  it('comes when the third party said, also where that is long', () => {
+  it('comes at the time that the third party asked for, also where that is far ahead', () => {
     const resumeAt = new Date(nowMs + 2 * hour).toISOString();
     const end: StoreProcessEnd = { kind: 'run', outcome: 'partial', resumeAt };
     const context = { readiness: 'Loading', failures: 1, refreshEveryMs: hour } as const;

@@ -31,7 +31,7 @@ describe('a copied connector', () => {
 
   // Proves promise 1.3
   it(
-    `goes on in the other sink as it would have in its own, from SQLite to PostgreSQL and back (${histories} histories, seed ${seed})`,
+    `continues in the other sink as it would have in its own, from SQLite to PostgreSQL and back (${histories} histories, seed ${seed})`,
     { timeout: 3_600_000 },
     async () => {
       const postgres = await postgresSinkKind();

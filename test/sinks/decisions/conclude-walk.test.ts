@@ -62,10 +62,10 @@ describe('what a walk proves', () => {
   });
 
   it.each<[string, Partial<EndedWalk>, string | null, string | null]>([
-    ['goes on', {}, later, later],
+    ['advances', {}, later, later],
     ['goes back to what a full walk says', { watermark: later }, start, start],
     ['never goes back for an incremental walk', { mode: 'incremental', watermark: later }, start, later],
-    ['goes on for an incremental walk', { mode: 'incremental' }, later, later],
+    ['advances for an incremental walk', { mode: 'incremental' }, later, later],
     ['begins with the first walk', { mode: 'incremental', watermark: null }, start, start],
     ['stays where the walk says nothing', {}, null, before],
   ])('has a watermark that %s', (_what, walk, watermark, expected) => {

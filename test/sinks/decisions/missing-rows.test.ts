@@ -231,7 +231,7 @@ const walked: OtherPlace = {
 };
 const look = (change: Partial<LookedForRow>) => lookForRow({ ...row, ...change }, chain, believedUntil);
 
-describe('a row that its owner does not show any more', () => {
+describe('a row that its owner no longer shows', () => {
   it('is missing where no place is left', () => {
     expect(look({})).toEqual({ kind: 'missing', owner: 1, needs: 'nothing', leaves: [] });
   });

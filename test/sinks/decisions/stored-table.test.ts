@@ -21,7 +21,7 @@ it('has nothing stored and nothing to fill in a new table', () => {
   });
 });
 
-it('keeps columns that are not declared any more, and fills those that are declared anew', () => {
+it('keeps columns that are no longer declared, and fills those that are declared again', () => {
   const next = { ...table, columns: [column('id'), column('nick')] };
   const second = declareTable(news, next, first);
   expect(second.columns.stored.map(({ name }) => name)).toEqual(['id', 'name', 'nick']);

@@ -161,7 +161,7 @@ it('files of dropped records that could not be removed in time go when the conne
 });
 
 // Proves promise 1.5
-it('with durability normal, files of dropped records go behind the commit that dropped them, and are forgotten when they are gone', async () => {
+it('with durability normal, files of dropped records are removed after the commit that dropped them, and are then forgotten', async () => {
   await using sink = await deletedAndLost(0);
   await (await sink.acquire(identity()))[Symbol.asyncDispose]();
   const ledger = new Database(join(folder, '_ledger.db'), { readonly: true });

@@ -45,7 +45,7 @@ describe('the name of an entity in PostgreSQL', () => {
     }
   });
 
-  it('is told from another by its end alone, where both are cut', () => {
+  it('differs from another by its end alone, where both are cut', () => {
     const connector = 'a'.repeat(maxNameLength);
     const names = ['x', 'y'].map((end) => tableName(connector, `${'b'.repeat(maxNameLength - 1)}${end}`));
     expect(new Set(names).size).toBe(2);

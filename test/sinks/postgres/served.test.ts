@@ -37,7 +37,7 @@ it('answers with what was read last while the server is away, and reads again wh
   expect(overview.get(news)?.identity).toMatchObject({ connectorId: 'c-1' });
 
   await postgres.kill();
-  expect(await served.paused(), 'noticed by whoever asks first').toEqual(new Set([news]));
+  expect(await served.paused(), 'noticed by the first caller').toEqual(new Set([news]));
   expect(await served.lost()).toMatch(
     /^PostgreSQL at 127\.0\.0\.1:\d+\/postgres\/warehouse cannot be reached/,
   );

@@ -55,7 +55,7 @@ describe('an answer of a child partition', () => {
       1,
     ],
     [
-      'an expired token nobody sent',
+      'an expired token that was never sent',
       apiError(400, 'cursor is invalid'),
       'REQUEST_REFUSED',
       'skip-partition',
@@ -202,7 +202,7 @@ describe('the connector itself', () => {
   it.each<[string, Reply]>([
     ['405', json(405, { detail: 'Method Not Allowed' })],
     ['404 of a router', json(404, { detail: 'Not Found' })],
-  ])('may be served without an endpoint of its own (%s)', async (_title, reply) => {
+  ])('may be served without its own endpoint (%s)', async (_title, reply) => {
     open = await openTestSource({
       respondGet: () => reply,
       respond: ({ index }) => (index === 0 ? success([]) : apiError(404, 'Nothing here')),
@@ -212,7 +212,7 @@ describe('the connector itself', () => {
     expect(await list('members', true)).toMatchObject({ code: 'NOT_FOUND', recovery: 'skip-entity' });
   });
 
-  it('is unknown when no endpoint of its own answers and the first execute says 404 too', async () => {
+  it('is unknown when its own endpoint does not answer and the first execute says 404 too', async () => {
     const { source } = await start(apiError(404, 'Not Found'), {
       respondGet: () => json(404, { detail: 'Not Found' }),
     });

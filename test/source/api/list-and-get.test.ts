@@ -150,7 +150,7 @@ describe('a list', () => {
         execution_metadata: { connector_instance_id: 'source_id:xc1' },
       }),
     ],
-    ['an encoding nobody asked for', text(200, '{}', { 'content-encoding': 'br' })],
+    ['an encoding that was not asked for', text(200, '{}', { 'content-encoding': 'br' })],
     ['damaged gzip', text(200, '{}', { 'content-encoding': 'gzip' })],
     ['an endless number', successText('[{"n":1e999999}]')],
   ])('refuses a 200 with %s, after as many attempts as for a failure', async (_title, reply) => {
@@ -239,7 +239,7 @@ describe('a get', () => {
     expect(await get()).toBeNull();
   });
 
-  it('does not call a record deleted when its connector is gone', async () => {
+  it('does not call a record deleted when its connector no longer exists', async () => {
     await sourceWith(apiError(404, 'Not found'), { connectors: [] });
     expect(await failureOf(get())).toMatchObject({ code: 'CONNECTOR_UNKNOWN', recovery: 'stop' });
   });

@@ -9,7 +9,7 @@ const request = { entity: entityName('members'), params: {}, isRoot: false };
 const spent = { code: 'BUDGET_SPENT', recovery: 'stop' };
 
 describe('a limit of calls', () => {
-  it('lets exactly so many go on the wire, however many ask at a time', async () => {
+  it('sends exactly so many, however many ask at a time', async () => {
     const { source, server } = await openTestSource({ maxCalls: 7 });
     const outcomes = await Promise.allSettled(Array.from({ length: 25 }, () => source.list(request, never)));
     expect(server.calls).toHaveLength(7);

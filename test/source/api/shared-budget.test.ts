@@ -72,7 +72,7 @@ describe('a budget shared with other processes', () => {
     ]);
   });
 
-  it('hands a long pause of another process to the caller: nothing goes on the wire', async () => {
+  it('hands a long pause of another process to the caller: nothing is sent', async () => {
     const budget = budgetInProcess({ wait: () => Promise.reject(new ThrottledError('paused', 90_000)) });
     const { source, server } = await openTestSource({ budget });
     expect(await failureOf(source.list(request, never))).toMatchObject({

@@ -24,7 +24,7 @@ function makeTables(file: string): void {
   db.close();
 }
 
-it('leaves whole groups when its process is killed at any statement, and each that was told of', async ({
+it('leaves whole groups when its process is killed at any statement, and each that was reported as committed', async ({
   folder,
 }) => {
   const file = join(folder, 'test.db');

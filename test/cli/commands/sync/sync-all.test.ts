@@ -15,7 +15,7 @@ const called = (entity: string | null): RunEvent => ({
 });
 
 describe('what a person asks of the runs of a sync', () => {
-  it('is an ordinary run where nothing is said', () => {
+  it('is an ordinary run without options', () => {
     const asked = askedRuns({}, instantClock());
     expect(asked.next()).toEqual({ isFull: false, allowDeletes: false, budgetMs: null, maxCalls: null });
     asked.ended(reportOf(1_000_000));
