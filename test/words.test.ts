@@ -12,7 +12,7 @@ const words = [...listed.matchAll(/^\| (.+?) +\|/gm)]
   .flatMap((cell) => cell.split(', '));
 const banned = new RegExp(`\\b(?:${words.join('|').replaceAll(' ', '\\s+')})\\b`, 'gi');
 
-/** Files in which a word is right: what a person said about a page, for example. */
+/** Files in which a word is right: what a person wrote about a page, for example. */
 const exceptions: Readonly<Record<string, readonly string[]>> = {
   'config/definitions/workspace-notes.yaml': ['said'],
   'docs/internals/architecture.md': ['told'],
@@ -43,8 +43,8 @@ it.each(files)('%s uses none of the words that the glossary rules out', (file) =
   expect(found.filter((word) => exceptions[file]?.includes(word) !== true)).toEqual([]);
 });
 
-it('uses none of them in a comment of src', () => {
-  const found = sources.flatMap((file) => {
+it('uses none of them in a comment of src or test', () => {
+  const found = [...sources, ...below('test', /\.(?:ts|mjs)$/)].flatMap((file) => {
     const comments = readFileSync(file, 'utf8').match(/\/\*[^]*?\*\/|(?<=^|\s)\/\/.*/gm) ?? [];
     const text = comments.join('\n').replaceAll(/`[^`]*`/g, '');
     return [...text.matchAll(banned)].map(([word]) => `${file}: ${word}`);

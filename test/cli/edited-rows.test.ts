@@ -8,7 +8,7 @@ import { sharedPostgres } from '../support/postgres.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import { isLong } from '../support/trials.ts';
 
-/* Somebody changes a value in a table or a file, and leaves the hash beside it. */
+/* A value in a table or a file is changed, and the hash beside it is not. */
 
 /** What each sink is, and how the name of a list is changed in it. */
 const editIn =

@@ -51,7 +51,7 @@ it('makes what it needs for its owner alone, shows the secret that it made up, a
     code: 2,
     stderr: expect.stringContaining('Another process serves the data in') as string,
   });
-  // Not waited for: whoever restarts a service does not either.
+  // Not waited for: a process manager that restarts a service does not wait either.
   first.child.kill('SIGTERM');
   const second = startCli(tiny, { cwd: folder });
   expect((await first.result).code).toBe(0);

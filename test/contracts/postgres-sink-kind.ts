@@ -14,14 +14,14 @@ import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
 
 /**
- * A sink in a PostgreSQL server that the test process shares, looked at over a connection of its own. What differs:
+ * A sink in a PostgreSQL server that the test process shares, read over a separate connection. What differs:
  * `contents` leaves out the lease and the counter of connectors, which say who holds them and not what is stored.
  */
 export async function postgresSinkKind(): Promise<SinkKind> {
   return await postgresSinkKindOn(await sharedPostgres());
 }
 
-/** The same in a server that the test may kill: the connection for looks is made anew then. */
+/** The same in a server that the test may kill: the connection for reads is opened again then. */
 export async function postgresSinkKindOn({
   connection,
   url,

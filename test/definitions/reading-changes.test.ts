@@ -15,7 +15,7 @@ const builtIn = [...loadDefinitions([builtInDefinitionsFolder]).values()].flatMa
   ...entities.values(),
 ]);
 
-/** Entity -> what is said of it, for those of which something is. */
+/** Entity -> what its definition declares, for those that declare something. */
 function said(what: (entity: Entity) => unknown): Record<string, unknown> {
   return Object.fromEntries(
     builtIn.flatMap((entity) => {

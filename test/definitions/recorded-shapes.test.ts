@@ -18,7 +18,7 @@ const undeclared: Readonly<Record<string, readonly string[]>> = {
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 
 describe('recorded records', () => {
-  // Nobody had an automation to record, and the document library is not a live service.
+  // No account had an automation to record, and the document library is not a live service.
   it('exist for every entity of a live service but automations', () => {
     const names = new Set(recorded.map(({ entity }) => entity));
     const missing = [...definitions.values()]

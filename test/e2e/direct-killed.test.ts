@@ -37,7 +37,7 @@ describe('a direct sync', () => {
         continue;
       }
       expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
-      // What is left to read after a whole sync is too little to be killed in.
+      // What remains to read after a whole sync is too little for a kill.
       isFull = true;
     }
     const last = await killedSync(direct.config, 'mine', ['--full'], null);
@@ -78,7 +78,7 @@ describe('a direct sync', () => {
   });
 });
 
-/** What happened once stays in the sink, also where the service does not list it any more. */
+/** What happened once stays in the sink, also where the service no longer lists it. */
 function truthUntilNow(
   world: Parameters<typeof worldRows>[0],
   kept: Map<string, Map<string, Row>>,

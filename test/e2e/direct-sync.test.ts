@@ -49,7 +49,7 @@ function written(report: Record<string, unknown> | undefined): object {
   return { inserted: sum('inserted'), updated: sum('updated'), deleted: sum('deleted') };
 }
 
-/** Neither in what the program said, nor in a file that it wrote. */
+/** Neither in the output of the program, nor in a file that it wrote. */
 function noSecretIn({ folder, config, env }: DirectWorld, texts: readonly string[]): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

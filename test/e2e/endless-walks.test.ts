@@ -13,7 +13,7 @@ import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
-/** A sync that goes on for longer is broken off: without a bound it would never end. */
+/** A sync that takes longer is broken off: without a bound it would never end. */
 const mostCalls = 3_000;
 let folder: string;
 it.beforeEach(({ folder: made }) => {

@@ -17,7 +17,7 @@ const fullAt = new Set([2, 3, 5]);
 
 /** A warehouse that is fed by `export` alone: a table of records by key, and how far each feed has come. */
 interface Warehouse extends Disposable {
-  /** One transaction: the changes, and the number to go on from. */
+  /** One transaction: the changes, and the number to continue from. */
   load(entity: string, lines: readonly JsonObject[], key: readonly string[], nextSeq: number): void;
   nextSeq(entity: string): number;
   rows(table: EntityTable): ReadonlyMap<string, Row>;
@@ -67,7 +67,7 @@ function tablesOf(definitionName: string): readonly EntityTable[] {
   );
 }
 
-/** The command as a scheduler would call it. Gives what it said, and the changes. */
+/** The command as a scheduler would call it. Gives its output, and the changes. */
 async function feed(
   world: RevisionWorld,
   warehouse: Warehouse,

@@ -26,7 +26,7 @@ const pagesInFlight = 9;
 
 let service: Service;
 let calls = 0;
-/** Calls of a whole sync that nobody kills, by connector: the same for every sink. */
+/** Calls of a whole sync that is not killed, by connector: the same for every sink. */
 const undisturbed = new Map<string, number>();
 
 beforeEach(async () => {
@@ -76,7 +76,7 @@ describe.each(Object.entries(allSampleSinks))(
         ].join('\n'),
       );
       const phases = new Map<string, number>();
-      /** Calls and kills since the connector's work last began anew. */
+      /** Calls and kills since the connector's work last started from the beginning. */
       const chain = new Map<string, { calls: number; kills: number }>();
       const firstChain = new Map<string, { calls: number; kills: number }>();
 

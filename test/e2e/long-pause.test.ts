@@ -170,7 +170,7 @@ describe('a service that asks for a long pause', () => {
             expect(await run({ concurrency, onEvent })).toMatchObject({ outcome: 'partial' });
             clock.advance(pauseMs);
           }
-          // Walks that begin in the same moment as the one that is told to wait may be broken off by it.
+          // Walks that begin in the same moment as the one that has to wait may be broken off by it.
           expect(sealed.size).toBeGreaterThanOrEqual(lists.length - concurrency);
         },
       );

@@ -62,7 +62,7 @@ function storedIn(sample: SampleSink, entity: string): ReadonlyMap<string, Store
   return new Map(rows.map(({ id, row, deleted_by }) => [id, { deletedBy: deleted_by, title: row }]));
 }
 
-/** Rows that `get` still returned when what they lay below was gone: no listing leads to them, so nobody asks again. */
+/** Rows that `get` still returned when their parent was deleted: no listing leads to them, so no sync asks again. */
 function outlivedParents(sample: SampleSink, entity: string): ReadonlySet<string> {
   const rows = sample.ledger(
     folder,

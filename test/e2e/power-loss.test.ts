@@ -108,7 +108,7 @@ interface Losing {
   readonly commits: Commits;
 }
 
-/** Loses power at so many points, each time with other losses, and repairs what is left. */
+/** Loses power at so many points, each time with other losses, and repairs what remains. */
 async function losePower({ points, ...losing }: Losing & { readonly points: number }): Promise<void> {
   const { sink, recording } = losing;
   const seen: Examined[] = [];

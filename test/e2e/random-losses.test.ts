@@ -34,7 +34,7 @@ const honest: Lie = {
   isConsistent: true,
 };
 
-/** The same text lies on the same side of `share` for as long as the lie is told. */
+/** The same text lies on the same side of `share` while the service gives the false answer. */
 function isChosen(text: string, salt: number, share: number): boolean {
   let hash = salt;
   for (const letter of text) hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01_00_01_93);

@@ -98,7 +98,7 @@ describe.each(scheduledSinks)('a worker over a sink in %s', (sinkType) => {
     worker.child.kill('SIGTERM');
     expect(await worker.ended).toEqual({ code: 0, signal: null });
     console.log(`ended ${Date.now() - asked} ms after SIGTERM`);
-    // No run that could end is worth the whole grace: what Redis cannot be told is told to nobody.
+    // No run that could end is worth the whole grace: what cannot be written to Redis is dropped.
     expect(Date.now() - asked).toBeLessThan(5000);
     await world.redis.restart();
     worker = startWorkerProcess(world, timings);

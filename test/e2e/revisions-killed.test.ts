@@ -16,7 +16,7 @@ import { hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 
 const killsPerWorld = Math.ceil(repeats('KILLS', { share: 100, full: 100 }) / 4);
 const seed = startSeed();
-/** The larger account takes minutes: for when somebody asks for many kills. */
+/** The larger account takes minutes: only with SIZE=small. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
 const revisions = 10;
 

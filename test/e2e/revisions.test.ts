@@ -17,13 +17,13 @@ const fullAt = new Set([3, 6, 10]);
 /** Only a full walk sees their deletes. */
 const readByChange = new Set(['list_members', 'pages', 'data_sources', 'documents']);
 
-/** The larger accounts take a minute each: for when somebody asks for them. */
+/** The larger accounts take a minute each: only with SIZE=small. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
 
 interface Compared {
   readonly lost: readonly string[];
   readonly different: readonly string[];
-  /** Stored, alive, and not in the account any more. */
+  /** Stored, alive, and no longer in the account. */
   readonly undeleted: readonly Undeleted[];
 }
 

@@ -56,7 +56,7 @@ it.runIf(hasMoreKills).each(scheduledSinks)(
     const undisturbed = await callsOfOneRun();
     let living = Array.from({ length: workers }, startWorker);
     for (let done = 0; done < kills; done += 1) {
-      // Killing an idle worker proves little: whoever has a run open is in for it, some time into it.
+      // Killing an idle worker proves little: a worker with an open run is killed, some time into it.
       const victim = await Promise.race(living.map((worker) => busy(worker)));
       // When a kill comes is part of the experiment, not a wait for something.
       await after(random() * 400);
@@ -137,7 +137,7 @@ interface RunSpan {
   readonly to: string;
 }
 
-/** When each run was going on, as the processes' own logs tell it: of a killed one up to the process's last word. */
+/** When each run was active, by the processes' own logs: of a killed one up to the last line of its process. */
 function runSpans(): readonly RunSpan[] {
   return started.flatMap(({ lines }) => {
     const last = lines.at(-1)?.time ?? '';

@@ -18,7 +18,7 @@ let world: ScheduledWorld;
 beforeEach(async () => {
   world = await openScheduledWorld({
     connectors: [
-      // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it is told to.
+      // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it has to stop.
       { name: 'news', definition: 'email-marketing', size, schedule: '{ cron: "0 0 1 1 *" }' },
     ],
     latencyMs: 25,

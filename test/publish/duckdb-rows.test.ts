@@ -54,7 +54,7 @@ async function lengths(file: string): Promise<readonly unknown[]> {
   return Object.values(rows[0] ?? {});
 }
 
-/** What somebody else does to the file. */
+/** What another program does to the file. */
 async function change(file: string, ...statements: readonly string[]): Promise<void> {
   const own = await DuckDBInstance.create(file);
   const writer = await own.connect();
@@ -302,7 +302,7 @@ describe('a DuckDB file that others use too', () => {
         code: 'TARGET_INCOMPATIBLE',
         message: expect.stringContaining(says),
       });
-      // What is not in the list is nobody's of ours.
+      // A table that is not in the list is not of the target.
       if (says.startsWith('Rename')) continue;
       storeLong(model, addEntity(model, 'pages', columns), 2, 10);
       await publishModel(target, model);

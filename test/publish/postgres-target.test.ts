@@ -102,7 +102,7 @@ describe('a target in PostgreSQL', () => {
       code: 'TARGET_INCOMPATIBLE',
       message: expect.stringMatching(/views or other objects.*Drop them, publish again/),
     });
-    // Nothing of it is there: readers go on with what was.
+    // Nothing of it is there: readers still see what was.
     expect(await ask(`SELECT * FROM ${schema}.mine`)).toHaveLength(2);
     await ask(`DROP VIEW ${schema}.mine`);
     await publishModel(target, model);

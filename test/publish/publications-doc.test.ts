@@ -31,7 +31,7 @@ afterEach(async () => {
 
 describe('config/publication-1.schema.json', () => {
   it('is the schema of what is written and read', () => {
-    // Made anew by: node --import tsx -e "import('./src/publish/manifest.ts').then((m) =>
+    // Made by: node --import tsx -e "import('./src/publish/manifest.ts').then((m) =>
     // console.log(JSON.stringify(m.manifestJsonSchema())))"
     const shipped: unknown = JSON.parse(readFileSync('config/publication-1.schema.json', 'utf8'));
     expect(shipped).toEqual(manifestJsonSchema());

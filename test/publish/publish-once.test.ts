@@ -299,7 +299,7 @@ describe('a new generation', () => {
         ['6', 'Fay'],
       ],
     });
-    // More runs than are looked at first.
+    // More runs than are read first.
     for (let more = 0; more < 25; more += 1) await world.run({ upserts: [] });
     const end = await world.publish();
     expect(end).toMatchObject({ newGenerations: [{ entity: members }, { entity: 'member_opens' }] });

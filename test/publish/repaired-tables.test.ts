@@ -19,7 +19,7 @@ const { placeOf, schemaOf, ask } = useMart();
 
 const longKey = 'k'.repeat(5_000);
 
-/** What somebody does to a table that was published, and what is said of it. */
+/** What another program does to a published table, and what a check reports of it. */
 const damages = [
   {
     what: 'its primary key',

@@ -97,7 +97,7 @@ describe('publications in a bucket', () => {
         }
         const { publication, rows } = await seen();
         if (publication > 0) expect(states).toContainEqual(rows);
-        // Nobody waits a quarter of an hour here for the claim of an attempt whose outcome was not known.
+        // The test does not wait a quarter of an hour for the claim of an attempt whose outcome was not known.
         for (const key of fake.objects.keys()) if (key.includes('/_claims/')) fake.objects.delete(key);
       }
       await world.publish({}, await openTarget());

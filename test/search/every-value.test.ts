@@ -185,7 +185,7 @@ function compare(filter: JsonObject | null, sort: readonly Readonly<Record<strin
   expect(world.ids({ ...params, fields: ['id'] }, { isIndexed }), about).toEqual(expected);
 }
 
-/** The record as it came: a pair's value is not looked at by its shape here. */
+/** The record as it came: a pair's value is taken without regard to its shape. */
 function rawOf({ values }: PlainRecord): JsonObject {
   const { id, title, amount, ratio, is_open, tags, body, props, whatever } = values;
   const object = Object.fromEntries(

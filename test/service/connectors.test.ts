@@ -184,7 +184,7 @@ describe('creating a connector', () => {
     });
     expect(status).toBe(422);
     expect(objects(body['errors']).length).toBeLessThan(50);
-    // So many that only their number is looked at.
+    // So many that only their number is checked.
     const tags = await client.post(connectors, { ...base, selected_connection_template_tags: wrong });
     expect(objects(tags.body['errors'])).toMatchObject([{ error_code: 'too_big' }]);
   });

@@ -51,7 +51,7 @@ describe('a browser', () => {
 
 describe('the log of requests', () => {
   const entries: RequestEntry[] = [];
-  /** Told once the answer is out, so later than the client has it. */
+  /** Logged once the answer is out, so later than the client has it. */
   const logged = async (api: ServedApi, work: () => Promise<Response>): Promise<[RequestEntry, Response]> => {
     entries.length = 0;
     const response = await work();

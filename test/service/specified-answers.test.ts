@@ -52,7 +52,7 @@ const link: JsonObject = {
   method: expect.any(String) as string,
 };
 
-/** The keys of the connector and no other ones, however far the list goes on. */
+/** The keys of the connector and no other ones, however long the list is. */
 function expectPaging(type: ConnectorType, metadata: JsonObject): void {
   switch (type) {
     case 'email-marketing': {

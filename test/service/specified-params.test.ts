@@ -112,7 +112,7 @@ describe('an operation of the specification', () => {
     '%s %s is answered when it is given what it requires',
     async (_entity, action, operation) => {
       const { status, body } = await ask(operation, {});
-      // No store is filled here: a search that is understood is told so.
+      // No store is filled here: a valid search reports that.
       expect([status, objects(body['errors'] ?? [])[0]?.['error_code']]).toEqual(
         action === 'context_store_search' ? [400, 'context_store_not_ready'] : [200, undefined],
       );

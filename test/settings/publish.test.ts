@@ -78,7 +78,7 @@ describe('a target of publish', () => {
       [`{ type: postgres, url: postgresql://u@h/d, schema: pg_x }`, 'schema: expected 1 to 40'],
       [`{ type: duckdb, path: ./warehouse.db }`, 'path: is the place of the sink warehouse'],
     ];
-    // In folders of their own: only what is meant to be wrong is told.
+    // In separate folders: only the intended mistakes are reported.
     const targets = refused.map(
       ([target], index) => `  t${index}: ${target.replace('./lake', `./lake-${index}`)}\n`,
     );

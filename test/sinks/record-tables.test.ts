@@ -157,7 +157,7 @@ describe('tables of records', () => {
     await ask('fill', async (tx, stamp, on) => await on.fill(tx, widened, added, stamp));
     const filled = await whole(members, wider.columns);
     expect(filled.filter(({ values }) => values.slice(-6).some((value) => value !== null))).not.toEqual([]);
-    // Written by a plan that does not declare the added columns any more.
+    // Written by a plan that no longer declares the added columns.
     const [again = []] = keys.filter((key) => rowOf.get(keyTextOf(key)) === 1);
     const rewritten = [{ row: 1, record: recordOf(again) }];
     await ask('write', async (tx, stamp, _, all) => await all.write(tx, rewritten, stamp), {

@@ -35,7 +35,7 @@ const seed = startSeed(11);
 
 /**
  * Stores pages of new records, with one of the page before that has changed; in the middle it gives the connector back,
- * and goes on.
+ * and continues.
  */
 async function runInto(bench: Bench, sink: Sink, connector: ConnectorName): Promise<void> {
   const run = `r-${connector}` as RunId;

@@ -62,7 +62,7 @@ function sqliteKind(): SinkKind {
   });
 }
 
-/** What is told from other columns, and is stored because rules ask for it. */
+/** What is derived from other columns, and is stored because rules ask for it. */
 async function derivedColumns(bench: Bench): Promise<unknown> {
   return await Promise.all(
     [

@@ -15,7 +15,7 @@ interface Reader {
   readonly answered: Int32Array;
 }
 
-/* A module of its own, because whoever loads it starts a server. */
+/* A separate module, because a test file that loads it starts a server. */
 const { connection, url } = await sharedPostgres();
 let reader: Reader | null = null;
 

@@ -14,7 +14,7 @@ export interface Stage {
 }
 
 /**
- * A Dockerfile's stages in order; comments are left out, and lines that go on are one. Throws for one that it cannot
+ * A Dockerfile's stages in order; comments are left out, and continued lines are one. Throws for one that it cannot
  * read.
  */
 export function readDockerfile(path: string): readonly Stage[] {

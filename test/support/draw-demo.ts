@@ -59,7 +59,7 @@ async function terminalAfterDemo(): Promise<readonly string[]> {
   }
 }
 
-/** Both tables and one question: all of it would be too tall to be looked at. */
+/** Both tables and one question: all of it would be too tall to read. */
 function shownPart(screen: readonly string[]): readonly string[] {
   const at = (text: string): number => {
     const found = screen.findIndex((line) => line.includes(text));

@@ -33,7 +33,7 @@ export function findRedisServer(): string | null {
 }
 
 function canInstall(): boolean {
-  // Whoever names an executable wants that one and no other.
+  // A person who names an executable wants that one and no other.
   if ((process.env['REDIS_SERVER'] ?? '') !== '') return false;
   return process.platform === 'linux' && process.getuid?.() === 0 && isExecutable('/usr/bin/apt-get');
 }

@@ -17,7 +17,7 @@ import { syncOnce, type SyncOnce } from './sync-once.ts';
 export interface LibraryFile {
   readonly name: string;
   readonly bytes: Uint8Array;
-  /** Instead of the bytes; asked anew at each attempt. */
+  /** Instead of the bytes; asked for at each attempt. */
   readonly reply?: () => Reply;
   /** More of its record, or other than what follows from the bytes. */
   readonly record?: JsonObject;
@@ -34,7 +34,7 @@ export interface FileWorld extends AsyncDisposable {
   readonly sink: SinkOptions;
   readonly server: HostileServer;
   readonly files: Map<string, LibraryFile>;
-  /** Reads everything anew, so that what changed is seen whatever its times say. */
+  /** Reads everything again, so that what changed is seen whatever its times say. */
   readonly sync: (more?: Partial<SyncOnce>) => Promise<RunReport>;
   /** Attachment ids in the order in which their downloads were asked for. */
   readonly asked: () => readonly string[];

@@ -21,7 +21,7 @@ export interface HostileServerOptions {
   }[];
   /** The `Date` of every answer, in milliseconds; by default this machine's. */
   readonly dateMs?: () => number;
-  /** Seconds, as said by the token endpoint. */
+  /** Seconds, as given by the token endpoint. */
   readonly tokenLifetime?: number;
 }
 
@@ -206,7 +206,7 @@ async function readJson(request: IncomingMessage): Promise<JsonObject> {
     const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as JsonValue;
     return isJsonObject(body) ? body : {};
   } catch {
-    // Not every request carries JSON; what it would have said is then absent.
+    // Not every request carries JSON; what it would have held is then absent.
     return {};
   }
 }

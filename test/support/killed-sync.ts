@@ -9,7 +9,7 @@ const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 export interface EndedSync {
   /** Null: it was killed. */
   readonly code: number | null;
-  /** The last thing the program said about itself. */
+  /** The last thing the program reported about itself. */
   readonly phase: string;
   readonly stderr: string;
 }

@@ -19,7 +19,7 @@ export interface MovingRecord {
 export interface MovingRows {
   readonly source: Source;
   readonly clock: Clock & { advance(ms: number): void };
-  /** Nothing moves any more, or again. */
+  /** Nothing moves from now on, or again. */
   setMoving(isMoving: boolean): void;
   calls(): number;
   /** Everything that ever was, by entity; the newest of an id last. */

@@ -15,8 +15,8 @@ export interface PostgresProxy {
   /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
   rule(make: (() => Passing) | null): void;
   /**
-   * Nothing passes any more, but for what a rule that calls it still lets pass, and nobody is told: connections stay
-   * open.
+   * Nothing passes from now on, but for what a rule that calls it still lets pass, and no end is notified: connections
+   * stay open.
    */
   vanish(): void;
   /** What was open is cut, and new connections pass. */

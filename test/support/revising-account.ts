@@ -25,7 +25,7 @@ export function revisingAccount(options: SampleAccountOptions): RevisingAccount 
     },
     list: (entity, params) => account.list(entity, params),
     get: (entity, params) => account.get(entity, params),
-    // A file that is being read goes on as it was, whatever revision comes.
+    // A file that is being read stays as it was, whatever revision comes.
     file: (entity, params) => account.file?.(entity, params) ?? null,
   };
 }

@@ -35,7 +35,7 @@ export interface RevisionWorld extends AsyncDisposable {
   truth(): Rows;
   /** The same of one entity alone, as it is now. */
   truthOf(entity: string): ReadonlyMap<string, Row>;
-  /** In the trash: not listed any more, and `get` still returns it. */
+  /** In the trash: no longer listed, and `get` still returns it. */
   isTrashed(entity: string, id: string): boolean;
   /** What a reader of the sink finds, without what is deleted. */
   stored(table: EntityTable): ReadonlyMap<string, Row>;

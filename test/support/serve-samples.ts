@@ -8,7 +8,7 @@ import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';
 
 export interface ServedAccount extends SampleConnector {
-  /** Served instead of one that is made from the other options: one that goes on changing, for example. */
+  /** Served instead of one that is made from the other options: one that keeps changing, for example. */
   readonly account?: SampleAccount;
   /** Stands between the API and the account: changes, hides or fails what it likes. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;

@@ -46,7 +46,7 @@ export interface SyncOnce {
   readonly wrapSink?: (sink: Sink) => Sink;
 }
 
-/** Every entity of a definition with nothing said about it. */
+/** Every entity of a definition without settings. */
 export function allEntities(definition: Definition): ChosenEntities {
   return new Map(
     [...definition.entities.values()].map((entity) => [

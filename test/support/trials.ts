@@ -14,7 +14,7 @@ export function repeats(
 
 /**
  * Whether suites of kills run that repeat what a crash at every step and kills at random show, for a single feature: in
- * `npm run test:long`, and where somebody asks for `KILLS`.
+ * `npm run test:long`, and where `KILLS` is set.
  */
 export const hasMoreKills = isLong || process.env['KILLS'] !== undefined;
 
@@ -34,7 +34,7 @@ export function startSeed(fixed = 1): number {
   return Number(process.env['SEED'] ?? fixed);
 }
 
-/** Runs before all test files: one seed for all of them, told before anything can fail. */
+/** Runs before all test files: one seed for all of them, printed before anything can fail. */
 export function setup(): void {
   if (isLong) process.env['SEED'] ??= String(Date.now() % 1_000_000);
   const seed = process.env['SEED'];

@@ -44,7 +44,7 @@ function readDesk(): Definition {
 }
 
 /**
- * One list call, as the executor makes and reads it, without the network. Null: the page token is not known any more.
+ * One list call, as the executor makes and reads it, without the network. Null: the page token is no longer known.
  */
 function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
   const entity = desk.entities.get(entityName(kind));

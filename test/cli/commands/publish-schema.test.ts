@@ -43,7 +43,7 @@ describe('generated files', () => {
     expect(write('select 2\n')).toBe('beside');
     expect(read()).toBe(edited);
     expect(read(`${name}.new`)).toContain('select 2');
-    // Somebody took the first line away.
+    // A person removed the first line.
     writeFileSync(join(folder, name), 'select 1\n');
     expect(write('select 1\n')).toBe('beside');
     expect(read()).toBe('select 1\n');
@@ -69,7 +69,7 @@ describe('generated files', () => {
     expect(put('{"entries":[3]}\n')).toBe('beside');
     expect(read(manifest)).toBe('{"entries":["mine"]}\n');
     expect(read(`${manifest}.new`)).toBe('{"entries":[3]}\n');
-    // Somebody took over the new text.
+    // A person took over the new text.
     writeFileSync(join(folder, manifest), '{"entries":[3]}\n');
     expect(put('{"entries":[3]}\n')).toBe('unchanged');
     expect(put('{"entries":[4]}\n')).toBe('written');
@@ -82,7 +82,7 @@ describe('generated files', () => {
     expect(put('{"entries":[4.5]}\n')).toBe('written');
     expect(read(`${manifest}.sha256`)).toMatch(/^[0-9a-f]{64} {2}shop__orders\.manifest\n$/);
     expect(put('{"entries":[4]}\n')).toBe('written');
-    // Nobody knows any more who wrote it.
+    // Nothing shows who wrote it.
     rmSync(join(folder, `${manifest}.sha256`));
     expect(put('{"entries":[5]}\n')).toBe('beside');
     expect(read(manifest)).toBe('{"entries":[4]}\n');

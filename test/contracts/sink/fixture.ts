@@ -19,7 +19,7 @@ import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 
 /**
- * What the contract needs to know of a kind of sink: how a test makes one, and how it is looked at from outside.
+ * What the contract needs to know of a kind of sink: how a test makes one, and how it is read from outside.
  * `folder` is an empty folder that stands for one sink; a sink that is no file takes its name for a schema.
  */
 export interface SinkKind {

@@ -24,7 +24,7 @@ const run = 'r1' as RunId;
 await sink.startRun(lease, runPlan(run, { startedAt: '2026-03-01T09:00:00.000Z' }));
 const { id } = await onlyPartition(sink, lease);
 await sink.commit(lease, [page({ lease, run }, id, [member('1'), member('2')])]);
-// Nothing here refers to the lease any more: collected garbage must not free what it holds.
+// Nothing here refers to the lease now: collected garbage must not free what it holds.
 setImmediate(() => {
   for (let round = 0; round < 5; round += 1) globalThis.gc?.();
   setImmediate(() => process.send?.('holding'));

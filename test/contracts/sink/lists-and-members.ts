@@ -104,7 +104,7 @@ export class RunOfLists {
     return found;
   }
 
-  /** One page of a partition; the last one unless told otherwise. Gives how many partitions it made due. */
+  /** One page of a partition; the last one by default. Gives how many partitions it made due. */
   async read(id: string | null, { records = [], children = [], seal = sealed }: Read = {}): Promise<number> {
     const { id: at, entity } = await this.partition(id);
     const [stored] = await this.sink.commit(this.lease, [

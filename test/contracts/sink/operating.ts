@@ -25,7 +25,7 @@ import { rulesOf, useBench } from './use-bench.ts';
 const wiki = 'wiki' as ConnectorName;
 const unseen = 'unseen' as ConnectorName;
 
-/** What an operator says to a sink, and asks of it, beside whatever run is going on. */
+/** What an operator changes in a sink, and asks of it, while a run may be active. */
 export function operating(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
@@ -232,7 +232,7 @@ export function operating(kind: SinkKind): void {
   });
 }
 
-/** A run that reads its one partition to the end and reports it as told. */
+/** A run that reads its one partition to the end and reports it as given. */
 async function readAll(
   bench: Bench,
   sink: Sink,

@@ -57,8 +57,8 @@ export function resetting(kind: SinkKind): void {
     kind.contents(bench().folder, without);
 
   /**
-   * Two connectors with rows, shared rows, missing rows, windows, a refused record and an unfinished run; nobody holds
-   * the first.
+   * Two connectors with rows, shared rows, missing rows, windows, a refused record and an unfinished run; no process
+   * holds the first.
    */
   async function filled(): Promise<RunInHand['sink']> {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);

@@ -85,7 +85,7 @@ async function letNobodyBeLate(): Promise<void> {
   for (const key of await redis.keys('account:queue:*')) await redis.pexpire(key, 10_000);
 }
 
-/** No key that only lasts until then is there any more. */
+/** Every key that only lasts until then has expired. */
 async function untilNextStart(): Promise<void> {
   const rate = Number(await redis.get('account:rate'));
   await vi.waitFor(

@@ -76,7 +76,7 @@ describe('generated statements', () => {
   it('make and load tables in PostgreSQL that equal the sink, however often they run', async () => {
     await using database = await openPostgres();
     const [early, late] = [textOf(first, 'postgres'), textOf(catalogueOf('sheets'), 'postgres')];
-    // The last one is behind what is there already.
+    // The last one is older than what already exists.
     for (const text of [early, late, late, early]) await psql(text);
     expect(await rowsOf(database, 'sheets', (table) => `connector_sync.${table}`)).toEqual(sinkRows);
     const deleted = await database.run(

@@ -47,7 +47,7 @@ afterAll(async () => {
   await bench.close();
 });
 
-/** Wraps a condition as often as said. */
+/** Wraps a condition so many times. */
 function wrapped(
   times: number,
   wrap: (inner: unknown) => unknown,

@@ -1,4 +1,4 @@
-// A search process that does what it is told by the query: answers, hangs in a statement without end, dies, or never
+// A search process that does what the query asks for: answers, hangs in a statement without end, dies, or never
 // answers.
 import { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';

@@ -144,7 +144,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Nothing that waits wakes before it is told to. */
+/** Nothing that waits wakes before `wake`. */
 function pausedClock(): Clock & { wake(): void } {
   const sleeping = new Set<() => void>();
   return {

@@ -50,7 +50,7 @@ interface Got {
   readonly headers: IncomingMessage['headers'];
   readonly names: readonly string[];
   readonly body: Buffer;
-  /** The body ended as it said it would. */
+  /** The body ended as its headers declared. */
   readonly isWhole: boolean;
 }
 
@@ -176,7 +176,7 @@ describe('a client that does not keep up', () => {
     );
     const socket = await ask();
     await once(socket, 'readable');
-    // Every turn is one in which a provider that nobody stops would give a chunk.
+    // Every turn is one in which a provider without backpressure would give a chunk.
     for (let turn = 0; turn < 3 * total; turn += 1) await setImmediate();
     // The system's own buffers hold a few megabytes of one connection.
     expect(pulled).toBeLessThan(total / 4);

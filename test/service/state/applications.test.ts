@@ -77,7 +77,7 @@ describe('authentication of applications', () => {
       const first = openTestState({ folder });
       addApplication(first, 'acme');
       first[Symbol.dispose]();
-      // Opened anew it has proven nothing yet, and must do the work.
+      // Opened again, it has proven nothing yet, and must do the work.
       using second = openTestState({ folder });
       const late = second.applications.authenticate(clientId, secret, '127.0.0.1');
       meanwhile(second);

@@ -57,7 +57,7 @@ describe('workspaces', () => {
     expect(names({ limit: 2, after: ids[3] ?? '' })).toEqual(['e']);
     expect(names({ after: ids[4] ?? '' })).toEqual([]);
     expect(() => names({ after: missing })).toThrow(/names no workspace/);
-    // A day later nobody can be in the middle of a listing any more.
+    // A day later no client can still be in the middle of a listing.
     clock.pass(86_400_001);
     state.workspaces.delete(acme, ids[0] ?? '');
     expect(() => names({ after: ids[1] ?? '' })).toThrow(/names no workspace/);

@@ -36,7 +36,7 @@ it.each(['workspace-notes', 'email-marketing'])(
         if (callsLeft === 0 && killed.length < kills) {
           callsLeft = 1 + Math.floor(random() * 12);
           const [pid] = syncProcesses();
-          // One that was killed goes on asking until the signal has reached it.
+          // One that was killed still asks until the signal has reached it.
           if (pid !== undefined && !killed.includes(pid)) {
             killed.push(pid);
             // Now, or while it stores what came before.

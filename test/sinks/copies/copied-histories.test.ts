@@ -20,7 +20,7 @@ describe('a copied connector', () => {
   const copy = async (from: Bench, to: Bench): Promise<void> => {
     const source = await from.open();
     await copyNews(source, await to.open(), from);
-    // They all go on, to be compared.
+    // They all continue, to be compared.
     await source.copies.reopen(news, identity().holder);
   };
   const begin = (kind: SinkKind): Bench => {

@@ -15,7 +15,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { isLong, startSeed } from '../../support/trials.ts';
 
 /*
- * Readers go on from the highest `_seq` that they have seen, in plain SQL: a lower one that becomes visible later is
+ * Readers continue from the highest `_seq` that they have seen, in plain SQL: a lower one that becomes visible later is
  * lost to them.
  */
 
@@ -31,7 +31,7 @@ async function open(): Promise<{ readonly bench: Bench; readonly place: Postgres
   return { bench, place };
 }
 
-/** Asks for what is new as often as it can, until `isOver` and nothing is new any more. */
+/** Asks for what is new as often as it can, until `isOver` and nothing is new. */
 async function read(
   sql: string,
   isOver: () => boolean,

@@ -19,8 +19,8 @@ import {
 } from '../../contracts/sink/fixture.ts';
 
 /*
- * One of several hosts that want the same connector: waits until it gets it, then goes on with the unfinished run, page
- * by page, and tells its parent of every page that is stored, and why it ended. Started with the sink's options as
+ * One of several hosts that want the same connector: waits until it gets it, then resumes the unfinished run, page
+ * by page, and reports to its parent every page that is stored, and why it ended. Started with the sink's options as
  * JSON, the number of pages and, where its clock is wrong, by how many milliseconds.
  */
 

@@ -130,7 +130,7 @@ function readOn(bench: Bench): { readonly end: () => Promise<readonly number[]> 
       await pause(10);
     }
   })();
-  // A failure is told by `end`.
+  // `end` reports a failure.
   reading.catch(() => undefined);
   return {
     end: async () => {

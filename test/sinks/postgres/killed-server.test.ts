@@ -10,7 +10,7 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
-/* What the server had in memory is gone with it: it goes on from what it had written to the disk. */
+/* The server loses what it had in memory, and recovers from what it had written to the disk. */
 
 async function begin(): Promise<{ readonly postgres: PrivatePostgres; readonly bench: Bench }> {
   const postgres = await startPostgres();

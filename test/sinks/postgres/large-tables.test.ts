@@ -43,7 +43,7 @@ const partitions = isLong ? 1_000_000 : 40_000;
 const atOnce = 500;
 
 /*
- * The planner cannot be told which index to use, and what it chooses depends on what is stored: it must never go
+ * The planner takes no hint which index to use, and what it chooses depends on what is stored: it must never go
  * through a whole table.
  */
 

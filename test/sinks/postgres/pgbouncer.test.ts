@@ -10,8 +10,8 @@ import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 
 /*
- * A pooler that gives a connection of the server to whoever has a transaction: nothing of a session stays, its locks
- * are anybody's.
+ * A pooler that gives a connection of the server to the client that has a transaction: nothing of a session stays, and
+ * any client may get its locks.
  */
 
 const program = findPgbouncer();

@@ -16,7 +16,7 @@ import { atHost, atPort, PagedRun, rowsPerPage } from '../../support/sinks/paged
 import { isLong, startSeed } from '../../support/trials.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 
-/* Nobody tells the server that a host is gone: its lease runs out, and what it sends later is refused. */
+/* The server does not learn that a host has vanished: its lease runs out, and what it sends later is refused. */
 
 const program = testProgram('sinks/postgres/host-process.mjs');
 /** More than are stored before the test ends. */
@@ -50,7 +50,7 @@ async function until(is: () => boolean): Promise<void> {
 }
 
 /**
- * Has the first of two hosts vanish in the middle of its walk and come back; gives how long nobody held the connector.
+ * Has the first of two hosts vanish in the middle of its walk and come back; gives how long no host held the connector.
  */
 async function takeOver(
   bench: Bench,

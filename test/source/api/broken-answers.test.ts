@@ -49,7 +49,7 @@ describe('an entity whose answers are none', () => {
     isDown = false;
     await list('list-0');
     await list('list-1');
-    // The next answer is broken, and the call goes on to a good one.
+    // The next answer is broken, and the call is retried until a good one.
     await list('list-2');
     expect(open.server.calls).toHaveLength(22);
   });

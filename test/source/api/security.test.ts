@@ -64,7 +64,7 @@ describe('a connector id', () => {
     'a b',
   ])('that is no id never reaches the wire: %j', async (text) => {
     open = await openTestSource();
-    // As it would come from a config file that nobody checked.
+    // As it would come from an unchecked config file.
     const id = text as ConnectorId;
     const resolving = resolveConnector(open.client, testDefinition(), { kind: 'id', id }, never);
     expect(await failureOf(resolving)).toMatchObject({ code: 'CONFIG_INVALID', recovery: 'stop' });

@@ -46,7 +46,7 @@ describe('a throttle', () => {
     expect(error).toBeInstanceOf(ThrottledError);
     expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle', retryAfterMs: 90_000 });
     expect(server.calls).toHaveLength(1);
-    // Nobody else goes on the wire before that either.
+    // No other call is sent before that either.
     clock.advance(40_000);
     expect(await failureOf(source.list(request, never))).toMatchObject({ retryAfterMs: 50_000 });
     expect(server.calls).toHaveLength(1);

@@ -35,7 +35,7 @@ import {
 
 /**
  * One random history on several sinks at once: runs that read a changing world, with kills, failures, guards and
- * repairs. The first sink's answers decide how it goes on, and every answer of the others must be the same, but for
+ * repairs. The first sink's answers decide how it continues, and every answer of the others must be the same, but for
  * numbers of partitions.
  */
 export class History {
@@ -57,12 +57,12 @@ export class History {
     return await History.resume(random, benches, { world: newWorld(), runs: 0, finished: [] });
   }
 
-  /** Goes on with sinks that were closed where `saved` was taken. */
+  /** Continues with sinks that were closed where `saved` was taken. */
   static async resume(random: Random, benches: readonly Bench[], saved: SavedHistory): Promise<History> {
     return new History(random, await SideBySide.open(benches), saved);
   }
 
-  /** What the next process has to know to go on. */
+  /** What the next process has to know to continue. */
   saved(): SavedHistory {
     return { world: this.#world, runs: this.#runs, finished: this.#finished };
   }

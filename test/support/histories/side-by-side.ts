@@ -11,7 +11,7 @@ interface Side {
   lease: Lease;
 }
 
-/** Several sinks that are told the same. The first one's answers count; those of the others must be the same. */
+/** Several sinks that get the same calls. The first one's answers count; those of the others must be the same. */
 export class SideBySide {
   readonly steps: string[];
   readonly #sides: readonly Side[];

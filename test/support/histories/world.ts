@@ -46,7 +46,7 @@ export interface World {
   readonly blocks: Map<string, { list: string; parent: string | null; version: number }>;
 }
 
-/** What the next process has to know to go on with a history. */
+/** What the next process has to know to continue a history. */
 export interface SavedHistory {
   readonly world: World;
   readonly runs: number;

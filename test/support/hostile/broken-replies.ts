@@ -69,7 +69,7 @@ export function drip(everyMs: number): Reply {
   };
 }
 
-/** A body that goes on until the client has had enough. */
+/** A body without end: the client has to close the connection. */
 export const endless: Reply = ({ response }) => {
   response.writeHead(200, { 'content-type': 'application/json' });
   const chunk = ' '.repeat(65_536);

@@ -9,12 +9,12 @@ export interface PagedRowsOptions {
   readonly silentCap?: number;
   /** Runs before each page is cut: the place to insert, delete or move rows under a walk. */
   readonly beforePage?: (rows: JsonObject[], call: HostileCall, pageIndex: number) => void;
-  /** Token paging only: bends what is said about the next page. */
+  /** Token paging only: changes what is sent about the next page. */
   readonly bend?: TokenBend;
 }
 
 export type TokenBend =
-  /** The same token again and again, though the pages go on. */
+  /** The same token again and again, though more pages follow. */
   | { readonly kind: 'repeated-token' }
   /** Tokens lead back to the beginning after `length` pages. */
   | { readonly kind: 'cycle'; readonly length: number }

@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import { definitionId, ordersOf } from './orders.ts';
 
 /*
- * A service whose every call takes as long as it is told to, and next to no processor time. A process of its own:
+ * A service whose every call takes as long as configured, and next to no processor time. A separate process:
  * `slow-service.ts <address> <key> <certificate> <pages of a shop> <latency ms>`. It tells its parent its port, and the
  * calls that came when it is asked.
  */

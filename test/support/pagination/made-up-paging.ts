@@ -25,7 +25,7 @@ export interface MadeUpPaging {
    */
   readonly size: 'heard' | 'ignored' | 'renamed';
   readonly after: 'empty' | 'refused' | 'wrap' | 'repeat';
-  /** What is wrong with its page tokens; nothing unless said otherwise. */
+  /** What is wrong with its page tokens; nothing by default. */
   readonly fault?: TokenFault;
   /** What it says of the number of records; null: nothing. */
   readonly totalOf: (rows: number) => number | null;

@@ -5,8 +5,8 @@ export type TokenKind = 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader';
 
 /**
  * `repeats`, `leadsBack`: behind the last page comes that page again, or the first one, for ever. `skips`: a page
- * begins in the middle of the one before it, and the next one where it should. `endsEarly`: the second page is said to
- * be the last. `empty`: a page without records, behind which more is said.
+ * begins in the middle of the one before it, and the next one where it should. `endsEarly`: the second page is declared
+ * the last. `empty`: a page without records that announces more.
  */
 export type TokenFault = 'repeats' | 'leadsBack' | 'skips' | 'endsEarly' | 'empty';
 

@@ -55,7 +55,7 @@ export interface SimulatedService {
 
 /** As late as a change or an event may show after it happened. */
 export const longestDelayMs = 20_000;
-/** Rows that come faster than they are read have no end: after so many calls in a row nothing moves any more. */
+/** Rows that come faster than they are read have no end: after so many calls in a row nothing moves. */
 const movingCalls = 40;
 const farFutureMs = Date.UTC(2999, 0, 1);
 

@@ -57,9 +57,9 @@ function commitEnds({ operations }: Recording): readonly number[] {
   return ends;
 }
 
-/** What the program had told its user at some point. */
+/** What the program had reported to its user at some point. */
 export interface Told {
-  /** After how many operations the last of it was said. */
+  /** After how many operations the last of it was reported. */
   readonly at: number;
   /** Of the account that was being read. */
   readonly revision: number;

@@ -153,7 +153,7 @@ function* left(folder: Folder, path: string, random: Loss['random']): Generator<
   const kept = random === null ? unsynced : Math.floor(random() * (unsynced + 1));
   for (const [name, entry] of namesIn(folder, folder.synced + kept)) {
     const at = join(path, name);
-    // Its contents are a map in memory: an index that SQLite makes anew.
+    // Its contents are a map in memory: an index that SQLite makes again.
     if (name.endsWith('-shm')) continue;
     if (entry.kind === 'file') {
       yield [at, contentOf(entry, random)];

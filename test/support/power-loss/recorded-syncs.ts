@@ -42,7 +42,7 @@ for (const { revision, isFull, stopAt = Number.MAX_SAFE_INTEGER, isSameSink = fa
 await kept?.[Symbol.asyncDispose]();
 process.disconnect();
 
-/** Standard output is a file here: what is told is in order with what is written. */
+/** Standard output is a file here: what is reported is in order with what is written. */
 function tell(line: ToldLine): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }

@@ -17,7 +17,7 @@ export type Operation =
   | { readonly kind: 'renamed'; readonly from: string; readonly to: string }
   | { readonly kind: 'removed'; readonly path: string }
   | { readonly kind: 'folder-made'; readonly path: string }
-  /** What the process wrote to its standard output: from here on its user had been told. */
+  /** What the process wrote to its standard output: from here on its user had the report. */
   | { readonly kind: 'told'; readonly text: string };
 
 /** What a folder holds: path -> content; null of a folder, which comes before what is in it. */

@@ -38,7 +38,7 @@ export interface PowerLossWorld extends AsyncDisposable {
    * left.
    */
   record(sink: SinkCase, steps: readonly RecordedStep[], before?: Contents): Promise<Recording>;
-  /** What the next two syncs make of what is left. `revision`: of the account that was being read. */
+  /** What the next two syncs make of what remains. `revision`: of the account that was being read. */
   repair(sink: SinkCase, left: Contents, revision: number): Promise<Repaired>;
 }
 
@@ -63,7 +63,7 @@ const name = 'email-marketing';
 const connectorId = 'mailing';
 const definition = builtInDefinition(name);
 const sample = { definitionName: name, seed: sampleSeed, size: 'tiny' } as const;
-/** What is in them happened once, and is kept when its source does not have it any more. */
+/** What is in them happened once, and is kept when its source no longer has it. */
 const eventTables = new Set(
   [...definition.entities.values()]
     .filter(({ deletes }) => deletes === 'never')

@@ -3,7 +3,7 @@ import type { ColumnValue, EntityTable, FieldType } from '../../../src/core/reco
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 import { seededRandom } from '../seeded-random.ts';
 
-/** Names that somebody's field may have, with a column of every type among them. */
+/** Names that a field of a service may have, with a column of every type among them. */
 const columns: readonly (readonly [string, FieldType])[] = [
   ['id', 'string'],
   ['n"o', 'integer'],

@@ -15,7 +15,7 @@ export interface StoredEntity {
   readonly entity: EntityName;
   columns: readonly Column[];
   key: readonly string[];
-  /** Counts up with every table that is made anew. */
+  /** Counts up with every table that is recreated. */
   generation: number;
   readonly rows: Map<string, StoredRecord>;
 }

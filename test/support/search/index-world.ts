@@ -59,7 +59,7 @@ export interface IndexContents {
   readonly trigrams: number;
 }
 
-/** The index of a file that nobody may be writing. */
+/** The index of a file that no process may be writing. */
 export class IndexFile {
   readonly file: string;
 
@@ -119,7 +119,7 @@ export class IndexFile {
   }
 }
 
-/** A sink of members in a run that goes on, and its index. */
+/** A sink of members in an unfinished run, and its index. */
 export class IndexWorld extends IndexFile {
   readonly bench: Bench;
   readonly sink: Sink;

@@ -30,7 +30,7 @@ export interface SearchOptions {
   readonly scope?: string;
   readonly clock?: Clock;
   readonly deadlineMs?: number;
-  /** False: every row is looked at. */
+  /** False: every row is read. */
   readonly isIndexed?: boolean;
   /** Instead of the world's own. */
   readonly target?: SearchTarget;
@@ -161,7 +161,7 @@ function tableWriter(
   };
 }
 
-/** Nothing was indexed: every row is looked at. */
+/** Nothing was indexed: every row is read. */
 const noIndex: SearchIndex = {
   indexedSeq: 0,
   rowsWithWord: () => null,

@@ -8,7 +8,7 @@ import { listingOf, type SampleAccount } from '../../../src/sample/sample-accoun
  * account filtered and sorted them; edited entities are read whole, so keep to small accounts.
  */
 export interface EditedAccount extends SampleAccount {
-  /** The record is in no list any more, and `get` does not find it. Restored by `restore`. */
+  /** The record is no longer in a list, and `get` does not find it. Restored by `restore`. */
   remove(entity: string, id: string): void;
   restore(entity: string, id: string): void;
   /** `toEnd`: the record also moves behind all others, as it does in an order by its last change. */

@@ -8,7 +8,7 @@ import type { Principal } from '../../../src/service/state/tokens.ts';
 
 export const testKey = Buffer.alloc(32, 7);
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until the test advances it. */
 export function manualClock() {
   let time = Date.UTC(2026, 0, 1);
   return {

@@ -4,7 +4,7 @@ import type { PostgresTx as Tx } from '../../../src/sql/postgres/session.ts';
 /** What a statement cost, as the server itself tells it. */
 export interface Look {
   readonly sql: string;
-  /** The most rows that one step of its plan looked at, taken or not. */
+  /** The most rows that one step of its plan read, taken or not. */
   readonly rows: number;
 }
 

@@ -19,7 +19,7 @@ import {
 export const rowsPerPage = 5;
 
 /**
- * A run of one partition that is stored page by page, each of five new records; one that another run left goes on where
+ * A run of one partition that is stored page by page, each of five new records; one that another run left resumes where
  * that was.
  */
 export class PagedRun {

@@ -21,7 +21,7 @@ export async function killedAtEach(
   return type === 'postgres' ? await cutAtEach(bench, look) : await copiedAtEach(bench, look);
 }
 
-/** So many statements are looked at one by one. */
+/** So many statements are checked one by one. */
 const mostCopied = 150;
 
 async function copiedAtEach(
@@ -32,7 +32,7 @@ async function copiedAtEach(
   let statement = 0;
   const copy = (): void => {
     statement += 1;
-    // What goes row by row through tables is looked at here and there.
+    // Of what goes row by row through tables, a sample is checked.
     if (statement > mostCopied && statement % 997 !== 0) return;
     const folder = mkdtempSync(join(tmpdir(), 'killed-'));
     copies.push(folder);

@@ -8,9 +8,8 @@ import { storedKind, storedTypes, type StoredType } from './stored-kinds.ts';
 import { fillSink, goOn } from './stored-sink.ts';
 
 /*
- * Makes the fixtures of stored sinks with the program as it is: run it in the sources of the version that they shall be
- * of (`node --import tsx test/support/stored/make-stored.ts sqlite 44`: the kind of sink, and the first seed to be
- * tried).
+ * Makes the fixtures of stored sinks with the program as it is: run it in the sources of their version (`node --import
+ * tsx test/support/stored/make-stored.ts sqlite 44`: the kind of sink, and the first seed to be tried).
  */
 
 /** What must be there, or the fixture shows too little: of the history, and in the end. */

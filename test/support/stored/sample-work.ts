@@ -41,7 +41,7 @@ async function sampleWork(sink: SinkOptions, folder: string, { revision, nowMs }
       for (const { account } of accounts) account.moveTo(next);
     },
     /**
-     * `killed`: stands between the engine and its source and sink, and throws `StoppedError` where the process shall be
+     * `killed`: stands between the engine and its source and sink, and throws `StoppedError` where the process is to be
      * killed; then null.
      */
     sync: async (
@@ -88,7 +88,7 @@ export async function syncSamples(sink: SinkOptions, folder: string, nowMs: numb
 }
 
 /**
- * The next syncs against the same accounts: those that go on where the killed ones stopped, and all of everything in
+ * The next syncs against the same accounts: those that resume where the killed ones stopped, and all of everything in
  * full.
  */
 export async function syncSamplesAgain(
@@ -98,7 +98,7 @@ export async function syncSamplesAgain(
 ): Promise<Readonly<Record<string, Written>>> {
   await using work = await sampleWork(sink, folder, { revision: newest, nowMs });
   const written: Record<string, Written> = {};
-  // What was to be read in full goes on only where that is still wanted.
+  // What was to be read in full is resumed only where that is still wanted.
   for (const name of [mailing, notes]) {
     written[`${name} resumed`] = writtenBy(await work.sync(name, { isFull: true }));
   }

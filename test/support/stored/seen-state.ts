@@ -16,7 +16,7 @@ export async function seenState(sink: SinkPlace): Promise<unknown> {
   const each: unknown[] = [];
   for (const { connector, lastHolder: _lastHolder, ...status } of connectors) {
     const tables: unknown[] = [];
-    // Their rows are not whole, and nobody reads them.
+    // Their rows are not whole, and no test reads them.
     const isRead = !unfinished.has(connector);
     for (const { entity } of isRead ? status.entities : []) {
       tables.push({ entity, ...(await seenTable(reader, connector, entity)) });

@@ -8,7 +8,7 @@ import { unpackFolder, unpackJson, unpackText } from './packed-files.ts';
 import { storedKind, type StoredType } from './stored-kinds.ts';
 import type { GoneOn, SavedWork } from './stored-sink.ts';
 
-/** What the oldest version that is read has said of the sink, and what came of its own next runs. */
+/** What the oldest version that is read reported of the sink, and what came of its own next runs. */
 export interface Expected {
   readonly saved: SavedWork;
   readonly before: unknown;

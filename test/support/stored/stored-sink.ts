@@ -10,7 +10,7 @@ import { odd, oddRecords, walkMembers, workByHand } from './hand-work.ts';
 import { syncSamples, syncSamplesAgain, type Written } from './sample-work.ts';
 import { seenState } from './seen-state.ts';
 
-/** What the one who goes on with a stored sink has to know. */
+/** What is needed to continue with a stored sink. */
 export interface SavedWork {
   readonly seed: number;
   readonly nowMs: number;
@@ -24,7 +24,7 @@ export interface SavedWork {
   };
 }
 
-/** What comes of going on. */
+/** What comes of continuing. */
 export interface GoneOn {
   /** By sync. */
   readonly samples: Readonly<Record<string, Written>>;
@@ -112,7 +112,7 @@ function newsOf(state: unknown): unknown {
 }
 
 function savedHistory(saved: SavedWork): SavedHistory {
-  // Going on changes the world.
+  // Continuing changes the world.
   const history = structuredClone(saved.history);
   const world: World = {
     lists: new Map(history.lists),

@@ -23,7 +23,7 @@ export interface DirectWorld extends AsyncDisposable {
 }
 
 export interface DirectWorldOptions {
-  /** By the title of the shape; the first unless said otherwise. */
+  /** By the title of the shape; the first by default. */
   readonly signIn?: string;
   /** More of the connector's settings, as YAML below it. */
   readonly settings?: string;

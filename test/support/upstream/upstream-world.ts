@@ -153,7 +153,7 @@ function worldOf<Fake extends FakeServer>(fake: Fake, parts: WorldParts): Upstre
 function movedDefinition({ file, as, urls }: WorldParts): string {
   const document = parseDocument(readFileSync(file, 'utf8'));
   document.setIn(['upstream', 'baseUrl'], urls.baseUrl);
-  // The address has no names any more.
+  // The address no longer has names.
   document.deleteIn(['upstream', 'host']);
   const auth = (document.toJS() as { upstream: { auth: Record<string, JsonObject> } }).upstream.auth;
   for (const [title, { kind }] of Object.entries(auth)) {

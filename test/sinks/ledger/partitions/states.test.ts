@@ -22,7 +22,7 @@ const makers = /\/(?:partitions-sql|(?:jsonl|sqlite)\/schema|from-[\w-]+)\.ts$/;
 
 /** Mentions of the table in code and SQL that do not read it. */
 function countWrites(text: string): number {
-  // The driver is told its name, to reserve numbers of its rows.
+  // The driver gets its name, to reserve numbers of its rows.
   const code = text.replaceAll(/^\s*(?:\/|\*).*$|table: '_sync_partitions'/gm, '');
   const mentions = code.match(/_sync_partitions\b(?!\.)/g) ?? [];
   const reads = code.match(/\b(?<!DELETE )(?:FROM|JOIN)\s+(?:\$\{(?:\w+\.)?at\})?_sync_partitions\b/g) ?? [];

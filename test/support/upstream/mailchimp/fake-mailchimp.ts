@@ -80,7 +80,7 @@ export async function startFakeMailchimp(options: FakeMailchimpOptions): Promise
   };
 
   const metadata = (request: FakeRequest): Answer =>
-    // A token that it does not take is told by the body alone.
+    // Only the body shows that a token was refused.
     tokenOf(request, 'OAuth') === accessToken
       ? jsonAnswer(200, {
           dc: dataCenter,

@@ -19,7 +19,7 @@ export interface FakeNotionOptions {
   readonly account: SampleAccount;
   /** Another workspace has another token and identity. */
   readonly workspaceName?: string;
-  /** So many requests in any span of this length; further ones are told to wait as long. Left out: no limit. */
+  /** So many requests in any span of this length; further ones have to wait as long. Left out: no limit. */
   readonly limit?: { readonly requests: number; readonly perMs: number };
 }
 

@@ -30,7 +30,7 @@ interface Place {
 
 export interface NotionPages {
   cut(listing: NotionListing, cursor: string | null, size: number): NotionPage;
-  /** No cursor that was given so far is taken any more. */
+  /** No cursor that was given so far is taken from now on. */
   expireCursors(): void;
   /** From now on pages are shorter than asked for, or every other one is empty, with more to come. */
   shorten(how: { readonly atMost?: number; readonly isEveryOtherEmpty?: boolean }): void;
