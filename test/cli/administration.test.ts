@@ -216,7 +216,7 @@ To sync it, add this below "connectors:" in ${config}:
     ]);
   });
 
-  it('takes them from standard input too, and tells a program the same', async () => {
+  it('takes them from standard input too, and reports the same with --json', async () => {
     await serve();
     const result = await cli([...create, '--json'], JSON.stringify({ api_key: apiKey }));
     expect(jsonLines(result)).toMatchObject([

@@ -75,7 +75,7 @@ describe('backfill', () => {
     expect(ended(await world.json(...members, ...threeYears, '--again'))).toHaveLength(3);
   });
 
-  it('tells a person each window once, as it ends, and then their sum', async () => {
+  it('reports each window once, as it ends, and then their sum', async () => {
     world = await openCliWorld();
     const { code, stdout } = await world.cli(...members, ...threeYears);
     expect(code).toBe(0);

@@ -35,7 +35,7 @@ async function nowhere(): Promise<string> {
   return `redis://:${password}@127.0.0.1:${await freePort()}`;
 }
 
-it('check looks at the Redis of the config; a warning changes no exit code', async () => {
+it('check inspects the Redis of the config; a warning changes no exit code', async () => {
   await using redis = await startRedis({ password });
   const { code, stdout } = await check(scheduled, redis.url);
   expect(code).toBe(0);

@@ -45,7 +45,7 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('export from a %s sink',
     expect(rows[0]).toHaveProperty('timestamp');
   });
 
-  it('tells a program the same on standard error, and on standard output when the records go to a file', async () => {
+  it('reports the same as JSON on standard error, and on standard output when the records go to a file', async () => {
     const result = await world.cli('export', 'newsletter/lists', '--json');
     const end = JSON.parse(result.stderr) as Record<string, unknown>;
     expect(end).toMatchObject({ connector: 'newsletter', entity: 'lists', deletes: 0, sinceSeq: 0 });

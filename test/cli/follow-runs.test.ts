@@ -15,7 +15,7 @@ it.beforeEach(async ({ folder }) => {
 
 afterEach(() => service.close());
 
-it('runs --follow tells of each run as it starts and ends, also before there is any sink, until it is stopped', async ({
+it('runs --follow reports each run as it starts and ends, also before there is any sink, until it is stopped', async ({
   folder,
 }) => {
   const following = startCli(['runs', '--follow', '--config', config], { cwd: folder, env });

@@ -53,7 +53,7 @@ describe('without credentials', () => {
     [['schedule', 'resume', 'newsletter']],
     [['reset', 'newsletter/lists']],
     [['reset', 'newsletter/lists', '--yes']],
-  ])('%j looks at what is stored and asks for none', async (args) => {
+  ])('%j reads what is stored and asks for none', async (args) => {
     const result = await bare(...args.map((arg) => arg.replace('<run>', run).replace('<list>', list)));
     expect(`${result.stdout}${result.stderr}`).not.toMatch(/CLIENT_ID|absent/);
     expect(result.code).toBe(0);

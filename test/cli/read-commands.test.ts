@@ -109,7 +109,7 @@ describe('live reads', () => {
     expect(stderr).not.toContain('EPIPE');
   });
 
-  it('names the API that is not there, and tells each wait on the way', async () => {
+  it('names the API that is not there, and reports each wait', async () => {
     shortenWaits(0.001);
     const file = join(folder, 'gone.yaml');
     const url = `http://127.0.0.1:${await freePort()}`;
@@ -137,7 +137,7 @@ describe('live reads', () => {
     ]);
   });
 
-  it('discover <connector> tells entities, keys, parents and parameters without a call', async () => {
+  it('discover <connector> shows entities, keys, parents and parameters without a call', async () => {
     const calls = service.requestCount();
     const result = await cli(['discover', 'newsletter']);
     expect(result.stdout).toMatch(/^list_members {2}key list_id, id {2}of lists \(list_id = id\)$/m);

@@ -26,7 +26,7 @@ async function tokenStatus(url: unknown, clientId: unknown, clientSecret: unknow
   return response.status;
 }
 
-it('makes what it needs for its owner alone, shows the secret that it made up, and next time takes it without showing it', async () => {
+it('makes what it needs for its owner alone, shows the secret that it generated, and next time takes it without showing it', async () => {
   const before = process.umask(0);
   const first = startCli([...tiny, '--json'], { cwd: folder });
   process.umask(before);

@@ -47,7 +47,7 @@ describe('docs/adding-a-connector.md', () => {
     expect(tickets?.get?.params.get('ticket_id')).toEqual({ kind: 'path' });
   });
 
-  it('shows the errors as the program tells them', () => {
+  it('shows the errors as the program reports them', () => {
     write(
       example.replace('volatile: [author', 'volatil: [author').replace('entity: projects', 'entity: project'),
     );

@@ -131,7 +131,7 @@ describe('loading definitions', () => {
     );
   });
 
-  it('tells everything that is wrong in all files at once', () => {
+  it('reports everything that is wrong in all files at once', () => {
     write('a.yaml', tracker.replace('key: [id]', 'key: [idd]'));
     write('b.yaml', 'name: [');
     write(

@@ -8,7 +8,7 @@ import { openDirectWorld, worldRows, type DirectWorld } from '../support/upstrea
 import { serveWorlds, throughApi } from '../support/upstream/served-world.ts';
 import { mailchimpWorld, notionWorld } from '../support/upstream/upstream-world.ts';
 
-it('takes an account over from direct to served and back, and from and to an API that tells no account, without a row rewritten', async () => {
+it('takes an account over from direct to served and back, and from and to an API that names no account, without a row rewritten', async () => {
   await using world = await mailchimpWorld({ as: 'my-mail' });
   await using direct = openDirectWorld(world);
   const served = await serveWorlds([world]);

@@ -248,7 +248,7 @@ describe('fetching files', () => {
     expect(most).toBeLessThanOrEqual(3);
   });
 
-  it('tells what it does, file by file', async () => {
+  it('reports what it does, file by file', async () => {
     const { files, sync } = await open();
     files.set('a1', file('one')).set('a2', file('two', { reply: () => apiError(404, 'none') }));
     const events: RunEvent[] = [];

@@ -115,7 +115,7 @@ describe('a publication', () => {
     expect(lakeManifests(world.lake)).toEqual([]);
   });
 
-  it('tells how many rows it has written of each entity', async () => {
+  it('reports how many rows it has written of each entity', async () => {
     await world.run({
       upserts: [
         ['1', 'Ada'],

@@ -82,7 +82,7 @@ describe('a bucket', () => {
     expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
   });
 
-  it('tells the sizes of many files by a few lists, however many others there are', async () => {
+  it('finds the sizes of many files by a few lists, however many others there are', async () => {
     const { fake, store } = await openFakeStore();
     fake.pageSize = 1_000;
     const nameOf = (entity: string, number: number): string =>

@@ -17,7 +17,7 @@ describe('reading a search', () => {
     expect(readSearchRequest(nulls, target)).toEqual(expected);
   });
 
-  it('does not look at other parameters, which clients may send', () => {
+  it('ignores other parameters, which clients may send', () => {
     expect(readSearchRequest({ query: {}, health: 1 }, target).limit).toBe(1000);
   });
 

@@ -53,7 +53,7 @@ describe('docs/search.md', () => {
     expect(() => world.search({ query: { filter: { and } } })).toThrow(message);
   });
 
-  it('tells the limits that hold', () => {
+  it('states the limits that hold', () => {
     const table = /## Limits\n(.*?)\n\n[^|]/s.exec(document)?.[1] ?? '';
     const values = [...table.matchAll(/\| ([\d]+)( KiB)? *\|$/gm)].map(
       ([, number, unit]) => Number(number) * (unit === undefined ? 1 : 1024),

@@ -119,7 +119,7 @@ describe('creating a connector', () => {
   );
 
   // Proves specification 5.7
-  it('tells of the shape that was meant where a type has several', async () => {
+  it('reports on the shape that was meant where a type has several', async () => {
     const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
     const credentials = { client_id: 'c', client_secret: secret };
     const { status, body } = await client.post(connectors, { ...notes, credentials });

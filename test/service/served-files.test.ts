@@ -34,7 +34,7 @@ function nameIn(disposition: string | null): string {
 
 describe('a download from the served library', () => {
   // Proves specification 1.3, 4.4.7, 4.4.10
-  it('brings the bytes, the name, the type and the size that the record tells, whatever the name is', async () => {
+  it('brings the bytes, the name, the type and the size that the record gives, whatever the name is', async () => {
     const oneOfEachName = new Map(attachments.map((record) => [record['file_name'], record]));
     expect(oneOfEachName.size).toBeGreaterThan(20);
     for (const [name, record] of oneOfEachName) {
@@ -96,7 +96,7 @@ describe('a download from the served library', () => {
 
 describe('lists of the served library', () => {
   // Proves specification 4.4.9
-  it('tell the ids, names, types and sizes of attachments, by which a download brings them', async () => {
+  it('give the ids, names, types and sizes of attachments, by which a download brings them', async () => {
     let downloads = 0;
     for (const { id: folder_id = null } of (await api.list(library, 'folders', {})).records.slice(0, 8)) {
       for (const document of (await api.list(library, 'documents', { folder_id, limit: 20 })).records) {

@@ -20,7 +20,7 @@ describe('docs/configuration.md', () => {
     expect(missing).toEqual([]);
   });
 
-  it('shows the errors as the program tells them', () => {
+  it('shows the errors as the program reports them', () => {
     const [, errors = ''] = document.split('\n## Errors\n');
     const [, config = ''] = /```yaml\n([^]*?)```/.exec(errors) ?? [];
     const [, shown = ''] = /```text\n([^]*?)\n```/.exec(errors) ?? [];

@@ -90,7 +90,7 @@ describe('downloads', () => {
     expect(problems[0]).toContain(problem);
   });
 
-  it('tell every mistake at once, also of a connector type without files', () => {
+  it('report every mistake at once, also of a connector type without files', () => {
     const config = `${goodConfig}    downloads: { directory: ./warehouse.db, entities: [lists, nothing], maxBytes: x }\n`;
     expect(folder.problems(config)).toHaveLength(4);
     expect(folder.problems(`${goodConfig}    downloads: { directory: ./files }\n`)).toEqual([

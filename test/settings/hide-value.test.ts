@@ -11,6 +11,6 @@ it.each([
   ['count: expected at most 5, got 4711', 'count: expected at most 5, got [from outside]'],
   ['"hush" is no parent of tags: it has none', '[from outside] is no parent of tags: it has none'],
   ['expected 1 to 128 letters, digits, "_" and "-"', 'expected 1 to 128 letters, digits, "_" and "-"'],
-])('tells %s without the value', (message, expected) => {
+])('reports %s without the value', (message, expected) => {
   expect(hideValue(message)).toBe(expected);
 });

@@ -144,7 +144,7 @@ describe('loading settings', () => {
     expect([...settings.connectors.values()][0]?.definition.name).toBe('issue-tracker');
   });
 
-  it('tells broken definitions and broken settings in one round', () => {
+  it('reports broken definitions and broken settings in one round', () => {
     folder.write('broken.yaml', 'name: x');
     const problems = folder.problems(
       `definitions: [.]\n${goodConfig.replace('baseUrl: https', 'baseUrl: ftp')}`,

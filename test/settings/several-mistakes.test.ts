@@ -123,7 +123,7 @@ ${goodConfig.replace('    sink: warehouse', '    sink: warehouse\n    exclude: [
     ]);
   });
 
-  it('no definition is called unknown when a file does not tell its name', () => {
+  it('no definition is called unknown when a file does not give its name', () => {
     folder.write('definitions/broken.yaml', 'name: [');
     const config = `definitions: [definitions]\n${goodConfig.replace('email-marketing', 'issue-tracker')}`;
     expect(folder.problems(config).filter((problem) => problem.startsWith(':'))).toEqual([]);

@@ -143,7 +143,7 @@ describe('the counters of runs', () => {
     expect((await series(metrics))('runs_total{connector="newsletter",outcome="failed"}')).toBe(1);
   });
 
-  it('tell what is fetched and not yet stored, and forget it with the run', async () => {
+  it('show what is fetched and not yet stored, and forget it with the run', async () => {
     const metrics = open();
     const inFlight = async (): Promise<number | undefined> =>
       (await series(metrics))('in_flight_bytes{connector="newsletter"}');
@@ -221,7 +221,7 @@ describe('the gauges read at a scrape', () => {
   const nowMs = Date.parse('2026-05-01T12:00:00Z');
   const at = (minutesAgo: number): string => new Date(nowMs - minutesAgo * 60_000).toISOString();
 
-  it('tell the age of what is stored, and whether it is fresh enough', async () => {
+  it('show the age of what is stored, and whether it is fresh enough', async () => {
     const of = (name: string, asOf: string | null, freshWithinMs: number | null) => ({
       entity: entity(name),
       asOf,

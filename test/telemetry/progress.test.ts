@@ -227,7 +227,7 @@ describe('progress', () => {
     expect(lines[0]).toContain('newsletter  10.0 s: connecting');
   });
 
-  it('tells each further failed attempt in one line where there is no terminal, and the first answer', async () => {
+  it('reports each further failed attempt in one line where there is no terminal, and the first answer', async () => {
     const clock = instantClock();
     const lines: string[] = [];
     const tell = tellOutage((line) => lines.push(line), clock);

@@ -10,7 +10,7 @@ it.each([
   ['UND_ERR_CONNECT_TIMEOUT', 'could not be reached', 'network, firewall'],
   ['UND_ERR_SOCKET', 'closed the connection without a complete answer', 'Another program than the API'],
   ['HPE_INVALID_CONSTANT', 'does not answer in HTTP', 'Another program than the API'],
-])('%s names the origin and what to look at', (cause, what, advice) => {
+])('%s names the origin and what to check', (cause, what, advice) => {
   const said = sayUnreachable(failure('NETWORK', cause), baseUrl);
   expect(said).toMatchObject({ code: 'NETWORK', recovery: 'retry', context: { cause } });
   expect(String(said)).toContain(`http://127.0.0.1:8799 ${what}`);

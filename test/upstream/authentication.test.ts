@@ -116,7 +116,7 @@ describe('the credentials', () => {
     expect((await failureOf(account.list(list, never))).text).toBe('refused: /items?[secret]&a=1');
   });
 
-  it('tell the host by a call of their own, whose answer meets the same pattern', async () => {
+  it('find the host by a separate call, whose answer meets the same pattern', async () => {
     const answers: unknown[] = [{ api: 'dc-us5' }, { error: 'invalid_token' }, { api: 'dc-evil.example/' }];
     const metadata = await startThirdParty((_request, index) => ({ body: answers[index] }));
     const lookup = {

@@ -126,7 +126,7 @@ describe('get', () => {
 });
 
 describe('check', () => {
-  it('tells the account', async () => {
+  it('finds the account', async () => {
     const server = await startThirdParty(() => ({ body: { account: { id: 42, name: 'Aunt Em' } } }));
     const account = openTestAccount({ baseUrl: server.origin });
     expect(await account.check(never)).toMatchObject({ identity: '42', name: 'Aunt Em' });

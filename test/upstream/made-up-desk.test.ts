@@ -185,7 +185,7 @@ describe('the made-up help desk', () => {
     expect(file['href']).toBe(location);
   });
 
-  it('tells errors inside a 200', async () => {
+  it('reports errors inside a 200', async () => {
     const desk = await openDesk();
     desk.script({ effect: errorWithOk('ratelimited') });
     const answer = await ask(desk, '/account');

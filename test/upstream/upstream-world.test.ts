@@ -92,7 +92,7 @@ describe('a world', () => {
     );
   });
 
-  it('tells the account by the integration where the answer names no workspace', async () => {
+  it('identifies the account by the integration where the answer names no workspace', async () => {
     await using world = await notionWorld({ as: 'my-notes' });
     await using account = openWorldAccount(world);
     const ids: string[] = [];

@@ -38,7 +38,7 @@ describe('the text of a run', () => {
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
-  it('tells a row as a sentence where its numbers alone are too wide', () => {
+  it('writes a row as a sentence where its numbers alone are too wide', () => {
     const counts = { ...noCounts, fetched: 3340, inserted: 34, updated: 13, unchanged: 3223, duplicate: 70 };
     const lines = runReportText(report({ counts, deleted: 27, incremental: 5 }), 80);
     expect(lines.slice(1, 4)).toEqual([

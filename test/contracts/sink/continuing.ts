@@ -55,7 +55,7 @@ export function continuing(kind: SinkKind): void {
   const bench = useBench(kind);
   const it = rulesOf(kind);
 
-  it('starts afresh in an empty sink, with the roots of the plan', async () => {
+  it('starts from the beginning in an empty sink, with the roots of the plan', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);
@@ -75,7 +75,7 @@ export function continuing(kind: SinkKind): void {
     );
   });
 
-  everywhere('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
+  everywhere('reports what all earlier runs of the chain counted, and nothing of other chains', async () => {
     const { sink, started } = await halfRun(bench());
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
     await sink.finish(
@@ -131,7 +131,7 @@ export function continuing(kind: SinkKind): void {
   });
 
   everywhere.each(['ok', 'degraded'] as const)(
-    'starts afresh after a run that ended as %s, though something is due',
+    'starts from the beginning after a run that ended as %s, though something is due',
     async (outcome) => {
       const { sink, started, id } = await halfRun(bench());
       await sink.finish(started.lease, started.run, half(started, outcome));
@@ -176,7 +176,7 @@ export function continuing(kind: SinkKind): void {
   it.each<[string, Partial<RunPlan>]>([
     ['other entities', { entities: [members, lists], tables: [membersTable, listsTable] }],
     ['other root parameters', { roots: [partition(members, { status: 'archived' })] }],
-  ])('starts afresh for a plan with %s', async (_what, change) => {
+  ])('starts from the beginning for a plan with %s', async (_what, change) => {
     const { sink, started } = await halfRun(bench());
     expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
     expect(await positions(sink, started.lease)).toEqual([null]);
@@ -190,14 +190,14 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.history.run(plan.run)).toBeNull();
   });
 
-  it('starts afresh when the definition changed, because stored positions may mean something else', async () => {
+  it('starts from the beginning when the definition changed, because stored positions may mean something else', async () => {
     const { sink, started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const lease = await sink.acquire(identity({ definitionHash: 'v2' }));
     expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(fresh);
   });
 
-  it('starts afresh when the unfinished run left nothing due', async () => {
+  it('starts from the beginning when the unfinished run left nothing due', async () => {
     const { sink, started, id } = await halfRun(bench());
     await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);

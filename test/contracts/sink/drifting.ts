@@ -97,7 +97,7 @@ export function drifting(kind: SinkKind): void {
   }
 
   // Proves promise 7.2
-  it('tells each undeclared and misfitting field with its types, and when it came first', async () => {
+  it('reports each undeclared and misfitting field with its types, and when it came first', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await readAndEvolve(

@@ -105,7 +105,7 @@ export function finishing(kind: SinkKind): void {
     expect(await count('_sync_seen')).toBe(chunks);
   });
 
-  everywhere('drops the seen rows of an unfinished chain when a run starts afresh', async () => {
+  everywhere('drops the seen rows of an unfinished chain when a run starts from the beginning', async () => {
     const { sink, started } = await runWithOneRecord(bench());
     expect(await count('_sync_seen')).toBe(1);
     await sink.startRun(started.lease, bench().plan('r2'));

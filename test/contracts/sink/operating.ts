@@ -33,7 +33,7 @@ export function operating(kind: SinkKind): void {
 
   // Proves promise 11.3
   everywhere(
-    'pauses connectors that it has never held, until they are resumed, and tells every reader',
+    'pauses connectors that it has never held, until they are resumed, and shows it to every reader',
     async () => {
       const sink = await bench().open();
       await using history = await bench().openHistory();
@@ -92,7 +92,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
   });
 
-  it('tells how every connector stands at once, as the single questions do', async () => {
+  it('reports the state of every connector at once, as the single questions do', async () => {
     const sink = await bench().open();
     expect(await sink.history.overview()).toEqual([]);
     await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
@@ -122,7 +122,7 @@ export function operating(kind: SinkKind): void {
     await started.lease[Symbol.asyncDispose]();
   });
 
-  it('tells of one connector among many what it tells of all of them', async () => {
+  it('reports the same of one connector among many as of all of them', async () => {
     const sink = await bench().open();
     await readAll(bench(), sink, 'r1', { outcome: 'ok' });
     for (let index = 0; index < 12; index += 1) {

@@ -19,7 +19,7 @@ export function storedKeys(kind: SinkKind): void {
   const ids = Array.from({ length: 50 }, (_, index) => String(index + 1).padStart(2, '0'));
 
   // Proves promise 4.1
-  it('tells how many rows are stored, which records have one, and some that are spread over all', async () => {
+  it('reports how many rows are stored, which records have one, and some that are spread over all', async () => {
     const sink = await bench().open();
     const first = await bench().begin(sink, 'r1');
     expect(await sink.stored.account(first.lease, members)).toEqual({ live: 0, isAdopted: false });

@@ -164,7 +164,7 @@ export function windows(kind: SinkKind): void {
     },
   );
 
-  it('is forgotten when it begins afresh', async () => {
+  it('is forgotten when it starts from the beginning', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a'), inWindow('b')] });

@@ -54,7 +54,7 @@ describe('a column that was added for an undeclared field', () => {
     }
   });
 
-  it('still tells every change of its value, to null and to nothing among them', () => {
+  it('still hashes every change of its value differently, to null and to nothing among them', () => {
     const column = [{ name: 'city', type: 'string' }] as const;
     const values: JsonObject[] = [{ city: 'Kyiv' }, { city: 'Lviv' }, { city: null }, { city: 7 }, {}];
     const hashes = values.map((value) => prepared(column, { id: 'a', ...value }).hash);

@@ -28,7 +28,7 @@ async function bytesOf(file: ProviderFile): Promise<Buffer> {
 }
 
 describe('the files of a document library', () => {
-  it('have the name, type, size and checksum that their record tells', async () => {
+  it('have the name, type, size and checksum that their record gives', async () => {
     const account = open();
     for (const record of attachmentsOf(account)) {
       const file = fileOf(account, record['id']);

@@ -54,7 +54,7 @@ describe('the search index', () => {
     expect(world.withWord('nick', 'unseen')).toEqual([]);
   });
 
-  it('cannot tell of fields without text, of unknown fields, and of words too long to be kept', async () => {
+  it('cannot answer for fields without text, for unknown fields, and for words too long to be kept', async () => {
     await world.store(member('1', `x ${'y'.repeat(65)}`));
     await world.update();
     expect(world.withWord('visits', 'ada')).toBeNull();

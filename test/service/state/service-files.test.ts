@@ -176,7 +176,7 @@ describe('the key', () => {
     expect(() => readdirSync(folder)).toThrow('ENOENT');
   });
 
-  it('is made up for this process where there is no folder', () => {
+  it('is generated for this process where there is no folder', () => {
     expect(loadServiceKey(null, undefined)).not.toEqual(loadServiceKey(null, undefined));
     expect(loadServiceKey(null, hex)).toEqual(Buffer.from(hex, 'hex'));
   });

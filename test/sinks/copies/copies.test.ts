@@ -173,7 +173,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(pages).toEqual([100, 24, 4, 3, 2]);
   });
 
-  it('begins again where the source was synced since it was broken off', async () => {
+  it('starts from the beginning where the source was synced since it was broken off', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 120, seededRandom(9));
     const [source, target] = [await from.open(), await to.open()];

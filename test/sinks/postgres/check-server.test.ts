@@ -206,7 +206,7 @@ describe('connector-sync check', () => {
   }
   const keeper = (port: number): string => `postgresql://keeper@127.0.0.1:${port}/postgres`;
 
-  it('tells each point of the server, and ends with 0', async ({ folder }) => {
+  it('reports each point of the server, and ends with 0', async ({ folder }) => {
     const { code, stdout } = await run(folder, keeper(server.port), password);
     expect(stdout).toMatch(/^✓ sink main: 127\.0\.0\.1:\d+\/postgres\/by_cli can be written/m);
     for (const what of ['server', 'rights', 'encryption', 'commits', 'connections', 'clock', 'pooler']) {

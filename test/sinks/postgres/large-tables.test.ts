@@ -48,7 +48,7 @@ const atOnce = 500;
  */
 
 it(
-  'looks at no more rows than a step is about, however many partitions and rows there are',
+  'reads no more rows than a step is about, however many partitions and rows there are',
   async () => {
     const kind = await postgresSinkKind();
     const bench = new Bench(kind);

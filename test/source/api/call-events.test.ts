@@ -25,7 +25,7 @@ it.each<[string, readonly Reply[], readonly string[]]>([
   ['a partition that is refused', [apiError(404, 'no such list')], ['skip-partition']],
   ['a page that is too large', [apiError(504, 'slow')], ['smaller-page']],
   ['an account without a plan', [apiError(402, 'no plan')], ['stop']],
-])('tells one end for each attempt on the wire: %s', async (_title, replies, answers) => {
+])('reports one end for each attempt: %s', async (_title, replies, answers) => {
   const { source, events, server } = await openTestSource({
     respond: ({ index }) => replies[index] ?? success([]),
   });
@@ -45,7 +45,7 @@ it('tells a refused token from refused credentials', async () => {
   expect(answersOf(events, 'members').slice(3)).toEqual(['refresh-auth', 'stop']);
 });
 
-it('tells calls about tokens and the catalog without an entity', async () => {
+it('reports calls about tokens and the catalog without an entity', async () => {
   const { source, client, events } = await openTestSource({
     respondToken: (index) => (index === 0 ? json(503, {}) : null),
   });

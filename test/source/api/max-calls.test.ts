@@ -31,7 +31,7 @@ describe('a limit of calls', () => {
     expect(events.filter((event) => event.kind === 'call-ended' && event.entity !== null)).toHaveLength(3);
   });
 
-  it('tells of a throttle and does not wait for it, because nothing may follow', async () => {
+  it('reports a throttle and does not wait for it, because nothing may follow', async () => {
     const clock = instantClock();
     const { source, events } = await openTestSource({
       maxCalls: 1,

@@ -72,7 +72,7 @@ it('survives a disk that is full, where SQLite has rolled back by itself', async
   }
 });
 
-it('tells by whom a transaction ended: each ends with one call, behind which nothing changes', async ({
+it('shows what ended a transaction: each ends with one call, behind which nothing changes', async ({
   folder,
 }) => {
   await using db = openTestSqlite(join(folder, 'test.db'));
