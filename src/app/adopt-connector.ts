@@ -9,7 +9,7 @@ import type { App, SyncRequest } from './app.ts';
 import { compareAside } from './audit-entity.ts';
 
 /**
- * How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError
+ * How the configured identity differs from the stored one. Throws USAGE where nothing is stored, IdentityChangedError
  * for another type.
  */
 export async function changedIdentity(app: App, connector: ConnectorSettings, signal: AbortSignal) {
@@ -49,7 +49,7 @@ export async function adoptIdentity(
 const sampleCalls = 60;
 /** Of what was compared. The same account has most rows as they are stored; another one shares hardly a key. */
 const leastEqualShare = 0.5;
-/** An entity of so many compared rows without an equal one is another one, however well others fit. */
+/** An entity with so many compared rows and no equal one is of another account, however well others fit. */
 const tellingRows = 20;
 
 export type Sample = Awaited<ReturnType<typeof sampleConnector>>;

@@ -15,7 +15,10 @@ import type { FileSource, Source } from '../source/source.ts';
 export interface AppOptions {
   readonly settings: SettingsWith<'access'>;
   readonly clock: Clock;
-  /** Shown to a command that finds a connector busy: which one holds it. No arguments, they may name anything. */
+  /**
+   * Shown to a command that finds a connector busy: the command that holds it. Without arguments: they may contain
+   * anything.
+   */
   readonly command: string;
   /** The work over several connectors that the command's syncs are parts of. */
   readonly work?: HolderWork;
@@ -31,9 +34,9 @@ export interface AppOptions {
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, account: ConnectorOrigin) => SharedBudget | null;
-  /** Hears of calls that are retried or have to wait, and belong to no run. */
+  /** Called for calls that are retried or have to wait, and belong to no run. */
   readonly onWait?: OnRunEvent;
-  /** Hears of the end of every run that the app makes; not of what is read aside. */
+  /** Called at the end of every run that the app makes; not for what is read aside. */
   readonly onRunEnd?: OnRunEnd;
 }
 
@@ -52,7 +55,7 @@ export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: As
  */
 export type OnRunEnd = (end: RunEnd) => void | Promise<void>;
 
-/** What is asked of a run beyond an ordinary one; the guards are those of the settings. */
+/** What a run is asked for beyond an ordinary one; the guards are those of the settings. */
 export type AskedRun = Partial<Omit<RunOptions, 'guards'>>;
 
 export interface EntityGlobs {
@@ -82,7 +85,7 @@ export interface ConnectorSource extends Source, FileSource {
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
 }
 
-/** The rooms wired together for one process that reads connectors. Connects to nothing before it is asked to. */
+/** The rooms wired together for one process that reads connectors. Connects to nothing before a call needs it. */
 export interface App extends AsyncDisposable {
   readonly settings: SettingsWith<'access'>;
   /** Each of its calls rejects with USAGE where the config has no API. */
@@ -93,7 +96,7 @@ export interface App extends AsyncDisposable {
     signal: AbortSignal,
     more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'> & { readonly client?: ApiClient },
   ): Promise<ConnectorSource>;
-  /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
+  /** One run of one connector, as `syncConnector` describes it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
   /** A run that `repair` makes itself (null: there was nothing to do). Its end is reported like that of a sync. */
   repair<Report extends RunReport | null>(
@@ -101,8 +104,8 @@ export interface App extends AsyncDisposable {
     repair: () => Promise<Report>,
   ): Promise<Report>;
   /**
-   * The same as `sync` into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd`
-   * does not hear of it.
+   * The same as `sync`, into a temporary sink instead of the connector's own: not a run of it, so `onRunEnd` is not
+   * called.
    */
   readAside(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
 }

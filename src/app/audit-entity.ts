@@ -31,9 +31,9 @@ export async function auditEntity(
     return {
       /** Of the reading; it is in no sink's history. */
       report,
-      /** Null where the reading did not come to its end. `missing` is what the service has and the sink has not. */
+      /** Null where the reading was not completed. `missing` is what the service has and the sink has not. */
       differences: isRead ? await compare(table, limit, shape) : null,
-      /** Why what was read may not be all there is; empty: it is. */
+      /** Why the read may be incomplete; empty: it is complete. */
       doubts: isRead ? doubtsOf(report) : [],
     };
   });
@@ -53,7 +53,7 @@ export async function compareAside<T>(
     compare: (table: EntityTable, limit: number, shape?: RecordShape | null) => Promise<KeyDifferences>,
   ) => Promise<T>,
 ): Promise<T> {
-  // First, so that no call is spent where there is nothing to compare with.
+  // First, so that no call is spent if there is nothing to compare with.
   await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
   await storedStatus(connector);
   using folder = await privateFolder();
@@ -129,7 +129,7 @@ async function privateFolder() {
   process.once('exit', remove);
   return {
     path,
-    // At once: a process that ends between two steps would leave it behind.
+    // Synchronous: a process that ends between two steps would leave the folder undeleted.
     [Symbol.dispose]: (): void => {
       remove();
       process.off('exit', remove);

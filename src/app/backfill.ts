@@ -18,7 +18,7 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
-/** What a backfill reads: names and times, so that it may stand in a queue in clear text. */
+/** What a backfill reads: names and times, so that a queue may hold it in clear text. */
 export interface BackfillRequest {
   readonly entities: readonly EntityName[];
   readonly span: BackfillSpan;
@@ -65,7 +65,7 @@ export function plannedBackfill(
   }
 }
 
-/** Texts of the windows that are read to their end. */
+/** Texts of the windows that are complete. */
 export async function finishedWindows(
   { name, sink }: ConnectorSettings,
   plan: BackfillPlan,
@@ -139,18 +139,18 @@ export function formatWindowLength(length: WindowLength): string {
 
 interface RunWindowsOptions {
   readonly plan: BackfillPlan;
-  /** Texts of windows that are passed over. */
+  /** Texts of the windows to skip. */
   readonly done: ReadonlySet<string>;
   readonly run: (window: Window) => Promise<RunReport>;
-  /** Asked before each window but the first; true ends the work there. */
+  /** Called before each window but the first; true ends the work there. */
   readonly shouldYield: () => Promise<boolean>;
 }
 
 /**
  * Runs the windows that are not done, newest first, one run each. `last`: of the last window that was run; null where
- * none had to be. `isDone`: every window was read to its end. A run that did not come to its end ends the work: the
- * next call resumes inside that window. One that had to leave something out (`degraded`) does not; its window is read
- * again by the next call.
+ * none had to be. `isDone`: every window was read to its end. A run that was not completed ends the work: the next call
+ * resumes inside that window. One that had to leave something out (`degraded`) does not; its window is read again by
+ * the next call.
  */
 export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions) {
   let last: RunReport | null = null;
@@ -172,7 +172,7 @@ const isoInstant = z.iso.datetime({ offset: true }).refine((text) => !text.start
 
 /**
  * Milliseconds since the epoch of an ISO 8601 date or date-time; UTC unless it carries an offset. Null for any other
- * text and for what the calendar does not have (30 February), which `Date.parse` would take for a day in March.
+ * text and for dates that do not exist (30 February), which `Date.parse` would take for a day in March.
  */
 export function parseInstant(text: string): number | null {
   const [found, day, time = '00:00', second = '00', fraction = '', hours = '+00', minutes = '00'] =

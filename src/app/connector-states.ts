@@ -66,7 +66,7 @@ export function countStates(all: Iterable<ReadonlySet<TroubleState>>): StateCoun
   return counts;
 }
 
-/** How the connectors of one sink stand, by the sink's own account. */
+/** The states of one sink's connectors, according to its ledger. */
 export interface SinkOverview {
   /** Null: the sink is not on this machine, or was never used. */
   readonly id: string | null;
@@ -117,7 +117,7 @@ export async function readOverview(sink: SinkSettings): Promise<SinkOverview> {
       };
 }
 
-/** Null where nothing was ever stored of the connector, nor was it paused. */
+/** Null where nothing of the connector was ever stored and it was never paused. */
 export function overviewOf(
   overviews: ReadonlyMap<string, SinkOverview>,
   { name, sink }: Pick<ConnectorSettings, 'name' | 'sink'>,

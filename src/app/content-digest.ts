@@ -7,7 +7,7 @@ import type { RecordShape } from '../engine/prepare/prepare-record.ts';
 import { fieldValue } from './stored-fields.ts';
 
 /**
- * Compiles what says whether two rows hold the same values, in whatever sink and columns. As in a record's hash,
+ * Compiles a digest that shows whether two rows hold the same values, in any sink and columns. As in a record's hash,
  * volatile paths and copies of other fields do not count, and an address that the service has moved counts as the old
  * one. A hash is stored beside a row's values, so it does not show that these were edited. `table`: the columns that
  * the rows have, which may be others than those that the definition declares.

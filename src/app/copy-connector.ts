@@ -23,7 +23,7 @@ export interface CopyProgress {
   readonly entity: EntityName | null;
   /** Rows that are stored in the target, deleted ones included; of those before this process too. */
   readonly rows: number;
-  /** Rows that there are. */
+  /** Rows in the source. */
   readonly allRows: number;
 }
 
@@ -93,7 +93,7 @@ async function copyAll(
   for (const table of tables) {
     const { entity, rows, lastRow } = table;
     const after = storedTo(tables, writing.progress, entity);
-    // Row numbers have few gaps: near enough for a person who waits.
+    // Row numbers have few gaps: exact enough for a progress display.
     const before = stored;
     stored += after === null ? rows : Math.min(rows, after);
     onProgress({ entity, rows: stored, allRows });
@@ -134,7 +134,7 @@ export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
     await using history = await openExistingHistory(sink);
     return (await history?.copies()) ?? none;
   } catch {
-    return none; // As it says above.
+    return none; // As described above.
   }
 }
 

@@ -88,7 +88,7 @@ async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
     : { kind: 'not-led-to' };
 }
 
-/** What a person has taken back since the walk was not in it: that is why it had been deleted. */
+/** The walk did not meet what a person has taken back since: that is why it had been deleted. */
 function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: Known): boolean {
   const wasUndeleted = changedBy?.kind === 'undelete' && row.changedAt > (sealedAt ?? '');
   return row.missing === null && row.deletedAt === null && !wasUndeleted;

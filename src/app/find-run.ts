@@ -61,8 +61,8 @@ export async function firstReports(
 }
 
 /**
- * Asks a run to end at its next page, in whatever process it is. Gives its process where that has ended already, else
- * null. Throws USAGE for a run that is not running.
+ * Asks a run to end at its next page, in any process. Gives its process where that has already ended, else null. Throws
+ * USAGE for a run that is not running.
  */
 export async function cancelRun(
   found: FoundRun,
@@ -71,7 +71,7 @@ export async function cancelRun(
   const { run, connector } = found.run;
   await using sink = await openSink(found.sink, how);
   const isAsked = await sink.requestCancel(run, instant(how.clock.now()));
-  // It may have ended since it was found: the ledger's newest word counts.
+  // It may have ended since it was found: the ledger's newest state counts.
   if (!isAsked) throw notRunning((await sink.history.run(run)) ?? found.run);
   const holder = (await statusOf(sink.history, connector))?.lastHolder ?? null;
   return holder !== null && isGone(holder) ? holder : null;

@@ -44,7 +44,7 @@ export async function checkWritable(
   return { place: accessSink(sink).place, connectors: known.length };
 }
 
-/** What the sink rests on besides files, each by itself; none of a sink in files. */
+/** What the sink depends on besides files, one check each; none for a sink in files. */
 export async function sinkFindings(sink: SinkSettings, clock: Clock): Promise<readonly SinkFinding[]> {
   return await accessSink(sink).check({ clock, durability: sink.durability });
 }

@@ -9,8 +9,8 @@ import type { ConnectorOrigin } from '../source/connector-origin.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
 
 /**
- * Opens an app; the caller disposes it. Its modules are loaded here, so that what fails before this waits for none of
- * them.
+ * Opens an app; the caller disposes it. Its modules are loaded here, so that an earlier failure is reported without
+ * loading them.
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { wireApp } = await import('./wire-app.ts');
@@ -19,7 +19,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 
 interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
   readonly settings: SettingsWith<'access' | 'redis'>;
-  /** Told once where Redis cannot be reached: this process then keeps its own pace. */
+  /** Called once where Redis cannot be reached: this process then keeps its own pace. */
   readonly note: (line: string) => void;
 }
 
@@ -51,7 +51,7 @@ export async function planSync(connector: ConnectorSettings, globs: EntityGlobs,
 interface RunBudgetsOptions {
   readonly settings: SettingsWith<'access' | 'redis'>;
   readonly clock: Clock;
-  /** Hears each failure of Redis; calls continue without it meanwhile. There may be many. */
+  /** Called at each failure of Redis; calls continue without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
   /** As for `openApp`. */
   readonly maxThrottleWaitMs?: number;
@@ -86,8 +86,8 @@ export async function openRunBudgets({
 }
 
 /**
- * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. One that
- * is away is told once, and this process keeps its own pace.
+ * Where the config names a Redis, rates are shared with workers and other terminals; null where it names none. Where
+ * that is unreachable, it is reported once, and this process keeps its own pace.
  */
 async function openConfiguredBudgets({
   settings,

@@ -44,15 +44,15 @@ export async function openServedLedgers(connectors: readonly ConnectorSettings[]
       lost: async (sink) => (await bySink.get(sink)?.lost()) ?? null,
     } satisfies WorkerLedger,
     /**
-     * How all connectors stand, by sink. A sink that has not changed since the last time is not read again; others
-     * have their turn every 200 ms. Rejects where one cannot be read.
+     * The states of all connectors, by sink. A sink that has not changed since the last time is not read again; other
+     * work gets a turn every 200 ms. Rejects where one cannot be read.
      */
     overviews: async (): Promise<ReadonlyMap<string, SinkOverview>> => {
       const overviews = new Map<string, SinkOverview>();
       let sinceMs = performance.now();
       for (const [name, ledger] of bySink) {
         overviews.set(name, { id: ledger.sinkId, connectors: await ledger.overview() });
-        // Not after each sink: in a busy worker a turn of all others may take as long as the sinks together.
+        // Not after each sink: in a busy worker one turn of all other work may take as much time as all sinks together.
         if (performance.now() - sinceMs > turnMs) {
           await otherTurn();
           sinceMs = performance.now();
@@ -62,7 +62,7 @@ export async function openServedLedgers(connectors: readonly ConnectorSettings[]
     },
     /** The id of a sink; null where it is not served. */
     sinkIdOf: ({ name }: SinkSettings): string | null => bySink.get(name)?.sinkId ?? null,
-    /** What keeps each sink from being read, asked now; of sinks that are not at their place, `ledger` speaks. */
+    /** What keeps each sink from being read, checked now; `ledger` reports sinks that are not at their place. */
     problems: () =>
       Promise.all([...bySink].map(async ([name, ledger]) => ({ name, problem: await ledger.problem() }))),
     [Symbol.asyncDispose]: close,
@@ -82,7 +82,7 @@ async function freshUntil(
   return Math.min(...limits);
 }
 
-/** So long others may be kept waiting: renewals of locks and answers of health checks take their time in seconds. */
+/** How long other work may wait: renewals of locks and answers of health checks have seconds to spare. */
 const turnMs = 200;
 
 function otherTurn(): Promise<void> {

@@ -18,7 +18,7 @@ export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGe
 export const ordinaryPublication: AskedPublication = { isSnapshotAsked: false, isNewGenerationAsked: false };
 
 /**
- * One publication of what a target's connectors have stored, whatever asked for it. Rejects as `openTarget` and
+ * One publication of what a target's connectors have stored, whatever started it. Rejects as `openTarget` and
  * `publishOnce` do.
  */
 export async function publishTarget(
@@ -49,8 +49,8 @@ export async function withTarget<Result>(
 }
 
 /**
- * Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here of one that
- * it publishes by itself.
+ * Those that are published from sinks of this worker. Throws CONFIG_INVALID where something is missing here for a
+ * target that is published automatically.
  */
 export function targetsOf(
   settings: LocalSettings,
@@ -79,7 +79,7 @@ export function workerPublications(options: WorkerRunsOptions): RunPublication {
       tellEnd(options, name, end, clock.now() - startedMs);
       return end.kind;
     } catch (error) {
-      // The job comes again by itself, and nothing has failed.
+      // The job runs again by itself, and nothing has failed.
       if (!hasCode(error, 'INTERRUPTED')) metrics.onPublication(name, { kind: 'failed' });
       throw error;
     }
@@ -104,7 +104,7 @@ function tellEnd({ metrics, log }: WorkerRunsOptions, target: string, end: Publi
   for (const warning of end.warnings) log.warn({ target }, warning);
 }
 
-/** A publication of hours is not silent at info: once a minute it says how far it is. */
+/** A publication that takes hours logs its progress at info once a minute. */
 function tellProgress(
   { log, clock }: WorkerRunsOptions,
   target: string,

@@ -16,7 +16,7 @@ export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Que
 }
 
 /**
- * For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds
+ * For work that is correct without Redis too, also where the config here lacks its address. Answers within two seconds
  * either way. `queues` is null where Redis cannot be reached, and `problem` says why.
  */
 export async function reachQueues(settings: LocalSettings) {

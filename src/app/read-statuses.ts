@@ -6,7 +6,7 @@ import { overviewOf, type SinkOverview } from './connector-states.ts';
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
-/** Of each kind of failure of a connector, so many are named. */
+/** How many failures of each kind are named for a connector. */
 export const failureLimit = 20;
 const quarantineLimit = 3;
 

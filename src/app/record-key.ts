@@ -30,7 +30,7 @@ export function parseRecordKey(table: EntityTable, texts: readonly string[]) {
   return { keyText: keyTextOf(values), fields };
 }
 
-/** The type of a column; keys name columns that there are. */
+/** The type of a column; keys name only existing columns. */
 export function typeOf({ columns }: EntityTable, name: string): FieldType {
   return columns.find((column) => column.name === name)?.type ?? 'string';
 }
@@ -72,6 +72,6 @@ function parsedJson(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    return undefined; // The caller says what was expected.
+    return undefined; // The caller's error says what was expected.
   }
 }

@@ -91,9 +91,7 @@ export async function refetchRecord(
   return { ...refetched, run: report?.run ?? null };
 }
 
-/**
- * `texts`: the key's fields as `name=value`. Throws USAGE for everything that is known to be impossible before a call.
- */
+/** `texts`: the key's fields as `name=value`. Throws USAGE for all that can be ruled out before a call. */
 export async function askedRecord(target: EntityTarget, texts: readonly string[], program: string) {
   const { name, connector, entity, isExploded } = target;
   if (isExploded) {
@@ -202,7 +200,7 @@ function unusable({ name }: Entity, expected: string, got: string): SyncError {
 }
 
 /**
- * The records whose stored values are others, whatever the hash beside them says. `evolved`: what they were prepared
+ * The records whose stored values differ, even where their stored hash is the same. `evolved`: what they were prepared
  * for.
  */
 async function editedRows(

@@ -25,13 +25,12 @@ export interface RunParts extends AppOptions {
 }
 
 /**
- * What a listener that answers with a promise may take: it must not keep a command or a worker's next job waiting for
- * long.
+ * What a listener that answers with a promise may take: it must not delay a command or a worker's next job for long.
  */
 const longestTellMs = 5_000;
 
 /**
- * Every run of a connector's own sink ends here, whatever asked for it (a command, a worker, a repair, a program that
+ * Every run of a connector's own sink ends here, whatever started it (a command, a worker, a repair, a program that
  * uses the library): what is to happen at the end of each of them belongs here, what one of them shows in its
  * `onRunEnd`. `run` resolves with null where nothing was to be done.
  */
@@ -63,7 +62,7 @@ async function tell(
   enough.abort();
 }
 
-/** Reads a connector into the sink that its settings name; `onRunEnd` does not hear of it. */
+/** Reads a connector into the sink that its settings name; `onRunEnd` is not called for it. */
 export async function readConnector(
   parts: RunParts,
   connector: ConnectorSettings,
@@ -106,7 +105,7 @@ export async function readConnector(
   });
 }
 
-/** As whom a process takes a connector; `command` is shown to the second one that wants it. */
+/** The holder that a process acquires a connector as; `command` is shown to the second one that wants it. */
 export function connectorIdentity(
   { name, definition }: ConnectorSettings,
   origin: ConnectorOrigin,
@@ -139,12 +138,12 @@ function filesOf(
   return { source, folder, entities: new Set(entities), maxBytes };
 }
 
-/** Asking is cheap; a person who cancels waits for the answer. */
+/** A check is cheap, and a person who cancels waits for the answer. */
 const everyMs = 1000;
 
 /**
- * Looks into the ledger about once a second whether the run shall end: the request may come from any process that can
- * open the sink.
+ * Checks the ledger about once a second for a request to end the run: it may come from any process that can open the
+ * sink.
  */
 function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
   const cancelled = new AbortController();
@@ -156,7 +155,7 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
     clearTimeout(timer);
   };
   const ask = async (run: RunId): Promise<void> => {
-    // A ledger that cannot be read now is asked again in a second; the run itself meets what is wrong with it.
+    // A ledger that cannot be read now is read again in a second; the run itself fails on what is wrong with it.
     const isRequested = await history.isCancelRequested(run).catch(() => false);
     if (watched !== run) return;
     if (!isRequested) {
@@ -173,9 +172,9 @@ function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>) {
     }, everyMs).unref();
   };
   return {
-    /** Aborted with `SyncError` CANCELLED once the run's end was asked for in the ledger. */
+    /** Aborted with `SyncError` CANCELLED once the ledger has a request to end the run. */
     signal: cancelled.signal,
-    /** Tells which run it is: the watch begins with its start. */
+    /** Sets which run it is: the watch begins with its start. */
     onEvent: (event: RunEvent): void => {
       if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
       stop();

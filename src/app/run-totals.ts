@@ -1,6 +1,6 @@
 import type { RunReport } from '../sinks/run-report.ts';
 
-/** Records that were compared, elements that became rows of their own among them: the sum in a report's table. */
+/** Records that were compared, including elements that became separate rows: the sum in a report's table. */
 export function recordsRead({ entities }: RunReport): number {
   return entities.reduce((sum, { counts }) => sum + counts.fetched, 0);
 }

@@ -8,7 +8,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import { storedStatus } from '../sinks/registry.ts';
 
-/** What a sync of several connectors has in common with others, as their ledgers tell it. */
+/** What a sync of several connectors has in common with others, according to their ledgers. */
 export type SharedWork = Awaited<ReturnType<typeof shareWork>>;
 
 export interface DoneRun {
@@ -46,7 +46,7 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
     work: { id, asked } satisfies HolderWork,
     /** Connectors in which the same command was interrupted: they come first. */
     interrupted: new Set(cut.filter(({ holder }) => holder.work.id === id).map(({ run }) => run.connector)),
-    /** The run that has done this connector's part already; null: none has. */
+    /** The run that has already done this connector's part; null: none has. */
     done: async (connector: ConnectorSettings): Promise<DoneRun | null> => {
       const sync = await newestSync(connector, asked);
       if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
@@ -78,7 +78,7 @@ async function readStatus({ name, sink }: ConnectorSettings): Promise<ConnectorS
   try {
     return await storedStatus({ name, sink });
   } catch {
-    return null; // A sink that cannot be read is met again by the run, which says what is wrong with it.
+    return null; // The run opens an unreadable sink again, and reports what is wrong with it.
   }
 }
 
@@ -87,7 +87,7 @@ function wasInterrupted({ state }: RunSummary, holder: Holder): boolean {
   return state === 'interrupted' || (state === 'running' && isGone(holder));
 }
 
-/** It came to an end that another run would not change at once. */
+/** It ended in a way that another run would not change at once. */
 function hasSettled({ state }: RunSummary): boolean {
   return state === 'ok' || state === 'degraded' || state === 'failed';
 }
@@ -96,7 +96,7 @@ function isOwn({ pid, host }: Holder): boolean {
   return pid === process.pid && host === hostname();
 }
 
-/** Whether the process has ended. Of another machine's processes nothing is known. */
+/** Whether the process has ended. The state of another machine's processes is unknown. */
 export function isGone({ pid, host }: Holder): boolean {
   if (host !== hostname()) return false;
   try {

@@ -24,14 +24,14 @@ interface ScheduledRunsOptions
     Pick<AppOptions, 'clock' | 'command' | 'identityBaseUrl'> {
   readonly settings: SettingsWith<'access' | 'redis' | 'http'>;
   readonly log: Log;
-  /** Connectors whose runs are made here; all of them unless said otherwise. */
+  /** Connectors whose runs are made here; all of them unless configured otherwise. */
   readonly serves?: (connector: ConnectorName) => boolean;
   /** Where health checks and metrics are served; null: nowhere. */
   readonly listen?: ListenAddress | null;
   readonly onRunEnd?: (ended: EndedRun) => void;
 }
 
-/** Other connectors wait for the place of a run that waits: after a longer pause its job comes back by itself. */
+/** A run that waits keeps other connectors waiting for its place: after a longer pause its job comes back by itself. */
 const maxThrottleWaitMs = 5_000;
 
 /**
@@ -102,7 +102,7 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
     log,
     clock,
     tellError,
-    // A port that is taken must not be found out by a worker that has runs under way.
+    // A worker must find out that a port is taken before it has runs in progress.
     beforeJobs: async ({ queues, state }) => {
       if (listen === null) return;
       // Loaded only where something is served: most workers of a test or a laptop serve nothing.
@@ -140,24 +140,24 @@ async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => un
   return {
     /** Of the health checks and metrics; null where they are not served. */
     url,
-    /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
+    /** Rejects with `SyncError` WORKER_STUCK when this process can make no more runs. */
     ended: worker.ended,
   };
 }
 
-/** Warns of what may lose jobs one day while they are all there. Not waited for at the start. Never rejects. */
+/** Warns of a setup that may lose jobs later, while none is lost yet. Not waited for at the start. Never rejects. */
 async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
   for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
     if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
   }
 }
 
-/** The worker, from when it has started: what it is made of may be asked before. */
+/** The worker, once it has started: its parts may be queried before. */
 interface StartedWorker {
   worker: RunningWorker | null;
 }
 
-/** How things stand now, for a scrape. Rejects where a sink or the queue cannot be asked. */
+/** The current state, for a scrape. Rejects where a sink or the queue cannot be read. */
 async function sampleWorker(
   connectors: readonly ConnectorSettings[],
   ledgers: ServedLedgers,
@@ -180,13 +180,13 @@ async function sampleWorker(
       };
     }),
     depth,
-    // Redis is who knows the depth.
+    // Only Redis knows the depth.
     isRedisUp: depth.length > 0,
   };
 }
 
 /**
- * When a connector's schedule comes next, in milliseconds; null where that cannot be told, also while Redis is away.
+ * When a connector's schedule comes next, in milliseconds; null where that is unknown, also while Redis is unreachable.
  */
 function nextRunOf(
   ledgers: ServedLedgers,

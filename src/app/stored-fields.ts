@@ -10,7 +10,7 @@ import { openExistingRecords } from '../sinks/registry.ts';
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
 /**
- * What the sink holds of a record, column by column; of a tombstone perhaps the key alone. Null where the key is not
+ * What the sink holds of a record, column by column; of a tombstone possibly the key alone. Null where the key is not
  * stored.
  */
 export async function storedFields(

@@ -12,14 +12,12 @@ import type { Sink } from '../sinks/sink.ts';
 import type { AppOptions } from './app.ts';
 import { connectorIdentity, tellEnd } from './run-connector.ts';
 
-/** Of one transaction: readers wait for none of them longer than for a page. */
+/** Rows of one transaction: readers wait no longer for it than for a page. */
 const batchRows = 1000;
 
 export type Undeleted = Awaited<ReturnType<typeof undeleteRun>>;
 
-/**
- * Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink holds nothing of the connector.
- */
+/** Takes back the deletes of one run, in a separate run. Throws USAGE where the sink holds nothing of the connector. */
 export async function undeleteRun(
   connector: ConnectorSettings,
   of: RunId,
@@ -64,7 +62,7 @@ function reviving(sink: Sink, of: RunId, revived: Map<EntityName, number>, signa
   };
 }
 
-/** That of the stored records: the API is not asked. */
+/** Identity of the stored records: the API is not called. */
 function identityOf(
   connector: ConnectorSettings,
   { baseUrl, connectorId }: ConnectorStatus,

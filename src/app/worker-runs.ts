@@ -22,8 +22,8 @@ export interface WorkerRunsOptions {
 
 /**
  * A worker's way to make the run of a job. A backfill is a run for each window that is not done. A window that had to
- * leave something out is not done, yet this process does not try it again: a job that gave way to a sync would
- * otherwise begin with the same one forever.
+ * leave something out is not done, yet this process does not try it again: a job that yielded to a sync would otherwise
+ * start with the same one forever.
  */
 export function workerRuns(options: WorkerRunsOptions): RunJob {
   const tried = new Set<string>();
@@ -51,7 +51,7 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
       },
       shouldYield,
     });
-    // What is over leaves no trace, so that the same backfill can be asked for again.
+    // A finished backfill leaves no trace, so that the same one can be requested again.
     if (isDone) for (const window of texts) tried.delete(keyOf(window));
     return last === null ? { ...nothingLeft, isDone } : { ...last, isDone };
   };
@@ -139,7 +139,7 @@ const levels = {
   failed: 'error',
 } as const;
 
-/** No run was begun, or the sink's file was taken away from it; none has failed: the job comes again by itself. */
+/** No run has failed: none was begun, or the sink's file was moved away. The job comes again by itself. */
 function isPutOff(error: unknown): boolean {
   const codes = ['CONNECTOR_BUSY', 'INTERRUPTED', 'THROTTLED', 'SINK_MOVED'];
   return error instanceof SyncError && codes.includes(error.code);
@@ -155,7 +155,7 @@ export function onceAMinute(clock: Clock): () => boolean {
   };
 }
 
-/** A run of hours is not silent at info: once a minute it says how far it is. */
+/** A run that takes hours logs its progress at info once a minute. */
 export function tellProgress(log: Pick<Log, 'info'>, connector: ConnectorName, clock: Clock): OnRunEvent {
   const isTime = onceAMinute(clock);
   let [pages, records] = [0, 0];
