@@ -27,7 +27,7 @@ export function buildDownloads(file: DownloadsFile | undefined, of: OfConnector,
   if (sink !== undefined) {
     note(
       [...at, 'directory'],
-      `the sink ${sink.name} stores its records there; give files a directory of their own`,
+      `the sink ${sink.name} stores its records there; give files a separate directory`,
       ['sinks', sink.name],
     );
   }

@@ -38,7 +38,7 @@ export class IdentityChangedError extends SyncError {
     super(
       `Connector "${connector}" was synced from another origin: ${changes}. Nothing was read, and what is stored stays. ` +
         (differences.some(({ what }) => what === 'definition')
-          ? 'Correct the config, or give the new connector a name of its own.'
+          ? 'Correct the config, or give the new connector another name.'
           : `Correct the config if that is a mistake. If it is the same account, "connector-sync adopt ${connector}" compares the records and takes the new address over; another account needs another connector name.`),
       {
         code: 'IDENTITY_CHANGED',
@@ -75,7 +75,7 @@ export function sharedTablesError(connector: ConnectorName, rival: string): Sync
   );
 }
 
-/** Another holder has the connector, or had it since, or the server failed over: run again, it may be free. */
+/** Another holder has or had the connector since, or the server failed over. Run again: it may be free. */
 export function overtakenError({ connector, epoch }: Pick<Lease, 'connector' | 'epoch'>): SyncError {
   return new SyncError(
     `Writing as holder of connector "${connector}" was refused: epoch ${epoch} was overtaken. What is stored stays; a later run resumes from it.`,
@@ -83,7 +83,7 @@ export function overtakenError({ connector, epoch }: Pick<Lease, 'connector' | '
   );
 }
 
-/** A server that did not wait for its disk was killed. */
+/** The server, which did not wait for its disk, was killed. */
 export function lostCommitsError(connector: ConnectorName): SyncError {
   return new SyncError(
     `The server was killed and has lost the last commits of connector "${connector}", which were not on its disk yet (durability: normal, or fsync = off). ` +
@@ -92,13 +92,13 @@ export function lostCommitsError(connector: ConnectorName): SyncError {
   );
 }
 
-/** The holder of a lease names a run that the lease is not in. */
+/** The holder of a lease names a run that is not the lease's. */
 export function fencedError(
   { connector, epoch }: Pick<Lease, 'connector' | 'epoch'>,
   why: string,
 ): SyncError {
   return new SyncError(
-    `Writing as holder of connector "${connector}" was refused: ${why}. End this run; a newer one continues.`,
+    `Writing as holder of connector "${connector}" was refused: ${why}. Stop this run: a newer one has taken over.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, epoch } },
   );
 }
@@ -112,7 +112,7 @@ export function releasedError(connector: ConnectorName): SyncError {
 
 export function noPartitionError(connector: ConnectorName, partition: number): SyncError {
   return new SyncError(
-    `Partition ${partition} of connector "${connector}" is not in the ledger (any more). End this run; a newer one continues.`,
+    `Partition ${partition} of connector "${connector}" is not, or no longer, in the ledger. Stop this run: a newer one has taken over.`,
     { code: 'FENCED', recovery: 'stop', context: { connector, partition } },
   );
 }
@@ -146,8 +146,8 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
 }
 
 /**
- * It goes on in another sink. What a run stored here would be in this sink alone, under change numbers that the other
- * one gives too.
+ * The connector's syncs continue in another sink. What a run stored here would be in this sink alone, under change
+ * numbers that the other one gives too.
  */
 export function copiedAwayError({ connector, from, to, at }: CopiedAway): SyncError {
   return new SyncError(

@@ -12,7 +12,7 @@ export interface ClosedFiles extends AsyncDisposable {
 
 export interface ContentsOptions {
   readonly signal: AbortSignal;
-  /** Called at least once for every MiB that was read. */
+  /** Called at least once for every MiB read. */
   readonly onProgress: (progress: ContentsProgress) => void;
 }
 
@@ -25,9 +25,9 @@ export interface ContentsProgress {
 
 export interface CheckedFiles {
   readonly files: number;
-  /** Of these an earlier version recorded no hash: only their length can be compared. */
+  /** Files for which an earlier version recorded no hash: only their length can be compared. */
   readonly withoutHash: number;
-  /** Of these so many stand in for damaged lines: of each key they have the newest one alone. */
+  /** How many of the files stand in for damaged lines: of each key they have only the newest line. */
   readonly partial: number;
   readonly damaged: readonly DamagedFile[];
 }
@@ -37,7 +37,7 @@ export interface DamagedFile {
   readonly path: string;
   /** In bytes, as it was closed. */
   readonly length: number;
-  /** Its length now; null: it is not there. As long as it was: the content is another one. */
+  /** Its length now; null: it is not there. Equal to `length`: the content differs. */
   readonly found: number | null;
 }
 

@@ -52,7 +52,7 @@ export async function compareKeys(
 ): Promise<KeyDifferences> {
   const db = openSqlite(scratchFile);
   try {
-    // What is lost with the process is no loss.
+    // If the process ends, this file is not needed.
     db.pragma('journal_mode = OFF');
     db.pragma('synchronous = OFF');
     await fill(db, 'first', first);

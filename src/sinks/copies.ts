@@ -10,15 +10,15 @@ import type { Holder, Pause, StoredIdentity } from './lease.ts';
 export const copyVersion = 2;
 
 /**
- * Moves a connector with all that a sink knows of it into another sink, without its service. A source gives records,
- * then facts of the ledger, in batches; a target stores each batch in one transaction with how far it is. What it has
- * is used for nothing else before `finish`.
+ * Copies a connector with all that a sink knows of it into another sink, without its service. A source gives records,
+ * then facts of the ledger, in batches; a target stores each batch in one transaction with its progress. What it has is
+ * used for nothing else before `finish`.
  */
 export interface Copies {
   /**
-   * Holds the connector, so that nothing about it changes, until the source is disposed. Writes nothing but who holds
-   * it. Throws `ConnectorBusyError`; USAGE where nothing of it is stored; SINK_INCOMPATIBLE where this kind of sink
-   * cannot give it.
+   * Holds the connector, so that nothing about it changes, until the source is disposed. Writes nothing but its holder.
+   * Throws `ConnectorBusyError`; USAGE where nothing of it is stored; SINK_INCOMPATIBLE where this kind of sink cannot
+   * give it.
    */
   openSource(connector: ConnectorName, holder: Holder): Promise<CopySource>;
   /**
@@ -29,7 +29,7 @@ export interface Copies {
   openTarget(copied: CopiedConnector, how: CopyInto): Promise<CopyTarget>;
   /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
   discard(connector: ConnectorName, holder: Holder): Promise<boolean>;
-  /** Lets runs have a connector again that was copied away; false where it was not. Throws `ConnectorBusyError`. */
+  /** Allows runs again of a connector that was copied away; false where it was not. Throws `ConnectorBusyError`. */
   reopen(connector: ConnectorName, holder: Holder): Promise<boolean>;
 }
 
@@ -46,7 +46,7 @@ export interface CopyInto extends CopyWay {
 export interface CopySource extends AsyncDisposable {
   readonly connector: CopiedConnector;
   /**
-   * The rows of a table behind row number `after`, by row number. Throws FENCED where another process has taken the
+   * The rows of a table after row number `after`, by row number. Throws FENCED where another process has taken the
    * connector.
    */
   records(table: CopiedTable, after: number): AsyncIterable<readonly CopiedRecord[]>;
@@ -64,10 +64,10 @@ export interface CopyTarget extends AsyncDisposable {
    * copied.
    */
   readonly state: 'begun' | 'resumed' | 'done';
-  /** How far the copy was when it was opened. */
+  /** The progress of the copy when it was opened. */
   readonly progress: CopyProgress;
   storeRecords(table: CopiedTable, rows: readonly CopiedRecord[]): Promise<void>;
-  /** The first batch of facts comes after the last record, and replaces those of an attempt that was broken off. */
+  /** The first batch of facts comes after the last record, and replaces those of an interrupted attempt. */
   storeFacts(batch: FactBatch): Promise<void>;
   /** In one transaction: from now on the connector is as in the source. */
   finish(): Promise<void>;
@@ -77,7 +77,7 @@ export interface CopiedConnector extends StoredIdentity {
   readonly connector: ConnectorName;
   /** Id of the sink it comes from. */
   readonly sinkId: string;
-  /** Another text as soon as any record or table may be another than before. */
+  /** Changes as soon as any record or table may have changed. */
   readonly state: string;
   readonly definitionHash: string;
   /** Every change number that a reader can have seen is at most this one. */
@@ -148,7 +148,7 @@ export interface FactBatch {
   readonly rows: readonly FactRow[];
 }
 
-/** How far a copy is, as its target notes it. */
+/** The progress of a copy, as its target notes it. */
 export interface CopyProgress {
   /** The entity whose records are being stored, and the last row stored; null before the first. */
   readonly entity: EntityName | null;
@@ -173,13 +173,13 @@ export interface UnfinishedCopy extends CopyWay {
   readonly since: Instant;
 }
 
-/** A connector that goes on in the sink that it was copied into. What is stored here stays as it was. */
+/** A connector whose syncs continue in the sink that it was copied into. What is stored here stays as it was. */
 export interface CopiedAway extends CopyWay {
   readonly connector: ConnectorName;
   readonly at: Instant;
 }
 
-/** What a sink says of copies, by connector. */
+/** A sink's copies, by connector. */
 export interface SinkCopies {
   /** Into this sink. */
   readonly unfinished: ReadonlyMap<ConnectorName, UnfinishedCopy>;

@@ -10,7 +10,7 @@ import type { StoredKey } from './stored-keys.ts';
  * like a commit, and may be repeated after a kill; a run that resumes another resumes its sweep.
  */
 export interface Deletes {
-  /** Rows that a call is best asked for: some tens of milliseconds. */
+  /** The best number of rows for a call: it takes some tens of milliseconds. */
   readonly batchRows: number;
   /**
    * The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept
@@ -18,11 +18,13 @@ export interface Deletes {
    */
   sweep(lease: Lease, run: RunId, limit: number): Promise<{ readonly isDone: boolean }>;
   /**
-   * Notes as missing records whose children this run was told not to exist (404) and that `get` can judge: listings of
-   * changes would not tell for days.
+   * Notes as missing the records whose children do not exist according to the API (404 in this run), where `get` can
+   * judge them: listings of changes would not show it for days.
    */
   suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
-  /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
+  /**
+   * Partitions that this run has set aside and whose parent has turned out to be deleted: nothing is wrong with them.
+   */
   endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
   /**
    * What the deletes of missing rows would come to, with the rows that would go along. Before `sweep` is done: of what
@@ -30,7 +32,7 @@ export interface Deletes {
    */
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
   /**
-   * A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later
+   * A person lets the deletes of this entity pass: what is missing now is no longer withheld, by this run or a later
    * one.
    */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
@@ -40,8 +42,8 @@ export interface Deletes {
    */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
   /**
-   * Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be
-   * tombstoned in this run.
+   * Stores what `get` returned, and gives counts of the records that were stored. Rows that it did not find need
+   * nothing more to be tombstoned in this run.
    */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
   /** Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). */
@@ -82,11 +84,11 @@ export interface EntityMissing {
   readonly allowed: number;
   /** Of them: missed by two full walks or more, of different chains. */
   readonly missedTwice: number;
-  /** Of them: `get` has returned them when it was asked last, and is asked again before they go. */
+  /** Of them: the last `get` returned them, and another is sent before they are deleted. */
   readonly vouchedFor: number;
   /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;
-  /** Not among `missing`: rows below vanished records that may have moved elsewhere, which a `get` must say. */
+  /** Not among `missing`: rows below deleted records that may have moved elsewhere, which a `get` must show. */
   readonly orphans: number;
   /** A row that was stored before the first of the missing ones was missed is still there. */
   readonly hasSurvivor: boolean;

@@ -22,11 +22,11 @@ export interface Drift {
 
 export interface KnownDrift {
   readonly evolved: readonly Column[];
-  /** Undeclared fields that were met before and stored. `*` among them stands for all that are not named any more. */
+  /** Undeclared fields that were met before and stored. `*` among them stands for all that are no longer named. */
   readonly fields: ReadonlySet<string>;
   /** Field -> types of its values that were stored although they do not fit its column. */
   readonly misfits: ReadonlyMap<string, ReadonlySet<JsonType>>;
-  /** The entity has been read whole at least once: what comes now and was not known is a change. */
+  /** The entity has been read whole at least once: a field that was not known is a change. */
   readonly isEstablished: boolean;
 }
 

@@ -6,8 +6,8 @@ import type { Lease } from './lease.ts';
 
 /**
  * The ledger's account of records' files. That a file is wanted is noted with its record, whether files are fetched or
- * not; a tombstoned record's is wanted no more, and what is stored stays. Every call is one fenced transaction, and may
- * be repeated after a kill.
+ * not; a tombstoned record's file is no longer wanted, and what is stored stays. Every call is one fenced transaction,
+ * and may be repeated after a kill.
  */
 export interface Files {
   /**
@@ -16,8 +16,8 @@ export interface Files {
    */
   next(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly WantedFile[]>;
   /**
-   * The file lies, durable, in the connector's folder. What the record's earlier version left under another name is
-   * noted as replaced.
+   * The file is durable in the connector's folder. What the record's earlier version left under another name is noted
+   * as replaced.
    */
   stored(lease: Lease, run: RunId, wanted: WantedFile, file: StoredFile): Promise<void>;
   /** It stays wanted, for a later run. */
@@ -28,7 +28,8 @@ export interface Files {
   replaced(lease: Lease, run: RunId, limit: number): Promise<readonly ReplacedFile[]>;
   removed(lease: Lease, run: RunId, files: readonly ReplacedFile[]): Promise<void>;
   /**
-   * Those of the names that are no file of the entity, stored or replaced: a killed run wrote them and noted nothing.
+   * Those of the names that belong to no file of the entity, stored or replaced: a killed run wrote them and noted
+   * nothing.
    */
   unknown(lease: Lease, run: RunId, entity: EntityName, files: readonly string[]): Promise<readonly string[]>;
 }
@@ -46,7 +47,7 @@ export interface StoredFile {
   readonly bytes: number;
   /** In hex. */
   readonly sha256: string;
-  /** As the service sent it; null where it did not say. */
+  /** As the service sent it; null where it sent none. */
   readonly contentType: string | null;
 }
 
@@ -63,7 +64,7 @@ export interface ReplacedFile {
   readonly id: number;
   readonly entity: EntityName;
   readonly file: string;
-  /** What lies in its place now. */
+  /** What is in its place now. */
   readonly current: string;
 }
 
@@ -80,8 +81,8 @@ export interface FileFolder {
    */
   store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
   /**
-   * Also where it is gone already. `current` is what lies in its place, null: nothing does. Where both names lead to
-   * one file, as some file systems take `A` for `a`, it stays.
+   * Resolves where the file no longer exists, too. `current` is what is in its place; null: nothing is. Where both
+   * names lead to one file, as some file systems take `A` for `a`, it stays.
    */
   remove(entity: EntityName, file: string, current: string | null): Promise<void>;
 }
@@ -89,7 +90,7 @@ export interface FileFolder {
 interface FileToStore {
   readonly entity: EntityName;
   readonly keyText: string;
-  /** Hostile; null: nobody has said one. */
+  /** Untrusted; null: the service sent none. */
   readonly name: string | null;
   readonly bytes: AsyncIterable<Uint8Array>;
 }

@@ -8,10 +8,7 @@ import type { Partition, WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
 
-/**
- * What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its
- * own.
- */
+/** What happened, for `status`, `runs` and a person's questions. Read only; each call reads one consistent state. */
 export interface LedgerReader {
   /** Newest first; of every kind unless one is named. */
   runs(filter: {
@@ -22,7 +19,7 @@ export interface LedgerReader {
   run(id: RunId): Promise<RunSummary | null>;
   /** By name; of these connectors alone where they are named. One pass over the sink either way. */
   connectors(only?: readonly ConnectorName[]): Promise<readonly ConnectorStatus[]>;
-  /** How every connector stands, in a pass that stays light for ten thousand of them. */
+  /** The state of every connector, in a pass that stays cheap for ten thousand of them. */
   overview(): Promise<readonly ConnectorOverview[]>;
   /** Partitions that failed and stay due, newest failure first. */
   failures(connector: ConnectorName, limit: number): Promise<readonly PartitionFailure[]>;
@@ -35,7 +32,7 @@ export interface LedgerReader {
   freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
   /** Undeclared and misfitting fields, by entity and name. */
   drift(connector: ConnectorName): Promise<readonly DriftRow[]>;
-  /** Rows that seem to be gone upstream and are not tombstoned, by entity; at most `limit`. */
+  /** Rows that seem deleted upstream and are not tombstoned, by entity; at most `limit`. */
   missing(connector: ConnectorName, limit: number): Promise<readonly MissingRow[]>;
   /** Files that did not come when they were last asked for, and are wanted still; newest failure first. */
   fileFailures(connector: ConnectorName, limit: number): Promise<readonly FailedFile[]>;
@@ -51,7 +48,7 @@ export interface MissingRow {
   readonly entity: EntityName;
   readonly keyText: string;
   readonly missingSince: Instant;
-  /** What it still takes: nothing (withheld by a guard), a `get`, another full walk. */
+  /** What its delete still needs: nothing (withheld by a guard), a `get`, another full walk. */
   readonly needs: 'nothing' | 'get' | 'walk';
   readonly missedWalks: number;
 }
@@ -115,7 +112,7 @@ export interface ConnectorOverview {
   readonly paused: Pause | null;
   /** The newest of kind `sync`. */
   readonly lastRun: RunFacts | null;
-  /** The newest of kind `sync` that has a report: neither going on nor killed. */
+  /** The newest of kind `sync` that has a report: neither in progress nor killed. */
   readonly lastEnded: RunFacts | null;
   readonly freshness: readonly EntityFreshness[];
   /** Of `lastEnded`; entities of which nothing is missing are left out. */
@@ -124,10 +121,10 @@ export interface ConnectorOverview {
   readonly unproven: readonly Pick<UnprovenListings, 'entity' | 'listings'>[];
 }
 
-/** Rows that seemed to be gone in a run, and are kept. */
+/** Rows that seemed deleted in a run, and are kept. */
 export interface EntityMissing {
   readonly entity: EntityName;
-  /** By a guard: somebody must look. */
+  /** By a guard: a person must check. */
   readonly withheld: number;
   /** For a `get` or another full walk. */
   readonly pending: number;
@@ -135,7 +132,7 @@ export interface EntityMissing {
 
 export interface ConnectorStatus extends StoredIdentity {
   readonly connector: ConnectorName;
-  /** The last one to hold it; it may be gone. */
+  /** The last one to hold it; it may have ended. */
   readonly lastHolder: Holder;
   /** The newest of kind `sync`. */
   readonly lastRun: RunSummary | null;
@@ -147,7 +144,7 @@ export interface EntityStatus {
   /** Without tombstoned ones. */
   readonly rows: number;
   readonly deleted: number;
-  /** Seem to be gone upstream, and are kept until that is certain or somebody allows it. */
+  /** Seem deleted upstream, and are kept until that is certain or a person allows it. */
   readonly missing: number;
   readonly partitions: number;
   readonly due: number;
@@ -169,7 +166,7 @@ export interface FileStatus {
   readonly bytes: number;
   /** Of live records, and not stored in their newest version. */
   readonly wanted: number;
-  /** Of those: asked for, and not got. */
+  /** Of those: requested, but not received. */
   readonly failed: number;
 }
 

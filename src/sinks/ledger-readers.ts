@@ -8,7 +8,7 @@ export interface OpenedToRead extends Pick<LedgerDriver, 'sinkId' | 'records' | 
 }
 
 /**
- * What reads a sink alone. Each throws as `open` does: `NoSinkYetError` where there is no sink. Code is loaded when it
+ * What only reads a sink. Each throws as `open` does: `NoSinkYetError` where there is no sink. Code is loaded when it
  * is needed: a command that reads a ledger does not load what writes one.
  */
 export function ledgerReaders(

@@ -7,7 +7,7 @@ import type { FileFailure } from './files.ts';
 /** Full: from the start to the end. Incremental: only what changed since the watermark. */
 export type WalkMode = 'full' | 'incremental';
 
-/** A walk-unit that a page brought to light, or a root from the plan. Identity: connector, entity, params. */
+/** A unit of walking: found on a page, or a root of the plan. Identity: connector, entity, params. */
 export interface FoundPartition {
   readonly entity: EntityName;
   /** Canonical: the values that identify the partition; paging, order and fixed parameters are not among them. */
@@ -18,7 +18,7 @@ export interface FoundPartition {
   readonly rank: number;
   /** For a listing inside a tree: its depth (the tree's own root listing has 0). Null elsewhere. */
   readonly treeDepth: number | null;
-  /** The partition whose tree this listing belongs to; null for a partition of its own. */
+  /** The partition whose tree this listing belongs to; null for any other partition. */
   readonly tree: number | null;
   /** The record that led to it; null for a root and for a listing inside a tree. */
   readonly parent: { readonly entity: EntityName; readonly keyText: string } | null;
@@ -71,7 +71,7 @@ export interface Proof {
   readonly kind: ProofKind;
   readonly isOrdered: boolean;
   /**
-   * All answers named one total, and so many different records came: the listing was shown whole, whatever its order.
+   * All answers named one total, and as many different records came: the listing was shown whole, whatever its order.
    */
   readonly isCounted?: true;
 }

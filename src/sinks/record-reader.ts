@@ -4,9 +4,9 @@ import type { CopiedRecord } from './copies.ts';
 import type { LedgerReader } from './ledger-reader.ts';
 
 /**
- * Stored records, read only, in one state of the sink, however long the reading takes and whoever writes. Nothing is
- * held in memory but what was asked for last: batches are read to their end, or left, before the next question. Rejects
- * with `SyncError` SINK_FAILED.
+ * Stored records, read only, in one state of the sink, however long the read takes and whichever process writes. Only
+ * the newest result is held in memory: batches are read to their end, or left, before the next query. Rejects with
+ * `SyncError` SINK_FAILED.
  */
 export interface RecordReader extends AsyncDisposable {
   /** Random id made with the sink: numbers of another sink mean nothing here. */
@@ -23,8 +23,8 @@ export interface RecordReader extends AsyncDisposable {
    */
   tableId(connector: ConnectorName, entity: EntityName): Promise<string | null>;
   /**
-   * Each record whose newest change is behind number `after`, once, in the order of the changes, in batches. `table` is
-   * what `table()` gave.
+   * Each record whose newest change has a number above `after`, once, in the order of the changes, in batches. `table`
+   * is what `table()` gave.
    */
   changes(
     connector: ConnectorName,
@@ -41,7 +41,7 @@ export interface StoredRecord extends Pick<CopiedRecord, 'seq' | 'changedAt' | '
   readonly isDeleted: boolean;
 }
 
-/** The keys of what is stored, read only, in one state of the sink whoever writes meanwhile. */
+/** The keys of what is stored, read only, in one state of the sink, whichever process writes meanwhile. */
 export interface KeyReader extends AsyncDisposable {
   /**
    * Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and

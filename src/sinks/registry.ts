@@ -55,7 +55,7 @@ export async function openExistingRecords(sink: SinkPlace): Promise<RecordReader
   return await nullWithoutSink(accessSink(sink).openRecords());
 }
 
-/** A look in front of the opening would see a file that another process is still making. */
+/** A check before the opening could find a file that another process is still making. */
 async function nullWithoutSink<Opened>(opening: Promise<Opened>): Promise<Opened | null> {
   try {
     return await opening;

@@ -41,7 +41,8 @@ export interface RunReport {
    */
   readonly error: Failure | null;
   /**
-   * The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere.
+   * The service asked for no calls until then, and the run ended early (`partial`); the next one resumes it. Null
+   * elsewhere.
    */
   readonly resumeAt: Instant | null;
   /** What came instead, where the service did not ask: a network in front of it refused calls. */
@@ -66,7 +67,7 @@ export interface Confirmation {
 export interface UnprovenListings {
   readonly entity: EntityName;
   readonly listings: number;
-  /** One of them: what is said of it was found in the most runs. */
+  /** One of them: the doubt reported here was found in the most runs. */
   readonly params: Params;
   readonly doubt: Doubt;
   /** So many chains of runs in a row have found the same. */
@@ -78,7 +79,7 @@ export interface FileReport {
   readonly stored: number;
   /** Of those. */
   readonly bytes: number;
-  /** Asked for, and not got. */
+  /** Requested, but not received. */
   readonly failed: number;
   /** Wanted at the end: those that failed, and those that the run did not come to. */
   readonly left: number;
@@ -110,17 +111,17 @@ export interface EntityReport {
   readonly incremental: number;
   /** Rows tombstoned by this run, those below vanished parents included. */
   readonly deleted: number;
-  /** Rows that seem to be gone and that a guard keeps: a person must look. */
+  /** Rows that seem deleted and that a guard keeps: a person must check. */
   readonly withheld: number;
-  /** Rows that seem to be gone and wait for a `get` or for another full walk. */
+  /** Rows that seem deleted and wait for a `get` or for another full walk. */
   readonly pending: number;
   /** Of them: rows that later runs ask for by `get`. */
   readonly toConfirm: number;
-  /** Full walks that missed a record which `get` still returns: they prove nothing, and are made again. */
+  /** Full walks that missed a record which `get` still returns: they prove nothing, and are repeated. */
   readonly withdrawn: number;
   /** Why something is `withheld`; null where nothing is. */
   readonly withheldBecause: WithheldBecause | null;
-  /** What the guards held against each other where something is `withheld`. */
+  /** The numbers that the guards compared where something is `withheld`. */
   readonly withholding: Withholding | null;
   /**
    * Of a run that ended `ok` or `degraded`: nothing of the entity, nor of what leads to it, was left out since the

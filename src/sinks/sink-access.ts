@@ -33,7 +33,7 @@ export interface SinkAccess {
   openClosedFiles(): Promise<ClosedFiles | null>;
   /** What is free where the sink stores; null where the sink cannot tell. */
   freeBytes(): Promise<number | null>;
-  /** For `check`: what the sink rests on besides files, point by point. Rejects where it is out of reach. */
+  /** For `check`: what the sink depends on besides files, point by point. Rejects where it is out of reach. */
   check(how: Pick<OpenHow, 'clock' | 'durability'>): Promise<readonly SinkFinding[]>;
 }
 
@@ -56,11 +56,11 @@ export interface OpenHow {
    * written to again.
    */
   readonly onAway?: ((away: Away | null) => void) | undefined;
-  /** The sink that must be there already: none is made then, and SINK_MOVED is thrown for another one. */
+  /** The sink that must already exist: none is made then, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
-  /** Of memory for what was read, at most; 32 MiB where nothing is said. */
+  /** Memory for what was read, at most; 32 MiB by default. */
   readonly cacheKiB?: number;
-  /** For tests: resolves in front of each statement, or each round trip, of the opened sink. */
+  /** For tests: resolves before each statement, or each round trip, of the opened sink. */
   readonly delay?: (() => Promise<void>) | undefined;
 }
 
@@ -75,14 +75,14 @@ export interface OpenHistory extends LedgerReader, AsyncDisposable {
  */
 export interface ServedLedger extends AsyncDisposable {
   readonly sinkId: string;
-  /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */
+  /** Checks the sink's place now: null while this sink is there, else what is wrong, for the log. */
   lost(): Promise<string | null>;
   pause(connector: ConnectorName): Promise<Pause | null>;
   paused(): Promise<ReadonlySet<ConnectorName>>;
   /** The newest of kind `sync`. */
   lastRun(connector: ConnectorName): Promise<RunFacts | null>;
   freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
-  /** How every connector stands; the same object until the sink has changed. */
+  /** The state of every connector; the same object until the sink has changed. */
   overview(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
   /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
   problem(): Promise<string | null>;
@@ -104,8 +104,6 @@ export type SinkPlace =
 export type SinkOptions = SinkPlace & {
   readonly name: string;
   readonly durability: 'full' | 'normal';
-  /**
-   * How long to wait while another program holds the write lock of the sink's database; a minute where nothing is said.
-   */
+  /** How long to wait while another program holds the write lock of the sink's database; a minute by default. */
   readonly lockTimeoutMs?: number;
 };

@@ -39,7 +39,7 @@ export interface Sink extends AsyncDisposable {
   /** Random id made with the sink: tells two files of one name apart. */
   readonly id: string;
   /**
-   * False once the sink is not where it was opened any more (moved away, replaced): nothing can be stored through this
+   * False once the sink is no longer where it was opened (moved away, replaced): nothing can be stored through this
    * object.
    */
   isInPlace(): Promise<boolean>;
@@ -80,8 +80,8 @@ export interface Sink extends AsyncDisposable {
   /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
   requestCancel(run: RunId, at: Instant): Promise<boolean>;
   /**
-   * When nothing is ready any more: makes ready what is due below parents that did not have to be read. Gives how many;
-   * 0 ends the walking.
+   * When nothing is ready: makes ready what is due below parents that did not have to be read. Gives how many; 0 ends
+   * the walking.
    */
   findLeftovers(lease: Lease): Promise<number>;
   /** What is due and was not read, by entity: what a run that ends early leaves. */
@@ -132,7 +132,7 @@ export interface RunPlan {
   readonly startedAt: Instant;
   /** Everything is read in full. A full run that is resumed stays one. */
   readonly isFull: boolean;
-  /** The run may end early: what was not read for longest goes first. */
+  /** The run may end early: what was not read for longest is read first. */
   readonly isBudgeted: boolean;
   /** Of every entity in `entities`. */
   readonly reading: ReadonlyMap<EntityName, EntityReading>;
@@ -140,9 +140,9 @@ export interface RunPlan {
   readonly keeps: readonly EntityName[];
   /** Partitions that nothing has led to since are forgotten at the end of a run. */
   readonly keepPartitionsSince: Instant;
-  /** Every entity that this run reads, parents first, with exploded tables behind their entity. */
+  /** Every entity that this run reads, parents first, with exploded tables after their entity. */
   readonly tables: readonly EntityTable[];
-  /** What the definition says of those tables; absent: what was said last stays. */
+  /** What the definition says of those tables; absent: the newest one stored stays. */
   readonly described?: readonly DescribedTable[];
   /** Entities whose partitions this run works off. */
   readonly entities: readonly EntityName[];
@@ -184,7 +184,7 @@ export interface PageCommit {
   /** Records that belong to another listing (synced copies): counted as duplicates, not stored. */
   readonly foreign: number;
   readonly refused: readonly Quarantined[];
-  /** Beside those that are known below records of which only a part came, which the sink adds. */
+  /** Without those already known below records of which only a part came: the sink adds these. */
   readonly children: readonly FoundPartition[];
   readonly position: Position;
   /** The walk's own entity first, then exploded ones. */

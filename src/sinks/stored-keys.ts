@@ -2,7 +2,7 @@ import type { EntityName } from '../core/names.ts';
 import type { Params, PreparedRecord } from '../core/records.ts';
 import type { Lease } from './lease.ts';
 
-/** Cheap looks at what is stored of the entities of the run that the lease is in. Read only. */
+/** Cheap queries on what is stored of the entities of the lease's run. Read only. */
 export interface StoredKeys {
   /** Costs a row, however many are stored. */
   account(lease: Lease, entity: EntityName): Promise<StoredAccount>;
@@ -31,7 +31,7 @@ export interface StoredKey {
 
 export const nothingStored: StoredAccount = { live: 0, isAdopted: false };
 
-/** Row numbers behind which the rows of a sample are looked for, from the first to the last. */
+/** Row numbers after which the rows of a sample are searched, from the first to the last. */
 export function spreadOver(lastRow: number, count: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => Math.floor((lastRow * index) / count));
 }

@@ -3,7 +3,7 @@ import { ledgerSql } from '../ledger/schema.ts';
 
 /**
  * `run`: the number of a run, `partition`: the id of a partition, as the source has them; 0 stands for none. `order`: a
- * target gives numbers of its own, in this order.
+ * target gives new numbers, in this order.
  */
 type Meaning = 'text' | 'integer' | 'run' | 'partition' | 'order' | 'bytes';
 
@@ -12,7 +12,7 @@ export interface FactColumn {
   readonly meaning: Meaning;
 }
 
-/** Columns of numbers that mean something else than how many. */
+/** Columns of numbers other than counts. */
 const numbers: Readonly<Record<string, Meaning>> = {
   'runs.number': 'run',
   'quarantine.id': 'order',

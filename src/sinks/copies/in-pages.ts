@@ -4,7 +4,7 @@ import { firstRows, rowsOf, wantedLength } from '../../sql/batch-size.ts';
 const pageLength = wantedLength;
 
 /**
- * Reads rows page by page, each behind the last row of the one before. `read` gives at most `limit` rows, and fewer
+ * Reads rows page by page, each after the last row of the page before. `read` gives at most `limit` rows, and fewer
  * where they are longer than `pageLength`; none: it was the last page.
  */
 export async function* inPages<Row extends object>(
@@ -16,7 +16,7 @@ export async function* inPages<Row extends object>(
     if (rows.length === 0) return;
     yield rows;
     last = rows.at(-1) ?? null;
-    // A server reads as many rows as it is asked for: not a thousand large ones for each page of two.
+    // A server reads as many rows as the limit allows: without this, a thousand large ones for each page of two.
     limit = rowsOf(rows.length, lengthOfValue(rows.map((row) => Object.values(row))));
   }
 }
@@ -30,10 +30,7 @@ function lengthOfValue(values: readonly unknown[]): number {
   return length;
 }
 
-/**
- * The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory
- * here.
- */
+/** The first rows of a statement, until they fill a page: a thousand large records would not fit into memory here. */
 export function onePageOf(
   sql: string,
   {

@@ -42,7 +42,7 @@ export function countPage(
   return sums;
 }
 
-/** Of a page's records that came in part those whose rows stay as they are; nothing where there are none. */
+/** The page's records that came in part and whose rows stay as they are; nothing where there are none. */
 export function countPartial(
   { rows }: Pick<PageCommit, 'rows'>,
   stored: readonly StoredCounts[],

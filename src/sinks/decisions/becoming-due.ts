@@ -6,9 +6,9 @@ import type { EntityReading, PageCommit } from '../sink.ts';
 export interface ChainReading extends EntityReading {
   /** Everything is read in full, whatever is known. */
   readonly isFull: boolean;
-  /** What is dated later was dated by a clock that was wrong. */
+  /** Later dates come from a clock that was wrong. */
   readonly believedUntil: Instant;
-  /** What must be as it was at the last seal for that to count: see `sealed_scope`. */
+  /** What must be the same as at the last seal for that to count: see `sealed_scope`. */
   readonly scope: string;
 }
 
@@ -63,7 +63,7 @@ export function believedUntil(now: Instant): Instant {
 }
 
 /**
- * What a record that once led to a due partition says of it, where the chain `origin` has not found the partition
+ * The state of the record that once led to a due partition, where the chain `origin` has not found the partition
  * itself.
  */
 export type ParentStanding = 'is-there' | 'seems-gone' | 'leads-elsewhere';
@@ -81,8 +81,8 @@ export function standingOfParent(
 }
 
 /**
- * What a page says of last pages: walks that ended with one of this size and at least so many records ended too early.
- * Null: nothing beyond `known`, the shortest page that was followed by more, by entity and requested size.
+ * What a page shows of last pages: walks that ended with one of this size and at least this many records ended too
+ * early. Null: nothing beyond `known`, the shortest page that was followed by more, by entity and requested size.
  */
 export function learnPageLength(
   known: Map<string, number>,

@@ -1,6 +1,6 @@
 import { copyVersion, type CopiedConnector, type CopyProgress } from '../copies.ts';
 
-/** What a target notes about a copy: of what it is, and how far it is. */
+/** What a target notes about a copy: its source and its progress. */
 export interface CopyMarker extends CopyProgress {
   readonly version: number;
   /** Id of the source. */

@@ -9,7 +9,7 @@ export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
   readonly begun: number;
   /** Of those: read completely, once at least. */
   readonly complete: number;
-  /** When the one of those was that was read completely longest ago; null where there is none. */
+  /** When the oldest of those complete reads was; null where there is none. */
   readonly oldestReadAt: Instant | null;
   /** The entities whose records led to them. */
   readonly parents: readonly EntityName[];
@@ -17,7 +17,7 @@ export interface EntityFacts extends Omit<EntityStatus, 'lastCompleteReadAt'> {
   readonly asOf: Instant | null;
 }
 
-/** What an entity's status says of listings that ended with a doubt. */
+/** The listings that ended with a doubt, for an entity's status. */
 export function toUnproven(found: UnprovenListings | undefined): EntityStatus['unproven'] {
   if (found === undefined) return null;
   const { listings, params, doubt, runs } = found;

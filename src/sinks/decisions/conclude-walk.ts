@@ -37,15 +37,15 @@ export interface Conclusion {
    * one.
    */
   readonly fullAt: Instant | null;
-  /** The chain of the newest full walk that says something of what it did not meet. */
+  /** The chain of the newest full walk that proves something of rows that it did not meet. */
   readonly fullOrigin: number | null;
   /** That chain, where the rows which the walk did not meet are still to be looked for. */
   readonly sweepOrigin: number | null;
 }
 
 /**
- * A full walk says how far the records go: a clock that was wrong once may have said further. What a walk that began
- * midway did not meet says nothing, as its first half may have changed: the next walk is a full one.
+ * A full walk shows the newest change time: a wrong clock may once have given a later one. What a walk that began
+ * midway did not meet proves nothing, as its first half may have changed: the next walk is a full one.
  */
 export function concludeWalk(
   walk: EndedWalk,
@@ -64,8 +64,8 @@ export function concludeWalk(
 }
 
 /**
- * A walk that proves nothing: the next one reads what this one was to read. What lies below a record may not be found
- * again before its parent changes: it is read again all the same, as it has no full walk.
+ * A walk that proves nothing: the next one reads the same. What lies below a record may not be found again before its
+ * parent changes: it is still read again, as it has no full walk.
  */
 function asBefore({ watermark, fullAt, fullOrigin, isBelowRecord }: EndedWalk): Conclusion {
   return { watermark, marker: null, fullAt: isBelowRecord ? null : fullAt, fullOrigin, sweepOrigin: null };
@@ -88,7 +88,7 @@ function nextFullAt(
 
 const weakestFirst: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
 
-/** What a tree says of what it did not meet is what its least certain listing says. */
+/** What a tree proves of rows that it did not meet is what its least certain listing proves. */
 export function weakestAbsence(absences: readonly Absence[]): Absence {
   return weakestFirst.find((absence) => absences.includes(absence)) ?? null;
 }

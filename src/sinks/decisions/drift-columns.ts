@@ -10,7 +10,7 @@ export interface NotedDrift extends Pick<FieldDrift, 'field' | 'kind' | 'type'> 
 }
 
 /**
- * Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no
+ * Fields of an entity that are noted by name; the others are noted as `otherFields`, so that a hostile service fills no
  * ledger.
  */
 const maxFields = 200;
@@ -32,8 +32,8 @@ export function rememberDrift(stored: readonly NotedDrift[]): DriftMemory {
 }
 
 /**
- * What is to be noted of a field that was met, which is remembered; null where it is noted already. Accepted once, it
- * is never a refused one again.
+ * What is to be noted of a field that was met, which is remembered; null where it is already noted. Once accepted, it
+ * never counts as refused again.
  */
 export function newsOf({ isRefusedByKey, fields }: DriftMemory, met: FieldDrift): NotedDrift | null {
   const isNamed = fields.has(met.field) || fields.size < maxFields;
@@ -51,7 +51,7 @@ function keyOf({ field, kind, type }: Pick<NotedDrift, 'field' | 'kind' | 'type'
   return `${kind} ${type} ${field}`;
 }
 
-/** What a run is told of an entity. `isEstablished`: it was read whole at least once. */
+/** What a run knows of an entity's drift. `isEstablished`: it was read whole at least once. */
 export function knownDrift(
   drift: readonly NotedDrift[],
   evolved: readonly Column[],
@@ -87,7 +87,7 @@ export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns)
   });
 }
 
-/** Null says nothing of a type; null where nothing else was met, or where no column holds all of it. */
+/** A null value has no type. The result is null where no other value was met, or where no column holds all of them. */
 function columnTypeOf(types: readonly JsonType[]): FieldType | null {
   const [first, ...others] = new Set(types.filter((type) => type !== 'null'));
   if (first === undefined) return null;
@@ -111,7 +111,7 @@ export interface SeenDrift
   readonly isEvolved: boolean;
 }
 
-/** One row per field and kind: the first of them says when, all of them which types. */
+/** One row per field and kind: the time is that of the first, the types are those of all. */
 export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
   const rows = new Map<string, SeenDrift[]>();
   for (const one of seen) {
@@ -127,7 +127,7 @@ export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
   });
 }
 
-/** A value that does not fit its column lies beside it, whoever added the column. */
+/** A value that does not fit its column is stored beside it, whether the column was declared or added. */
 function placeOf(all: readonly SeenDrift[]): DriftRow['place'] {
   if (all.every(({ isRefused }) => isRefused)) return 'quarantine';
   return all.some(({ kind, isEvolved }) => kind === 'undeclared' && isEvolved) ? 'column' : 'extra';

@@ -17,7 +17,7 @@ export function keptSince(nowMs: number): { readonly runs: Instant; readonly qua
   return { runs: instant(nowMs - runDays * dayMs), quarantined: instant(nowMs - quarantineDays * dayMs) };
 }
 
-/** Whether nothing of the run is to be resumed: what its chain has seen is needed no more. */
+/** Whether nothing of the run is to be resumed: the rows that its chain has met are no longer needed. */
 export function isChainOver({ outcome }: Pick<RunReport, 'outcome'>): boolean {
   return outcome === 'ok' || outcome === 'degraded';
 }
@@ -44,8 +44,8 @@ export function agreesWithStored(
 }
 
 /**
- * The entities that were read whole without a doubt, and whose walks they come from: an exploded table stands behind
- * its entity in `tables`, the plan's order.
+ * The entities that were read whole without a doubt, and whose walks they come from: an exploded table comes after its
+ * entity in `tables`, the plan's order.
  */
 export function readWhole(
   { entities }: Pick<RunReport, 'entities'>,

@@ -4,7 +4,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import type { CopiedRecord } from '../copies.ts';
 
-/** In place of the hash of a row that the store has lost: it is written again when a walk meets it. */
+/** Stands for the hash of a row that the store has lost: the row is written again when a walk meets it. */
 export const lostHash = '';
 /** The same for one that no walk had met when that was reported. */
 export const givenUpHash = '-';

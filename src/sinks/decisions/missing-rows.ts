@@ -7,8 +7,8 @@ import type { RunInChain } from './resume-run.ts';
 
 /**
  * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its
- * own rows that was looked at. Below 0: all of them were, and the last of its shared rows (rows with another owner)
- * is in the number.
+ * own rows that was checked. Below 0: all of them were, and the number holds the last of its shared rows (rows with
+ * another owner).
  */
 export function areOwnRowsSwept(sweptTo: number): boolean {
   return sweptTo < 0;
@@ -27,7 +27,7 @@ export function sweptToShared(shared: number): number {
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
 
-/** What nothing has led to since `keepPartitionsSince` is not waited for. */
+/** A sweep does not wait for partitions that nothing has led to since `keepPartitionsSince`. */
 type LookingChain = Pick<RunInChain, 'origin' | 'chainStartedAt' | 'keepPartitionsSince'>;
 
 export interface Place {
@@ -38,7 +38,7 @@ export interface Place {
   readonly origin: number;
   readonly foundAt: Instant;
   readonly isBelowRecord: boolean;
-  /** The chain that walked it in full last, and what that walk says of what it did not meet. */
+  /** The chain that walked it in full last, and what that walk proves of rows that it did not meet. */
   readonly fullOrigin: number | null;
   readonly absence: Absence;
 }
@@ -95,7 +95,7 @@ export function lookForRow(
 
 /**
  * Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be
- * found again, but not for ever.
+ * found again, but not forever.
  */
 export function isLedTo(
   place: Pick<Place, 'isLive' | 'isDue' | 'origin' | 'foundAt' | 'isBelowRecord'>,
@@ -105,7 +105,7 @@ export function isLedTo(
   return place.isLive && (place.isDue || place.origin === origin || isAwaited);
 }
 
-/** Of several full walks that have not met a row, the one that proves least decides what else it takes. */
+/** Of several full walks that have not met a row, the one that proves least decides what else must agree. */
 function weakest(
   owner: LookedForRow['owner'],
   otherPlaces: readonly OtherPlace[],
@@ -125,8 +125,8 @@ function weakest(
 /** What is noted of a live row that full walks did not meet, or that lies below a deleted record. */
 export interface NotedMissing {
   /**
-   * By how many chains' walks in a row. 0: `get` has returned it since; it is kept so that the next miss withdraws
-   * nothing.
+   * The number of chains in a row whose walks missed it. 0: `get` has returned it since; it is kept so that the next
+   * miss withdraws nothing.
    */
   readonly missed: number;
   readonly needs: Needs;
@@ -143,14 +143,14 @@ export function isMissing({ missed, owner }: Pick<NotedMissing, 'missed' | 'owne
   return missed > 0 && owner === 'live';
 }
 
-/** It lies below a deleted record and may be elsewhere by now: only a `get` says so. */
+/** It lies below a deleted record and may have moved: only a `get` shows it. */
 export function isOrphan({ missed, owner }: Pick<NotedMissing, 'missed' | 'owner'>): boolean {
   return missed > 0 && owner === 'emptied';
 }
 
 /**
- * `get` returned it when it was asked last: it is asked again before it goes, and no guard counts it until `get` finds
- * it no more.
+ * `get` returned it when it was asked last: it is asked again before the row is deleted, and no guard counts the row
+ * until `get` no longer finds it.
  */
 export function isVouchedFor(noted: NotedMissing): boolean {
   return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;

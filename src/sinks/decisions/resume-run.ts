@@ -17,10 +17,10 @@ export interface EarlierRun {
   readonly canContinue: boolean;
   readonly isFull: boolean;
   readonly hasStored: boolean;
-  /** Until when the service asked for quiet, where that ended the run. */
+  /** Until when the service asked for no calls, where that ended the run. */
   readonly resumeAt: Instant | null;
   /**
-   * When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until
+   * When the chain's newest run that stored a page began; where it ended because the service asked for no calls, until
    * when.
    */
   readonly progressAt: Instant;
@@ -53,21 +53,22 @@ export interface RunInChain extends Pick<
 }
 
 /**
- * Whether a plan's run may resume the newest one: it was cut short, reads the same and got on lately. Work must be
- * left, too.
+ * Whether a plan's run may resume the newest one: it was cut short, reads the same and made progress lately. Work must
+ * remain, too.
  */
 export function mayResume(newest: EarlierRun, plan: RunPlan, definitionHash: string): boolean {
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the
-  // same.
+  // A chain may last while it makes progress: a service that allows an hour of calls a day is still read to its end.
   const isYoung = newest.progressAt > plan.continueAfter;
   const isFullEnough = newest.isFull || !plan.isFull;
   const readsTheSame = newest.scope === scopeOf(plan, definitionHash);
   return newest.canContinue && wasCutShort && isYoung && isFullEnough && readsTheSame;
 }
 
-/** The service asked the resumed run to wait before it gave a page: what that run would have read first goes last. */
+/**
+ * The service asked the resumed run to wait before it gave a page: what that run would have read first is read last.
+ */
 export function wasKeptWaiting(earlier: EarlierRun | null): boolean {
   return earlier !== null && earlier.resumeAt !== null && !earlier.hasStored;
 }
@@ -86,8 +87,8 @@ export function scopeOf(plan: RunPlan, definitionHash: string): string {
 }
 
 /**
- * How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would
- * never become ready.
+ * How the plan's entities are read in a chain of runs. Throws where the plan lacks it: their partitions would never
+ * become ready.
  */
 export function chainReadings(
   plan: RunPlan,

@@ -2,8 +2,8 @@ import type { Instant } from '../../core/clock.ts';
 import type { Doubt, Seal, StoredDoubt, StoredProof, WalkMode } from '../partition.ts';
 
 /**
- * What is stored when a partition's own listing has been read to its end; what counts of it is known when its whole
- * tree is read. `before`: of the walk before.
+ * What is stored when a partition's own listing has been read to its end; which of it counts is known only when its
+ * whole tree is read. `before`: of the walk before.
  */
 export function endProof(
   { proof, doubt, absence: _absence, watermark: _watermark, ...shown }: Seal,

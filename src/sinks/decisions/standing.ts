@@ -1,6 +1,6 @@
 /** `gone`: what has become of the record that led to a partition. The numbers are stored. */
 export const standing = {
-  /** It is there, or no record led here. */
+  /** It exists, or no record led here. */
   live: 0,
   /** It is tombstoned; the rows below follow. */
   ended: 1,

@@ -40,7 +40,7 @@ export function declareTable(
 ): DeclaredTable {
   if (before !== undefined) checkFits(connector, table, before);
   const stored = before?.stored ?? [];
-  // What the definition declares by now is no added column any more.
+  // A column that the definition now declares is no longer an added one.
   const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
   return {
     columns: {
@@ -107,7 +107,7 @@ function incompatible(connector: ConnectorName, table: EntityTable, found: strin
   );
 }
 
-/** Stored rows cannot be compared with those of a definition that says another key. */
+/** Stored rows cannot be compared with those of a definition with another key. */
 export function otherKeyError(
   connector: ConnectorName,
   { entity, key }: EntityTable,

@@ -18,11 +18,11 @@ interface FileFolderOptions {
   readonly clock: Clock;
 }
 
-/** The files of one connector: `<directory>/<connector>/<entity>/<file>`. Touches nothing before it is asked to. */
+/** The files of one connector: `<directory>/<connector>/<entity>/<file>`. Touches nothing before a call needs it. */
 export function openFileFolder({ directory, connector, clock }: FileFolderOptions): FileFolder {
   const folderOf = (entity: EntityName): string => join(directory, connector, entity);
 
-  /** The entity's folder by its real path: made where it is missing, refused where something else stands for it. */
+  /** The entity's folder by its real path: made where it is missing, refused where something else has its name. */
   const realFolder = (entity: EntityName): string => {
     createPrivateDirectory(directory);
     let folder = realpathSync(directory);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 const maxBaseBytes = 150;
 const maxExtensionBytes = 20;
-/** A longer name is not worth looking through. */
+/** A longer name is not worth a search. */
 const maxChars = 4_000;
 /** Controls, what is invisible or turns text around, line ends of Unicode, private and unassigned characters. */
 const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;

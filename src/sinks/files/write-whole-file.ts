@@ -9,7 +9,7 @@ interface WholeFile {
   readonly folder: string;
   /** In the folder; what is there is replaced, unless it is a folder. */
   readonly name: string;
-  /** In the folder too: the bytes lie under this name until all of them are there. No other writer uses it. */
+  /** In the folder too: the file has this name until all bytes are written. No other writer uses it. */
   readonly temporary: string;
   readonly bytes: AsyncIterable<Uint8Array>;
   /**
@@ -29,7 +29,7 @@ const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | co
 
 /**
  * Writes a file for its owner alone, whole or not at all: no chunk is asked for before the last one is written; the
- * name comes when all is on the disk.
+ * file gets its name when all bytes are on the disk.
  */
 export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
   const { folder } = file;
@@ -70,7 +70,7 @@ async function writeAll(
 }
 
 const pattern = /^\.[0-9a-f]{16}\.(\d{1,10})\.[0-9a-f]{8}\.part$/;
-/** A process with that number may be a later one, or one of another container. No writer is silent for so long. */
+/** A process with that number may be a later one, or one of another container. No writer pauses for this long. */
 const abandonedMs = 60 * 60 * 1_000;
 
 /** What a file is called while its bytes come in: who writes it is in the name. */

@@ -17,14 +17,14 @@ const maxFileBytes = 64 * 1024 * 1024;
 
 interface GrowingFile extends FileNumber {
   readonly descriptor: number;
-  /** Committed; what lies behind it is cut or written over. */
+  /** Committed; what follows it is cut or overwritten. */
   length: number;
   hash: Hash;
   isNew: boolean;
 }
 
 /**
- * The lines of one entity, appended to a file that only this writer's epoch has. `flush` is called in front of a
+ * The lines of one entity, appended to a file that only this writer's epoch has. `flush` is called before a
  * transaction's COMMIT, then exactly one of `settle` (it is stored) and `discard` (it is not).
  */
 export class ChangeFile {
@@ -34,7 +34,7 @@ export class ChangeFile {
   #lines: string[] = [];
   #firstSeq = 0;
   #lastSeq = 0;
-  /** What this transaction makes of the file; it counts once the ledger has committed. */
+  /** The file as this transaction leaves it; it counts once the ledger has committed. */
   #grownTo: { readonly length: number; readonly hash: Hash } | null = null;
   #isEnding = false;
   #isPartial = false;
@@ -50,13 +50,13 @@ export class ChangeFile {
     this.#lines.push(line);
   }
 
-  /** What is appended in this transaction stands in for damaged lines, in a file of its own. */
+  /** What is appended in this transaction stands in for damaged lines, in a separate file. */
   endAsPartial(): void {
     this.#isPartial = true;
     this.#isEnding = true;
   }
 
-  /** Writes the appended lines behind the committed ones and notes the new length in the ledger. */
+  /** Writes the appended lines after the committed ones and notes the new length in the ledger. */
   flush(): void {
     if (this.#lines.length > 0) {
       const file = this.#file ?? this.#create();
@@ -91,7 +91,7 @@ export class ChangeFile {
     return this.#isEnding && this.#file !== null;
   }
 
-  /** After the ledger's commit. A rename that fails here is made up for at the next acquire, which finds it undone. */
+  /** After the ledger's commit. The next acquire repeats a rename that fails here. */
   settle(): void {
     const file = this.#file;
     if (file !== null) {
@@ -110,7 +110,7 @@ export class ChangeFile {
   }
 
   /**
-   * After a rollback. Bytes that cannot be cut off here lie behind the committed length: they are written over or cut
+   * After a rollback. Bytes that cannot be cut off here are beyond the committed length: they are overwritten or cut
    * later.
    */
   discard(): void {
@@ -157,7 +157,7 @@ export class ChangeFile {
   }
 }
 
-/** A full disk answers with a short write first and with an error only at the next one. */
+/** A full disk causes a short write first, and an error only at the next write. */
 function writeFully(descriptor: number, bytes: Buffer, position: number): void {
   let written = 0;
   while (written < bytes.length) {

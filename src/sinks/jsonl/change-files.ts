@@ -54,7 +54,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     try {
       if (isNaming) syncFile(`${db.name}-wal`);
     } catch {
-      // A disk that cannot sync has no durability to offer; the next commit says what it thinks of it.
+      // A disk that cannot sync is not durable; the next commit reports what is wrong with it.
     }
   };
 
@@ -82,9 +82,9 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     endRun: (connector: ConnectorName): void => {
       for (const file of held.get(connector)?.ofEntity.values() ?? []) file.end();
     },
-    /** Behind this transaction the connector's folders are brought in line with the list. */
+    /** After this transaction the connector's folders are made to match the list. */
     tidy: (connector: ConnectorName): void => void (toTidy = connector),
-    /** Behind this transaction the entity's files go. */
+    /** After this transaction the entity's files are removed. */
     drop: (connector: ConnectorName, entity: EntityName): void => {
       files.doom({ connector, entity });
       dropped = connector;
@@ -120,20 +120,20 @@ function removeDoomedFiles(files: FileList, directory: string, connector: Connec
         rmSync(join(folder, closedName(file)), { force: true });
         rmSync(join(folder, growingName(file)), { force: true });
       }
-      // A file that a power loss brought back after it was forgotten would be read for ever.
+      // A file that a power loss brought back after it was forgotten would be read forever.
       if (existsSync(folder)) syncDirectory(folder);
       for (const file of ofEntity) files.drop({ connector, entity }, file);
       rmdirSync(folder);
       rmdirSync(dirname(folder));
     } catch {
-      // A folder that holds other files stays; a file that could not be removed is tried again at the next acquire.
+      // A folder that holds other files stays; the next acquire tries again to remove a file that could not be removed.
     }
   }
 }
 
 /**
- * After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay.
- * What fails is done at the next acquire.
+ * After acquire's commit: files whose transaction never ended are removed, closed ones get their final name. Other
+ * names stay. What fails is done at the next acquire.
  */
 function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
   const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
@@ -142,7 +142,7 @@ function tidyDirectory(files: FileList, directory: string, connector: ConnectorN
       tidyEntity(join(directory, connector, entity), (name) => listed.get(`${entity}/${name}`));
     }
   } catch {
-    // Untidy files change nothing: readers take closed names only, and the ledger says what counts.
+    // Leftover files change nothing: readers use closed names only, and the ledger decides what counts.
   }
 }
 

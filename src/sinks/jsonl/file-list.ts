@@ -23,7 +23,7 @@ CREATE TABLE _sync_files (
 ) STRICT, WITHOUT ROWID;
 `;
 
-/** `<epoch>-<number>.jsonl`, with `.open` behind it while it grows. Each epoch has files of its own. */
+/** `<epoch>-<number>.jsonl`, with `.open` appended while it grows. No two epochs share a file. */
 export interface FileNumber {
   readonly epoch: number;
   readonly number: number;
@@ -39,7 +39,7 @@ export function growingName(file: FileNumber): string {
   return `${closedName(file)}.open`;
 }
 
-/** Null for a name that this sink never gives, so that files of other programs are left alone. */
+/** Null for a name that this sink never gives, so that files of other programs are not touched. */
 export function readFileName(name: string): (FileNumber & { readonly isGrowing: boolean }) | null {
   const match = pattern.exec(name);
   return match === null
@@ -53,15 +53,15 @@ export function entityDirectory(directory: string, connector: ConnectorName, ent
 
 export interface ListedFile extends FileNumber {
   readonly entity: EntityName;
-  /** Bytes that are committed; what lies behind them was never acknowledged. */
+  /** Bytes that are committed; what follows them was never acknowledged. */
   readonly length: number;
   /** The lowest and highest change number of the committed lines. */
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly isClosed: number;
   /**
-   * SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves today that it is
-   * still what was written.
+   * SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves that it is still
+   * what was written.
    */
   readonly hash: string | null;
   /** It stands in for lines that were damaged: of those that a key had, only the newest is here. */

@@ -61,9 +61,9 @@ export interface KeptLines extends Pick<ListedFile, 'length' | 'lastSeq' | 'hash
 const nothing: KeptLines = { length: 0, lastSeq: 0, hash: null, isToKeepAside: false };
 
 /**
- * Null when the committed bytes are there. Else the whole lines in front of what is missing: blocks that did not reach
- * the disk are behind the end or full of zeros, which no line holds. Where neither explains the difference no line can
- * be relied on.
+ * Null when the committed bytes are there. Else the whole lines before what is missing: blocks that did not reach the
+ * disk are beyond the end or full of zeros, which no line holds. Where neither explains the difference no line can be
+ * relied on.
  */
 export function readKept(path: string, file: ListedFile): KeptLines | null {
   const bytes = existsSync(path) ? readFileSync(path).subarray(0, file.length) : Buffer.alloc(0);
@@ -92,7 +92,7 @@ function readSeq(line: string): number | null {
   try {
     return sequenced.parse(JSON.parse(line))._seq;
   } catch {
-    // Not one of our lines (zeros after a power loss, say): nothing in the file can be trusted.
+    // Not a line of this program (zeros after a power loss, for example): nothing in the file can be trusted.
     return null;
   }
 }

@@ -40,7 +40,7 @@ function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WrittenBy): 
   return `"_op":"${op}","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
 }
 
-/** Writes one member and the comma behind it; one always follows. */
+/** Writes one member and the comma after it; another member always follows. */
 export function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
   const start = `${JSON.stringify(name)}:`;
   const write = valueWriter(type);

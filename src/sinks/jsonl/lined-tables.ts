@@ -18,8 +18,8 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
   return {
     ...tables,
     open: (place) => linedTable(tables.open(place), place, changes),
-    // Lines are never rewritten: a field has a column of its own from now on, and stays in `_extra` of older ones.
-    // So nothing has to fit.
+    // Lines are never rewritten: a field has its column from now on, and stays in `_extra` of older ones. So no value
+    // has to fit.
     fitting: async (_tx, _place, columns) => columns,
     fill: async (tx, place, _columns, stamp) => {
       const { taken, stamp: noting } = notingSeqs(stamp);

@@ -11,7 +11,7 @@ import type { RowsOf } from '../run-report.ts';
  * and are written again when a walk meets them. This version loses none.
  */
 
-/** To the letter the condition of an index, or that would not serve. */
+/** Exactly the condition of an index: otherwise the index is not used. */
 export const isLost = `_hash IN ('${lostHash}', '${givenUpHash}')`;
 /** Of a deleted row whose fields are in older lines alone. */
 export const deletedHash = 'deleted';

@@ -42,8 +42,8 @@ function checkClosed({ files, directory }: ChangeFiles, connector: ConnectorName
 }
 
 /**
- * Reads the closed files of these entities (null: of all) whole. The function that it gives mends those that do not
- * hold what was closed.
+ * Reads the closed files of these entities (null: of all) whole. The function that it returns repairs those that no
+ * longer hold what was closed.
  */
 export async function findDamagedFiles(
   changes: ChangeFiles,
@@ -83,7 +83,7 @@ async function mendFile(
     if (kept !== null) files.cut(owner, file, kept);
     files.close(owner, file);
   } else {
-    // Under its final name a file that the ledger forgets would be read for ever; one that grew is removed after the
+    // Under its final name a file that the ledger forgets would be read forever; one that grew is removed after the
     // commit.
     if (existsSync(path) && (kept.isToKeepAside || file.isClosed === 1)) {
       renameSync(path, `${path}.damaged`);
@@ -94,7 +94,7 @@ async function mendFile(
   if (kept !== null) await replaceLines(tx, changes, owner, file, kept);
 }
 
-/** Lines of a file go upwards, save those of a copy: there, whole keys may come twice, and no harm is done. */
+/** Change numbers rise from line to line, except in a copy: there, a key may come twice, which does no harm. */
 async function replaceLines(
   tx: Tx,
   changes: ChangeFiles,

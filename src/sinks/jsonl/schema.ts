@@ -53,7 +53,7 @@ function lastRowOf(db: Connection, connector: ConnectorName, entity: EntityName)
   return newestRow(db, keyTableName(connector, entity), 'row');
 }
 
-/** Makes and fills the tables, and gives the connectors of which lines are missing. */
+/** Makes and fills the tables, and gives the connectors whose lines are missing. */
 function importRecords(db: Connection): ReadonlySet<ConnectorName> {
   const lacking = new Set<ConnectorName>();
   const tables = db
@@ -103,7 +103,7 @@ function copyKeys(db: Connection, name: string, keys: string, { key }: EntityTab
     const rows = read.all(after, batchRows);
     for (const one of rows) {
       const { row, changedAt, seq, volatileHash, deletedAt, owner } = one;
-      // Without a beginning it is as young as can be: then nothing takes it for a row of long ago.
+      // Without a known start it counts as new, so that nothing treats it as an old row.
       const times = [one.firstSeenAt ?? changedAt, changedAt, one.run ?? '', seq];
       insert.run(
         ...(keyPartsOf(one.key, key.length) ?? []),
@@ -195,7 +195,7 @@ function* readCommittedLines(directory: string, file: ListedFile): Generator<Cha
   }
 }
 
-/** From the end: only the time and the run stand behind it, and neither can look like it. */
+/** From the end: only the time and the run follow it, and neither can look like it. */
 function seqOf(line: Buffer): number | null {
   const at = line.lastIndexOf(seqMark);
   const start = at + seqMark.length;

@@ -66,7 +66,7 @@ export async function repairing<Result>(
   });
 }
 
-/** One transaction that holds the connector; `check` is done when it is taken. */
+/** One transaction that holds the connector; `check` runs when it is taken. */
 export async function holdingMeanwhile<Result>(
   ledger: Ledger,
   connector: ConnectorName,

@@ -1,6 +1,6 @@
 /**
- * Views that tell a reader what is in the sink, with what definitions say: its tables, their columns, and which columns
- * lead from table to table. They are made of `_sync_tables` alone, so nothing has to be kept in step.
+ * Views that describe the sink to a reader, with texts of the definitions: its tables, their columns, and which columns
+ * lead from table to table. They are made of `_sync_tables` alone, so they are never out of date.
  */
 export const sqliteCatalogSql = `
 CREATE VIEW _catalog_tables AS

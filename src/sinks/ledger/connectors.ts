@@ -48,7 +48,10 @@ export async function noteHolder(tx: Tx, connector: ConnectorName, holder: Holde
   });
 }
 
-/** Where the connector goes on (`parseCopiedTo`), or null: here. False where that was known already. */
+/**
+ * The sink in which the connector's syncs continue (`parseCopiedTo`), or null: in this one. False where that was
+ * already stored.
+ */
 export async function noteCopiedTo(
   tx: Tx,
   connector: ConnectorName,
@@ -68,7 +71,7 @@ export async function storedEpoch(tx: Tx, connector: ConnectorName): Promise<num
   return (await cellOf<number>(tx, sql, { connector })) ?? 0;
 }
 
-/** Whose the connector is, or was last. Of a copy that goes on there is nothing else yet. */
+/** The connector's present or last holder. An unfinished copy has no other row with one yet. */
 export async function holderOf(tx: Tx, connector: ConnectorName): Promise<Holder | null> {
   const found = await cellOf<string>(
     tx,

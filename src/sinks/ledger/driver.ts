@@ -12,7 +12,7 @@ export const numbered = {
   partitions: { table: '_sync_partitions', column: 'id' },
 } as const;
 
-/** What a database answers besides SQL. The rules of the ledger see nothing else of it. */
+/** What a database offers besides SQL. The rules of the ledger use nothing else of it. */
 export interface LedgerDriver extends AsyncDisposable {
   readonly db: Database;
   /** Random id made with the sink. */
@@ -34,8 +34,8 @@ export interface LedgerDriver extends AsyncDisposable {
   /** Whether this sink is still at its place. */
   isInPlace(): Promise<boolean>;
   /**
-   * Takes `count` numbers in a row of those that rows of `_sync_runs` or `_sync_partitions` get, and gives what is to
-   * be added to 1, 2, 3 to be the first of them. No other process takes one in between.
+   * Reserves `count` consecutive numbers for rows of `_sync_runs` or `_sync_partitions`, and gives the offset: the
+   * first number is the offset plus 1. No other process takes one in between.
    */
   reserveNumbers(tx: Tx, of: keyof typeof numbered, count: number): Promise<number>;
   /** The highest number that a partition of this sink was ever given. */
@@ -47,21 +47,18 @@ export interface LedgerDriver extends AsyncDisposable {
   runEnded?(): Promise<void>;
 }
 
-/**
- * Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written in front of its
- * COMMIT.
- */
+/** Changes as lines of files beside the tables (a JSONL sink). Those of a transaction are written before its COMMIT. */
 export interface ChangeLines {
   /**
-   * In the transaction that takes a connector: mends its files after a kill or a power loss. Throws `SyncError`
+   * In the transaction that takes a connector: repairs its files after a kill or a power loss. Throws `SyncError`
    * SINK_DAMAGED for one that was closed.
    */
   recover(tx: Tx, connector: ConnectorName): Promise<void>;
   /** In the transaction that ends a run or a copy: the connector's files are closed. */
   end(connector: ConnectorName): void;
   /**
-   * Looks for damage, outside of any transaction, in what is closed of these entities (null: of all). The given
-   * function mends it in one.
+   * Looks for damage, outside of any transaction, in the closed files of these entities (null: of all). The returned
+   * function repairs it in one.
    */
   findDamage(
     connector: ConnectorName,
@@ -111,7 +108,7 @@ export interface RecordTables {
   fitting(tx: Tx, place: TablePlace, columns: readonly Column[]): Promise<readonly Column[]>;
   /** Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. */
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
-  /** Brings the views of the connector's tables in step with them. */
+  /** Brings the views of the connector's tables up to date. */
   renewViews(tx: Tx, connector: ConnectorName): Promise<void>;
   /** Removes the tables of these entities that are there, and their views. */
   drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
@@ -122,7 +119,7 @@ export interface RecordTables {
     table: EntityTable,
     keyText: string,
   ): Promise<StoredRowFacts | undefined>;
-  /** Whole rows behind row `after`, by row number: as many as fit a page (`copies/in-pages.ts`), `limit` at most. */
+  /** Whole rows after row `after`, by row number: as many as fit a page (`copies/in-pages.ts`), `limit` at most. */
   readWhole(
     tx: Tx,
     connector: ConnectorName,

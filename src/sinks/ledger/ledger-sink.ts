@@ -23,7 +23,7 @@ import { dropPause, requestCancel, writePause } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
 
-/** A sink over a database: records and ledger lie together there, and are committed together. */
+/** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger): Sink {
   const { db, sinkId } = ledger;
   const heldByLease = new Map<Lease, HeldConnector>();
@@ -97,8 +97,7 @@ export function ledgerSink(ledger: Ledger): Sink {
       });
       return found.map(({ connector: _connector, ...one }) => one);
     },
-    // Rows and ledger are one: what is lost of one is lost of the other, save what earlier versions kept in files
-    // alone.
+    // Rows and ledger are in one database: no loss affects only one of them, except in files of earlier versions.
     lostRows: async (lease) => {
       const { connector, run, read } = heldOf(lease);
       const entities = [...(run?.tables.keys() ?? [])];
@@ -121,7 +120,7 @@ export function ledgerSink(ledger: Ledger): Sink {
 /**
  * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or
  * when `run` is not the run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes
- * in memory is in `current.seen`, or is set anew each time.
+ * in memory is in `current.seen`, or is set again each time.
  */
 async function inRun<Result>(
   ledger: Ledger,

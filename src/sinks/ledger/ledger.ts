@@ -43,5 +43,5 @@ export type InLease = <Given extends readonly unknown[], Result>(
   how?: Pick<TransactHow, 'isLong'>,
 ) => (lease: Lease, run: RunId, ...given: Given) => Promise<Result>;
 
-/** Of a transaction that may look at all rows that are missing, or at all partitions. */
+/** For a transaction that may read all missing rows, or all partitions. */
 export const long = { isLong: true } as const;

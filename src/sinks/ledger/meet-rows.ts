@@ -51,7 +51,7 @@ export interface Meeting {
   readonly staleBefore: string;
 }
 
-/** Decides what each record is, in their order, and notes in the batch what is to be written. */
+/** Decides what each record is, in order, and notes in the batch what is to be written. */
 export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
   const counts = { quarantined: 0, inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of shown.records) {
@@ -109,8 +109,8 @@ function meetRow(
 }
 
 /**
- * The row's owner from now on. That of a shared row is kept as long as that is there; otherwise the partition that
- * shows it becomes it.
+ * The row's owner from now on. A shared row keeps its owner while that exists; otherwise the partition that shows the
+ * row becomes its owner.
  */
 function ownerOf(
   { live }: Meeting,

@@ -37,7 +37,7 @@ export interface RecordTable {
    * out.
    */
   countLive(tx: Tx, owners: readonly OwnerFrom[], most: number): Promise<ReadonlyMap<number, number>>;
-  /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
+  /** Up to `limit` rows without a tombstone that were first stored before `at`, after row `after`, by row number. */
   liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
   /** By row number; those that do not exist are left out. */
   rows(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, KeyedRow>>;
@@ -51,7 +51,7 @@ export interface RecordTable {
   tombstonedBy(tx: Tx, run: RunId, limit: number): Promise<readonly number[]>;
 }
 
-/** A record as it was prepared for the table: a store looks for the text of its key, or for the values of that. */
+/** A record as it was prepared for the table: a store finds it by the text of its key, or by the key's values. */
 export type FoundBy = Pick<PreparedRecord, 'keyText' | 'values'>;
 
 export interface WrittenRow {
@@ -66,7 +66,7 @@ export interface RowOwner {
   readonly owner: number;
 }
 
-/** A partition, and the row number behind which its rows are looked at; 0: from the first. */
+/** A partition, and the row number after which its rows are read; 0: from the first. */
 export interface OwnerFrom {
   readonly owner: number;
   readonly after: number;
@@ -87,9 +87,9 @@ export interface Stamp {
   readonly now: Instant;
   /**
    * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a
-   * transaction locks the counter until its end, and is its fence; what was taken is written with the COMMIT. It comes
-   * late where much is read first, and with the first statements where that saves a round trip: one process at a time
-   * writes for a connector.
+   * transaction locks the counter until its end, and is its fence; what was taken is written with the COMMIT. The call
+   * comes late where much is read first, and with the first statements where that saves a round trip: one process at a
+   * time writes for a connector.
    */
   readonly takeSeqs: (count: number) => Promise<number>;
 }

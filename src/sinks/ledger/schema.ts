@@ -4,8 +4,8 @@ import { partitionsSql } from './partitions/partitions-sql.ts';
 /**
  * `_sync_downloads`: the files of records, one row per record that has or had one, found by the hash of its key, which
  * may be long. `params` to `size` is what its record says, `version` 32 hex digits; `gone`: `tombstoned` as its record
- * is, or `unsaid` where that says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one
- * than `version`. `file` to `stored_run` is what lies in the folder; `stored_version` is null again as soon as another
+ * is, or `unsaid` where the record no longer names a file; `is_wanted`: `gone` is null, and `stored_version` is another
+ * one than `version`. `file` to `stored_run` is what the folder has; `stored_version` is null again as soon as another
  * version is wanted. `replaced`: a name to be removed, which an earlier version had.
  */
 const downloadsSql = `
@@ -44,9 +44,9 @@ CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE repla
  * counts tombstones as well, `deleted` counts them alone; `adopted_at`: since when the rows are taken for those of a
  * new address, and no full run has agreed yet; `taken_over` is the newest chain that began in the middle of a
  * partition, where an earlier one had stopped; `first_origin`: the chain that stored the first rows; `table_id` is
- * random, and another one once the table was dropped and made anew; `described` is what the definition says of it for
+ * random, and changes when the table is dropped and created again; `described` is what the definition says of it for
  * people, and `current_view` its view of current rows, null where there is none; `copied_to` of a connector says into
- * which sink it was copied and when: it goes on there.
+ * which sink it was copied and when: its syncs continue there.
  */
 const tablesSql = `
 CREATE TABLE _sync_connectors (
@@ -204,9 +204,9 @@ CREATE TABLE _sync_windows (
 `;
 
 /**
- * What came and went of an entity's rows in each hour (`2026-03-01T10`) of the last day: rows that came or came back,
- * without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that were
- * deleted without a person's permission. At most 26 rows of an entity.
+ * How many of an entity's rows came and went in each hour (`2026-03-01T10`) of the last day: rows that were stored or
+ * revived, without those of the chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that
+ * were deleted without a person's permission. At most 26 rows of an entity.
  */
 const hoursSql = `
 CREATE TABLE _sync_hours (

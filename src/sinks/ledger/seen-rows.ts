@@ -17,8 +17,8 @@ interface Chunk {
 
 /**
  * Which rows a chain of runs has met: one bit per row number, per entity, in chunks of 1 KiB (half of it says in which
- * rows' owners), written in the page's transaction, so that it survives a kill with them. What is asked of must be
- * loaded first, in the same transaction.
+ * rows' owners), written in the page's transaction, so that it survives a kill with them. Rows must be loaded before a
+ * query for them, in the same transaction.
  */
 export type SeenRows = ReturnType<typeof openSeenRows>;
 
@@ -35,7 +35,7 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     changed = [];
     count = 0;
   };
-  /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
+  /** Reads once which chunks are stored: the others are empty, and cost no statement to load. */
   const begin = async (tx: Tx): Promise<void> => {
     if (stored !== null) return;
     const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
@@ -78,7 +78,7 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     begin,
     /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
     load: async (tx: Tx, entity: EntityName, rows: readonly number[]): Promise<void> => {
-      // Only between transactions: what one has loaded, it asks for.
+      // Only between transactions: a transaction still needs what it has loaded.
       if (tx !== lastTx && count > keptChunks) drop();
       lastTx = tx;
       await begin(tx);
@@ -101,7 +101,7 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
       }
       count += missing.length;
     },
-    /** Notes the row, and whether its owner has shown it; true when the chain had met it before, wherever. */
+    /** Notes the row, and whether its owner has shown it; true when the chain had met it before, in any partition. */
     mark: (entity: EntityName, row: number, isInOwner: boolean): boolean => {
       const chunk = chunkOf(entity, row);
       if (isInOwner) set(chunk, row, ownerHalf);
@@ -163,8 +163,8 @@ function compare(one: string, other: string): number {
 }
 
 /**
- * What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never
- * resumed.
+ * The seen rows of a finished chain are no longer needed. Also of chains whose runs are past their retention: they are
+ * never resumed.
  */
 export function dropSeen(tx: Tx, connector: ConnectorName, window: string): void {
   tx.put(

@@ -10,13 +10,13 @@ import { readLastRun } from './history/read-runs.ts';
 export interface ServedSink extends AsyncDisposable {
   readonly sinkId: string;
   /**
-   * Looks at the sink's place now: null while this sink is there, else what is wrong. `losing` is called where it was
-   * there until now and what was opened can still be read, in front of closing that. Rejects where nothing can be known
-   * of the place.
+   * Checks the sink's place now: null while this sink is there, else what is wrong. `losing` is called where the sink
+   * has just been lost and what was opened can still be read, before that is closed. Rejects where the place cannot be
+   * checked.
    */
   look(losing: () => Promise<void>): Promise<string | null>;
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
-  /** Another one whenever something was committed; null where every reading has to tell. */
+  /** Changes with every commit; null where only a read can show changes. */
   mark(): Promise<number | null>;
 }
 
@@ -28,7 +28,7 @@ interface Known {
   readonly mark: number | null;
 }
 
-/** What is remembered for the time while the sink is lost is not older than this, as long as somebody asks. */
+/** Overview cached for outages: no older than this when the sink is lost, while callers ask for it. */
 const rememberedMs = 10_000;
 
 /** Answers from the sink or, while it is lost, with what was read last. */
@@ -38,9 +38,9 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
   let known: Known = { overview: new Map(), text: '', mark: null };
   let knownMs = -Infinity;
 
-  /** The same object as long as it says the same. */
+  /** The same object while its content is the same. */
   const remember = async (): Promise<Overview> => {
-    // In front of the reading: what changes meanwhile is read again the next time.
+    // Before the read: what changes meanwhile is read again the next time.
     const mark = await sink.mark();
     if (mark === null || mark !== known.mark) {
       const all = await sink.read(readOverview);
@@ -73,7 +73,7 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
     if (lostBecause !== null) {
       known = { ...known, mark: null };
     } else if (performance.now() - knownMs > rememberedMs) {
-      // Where the sink is there and cannot be read, `problem` tells of it.
+      // Where the sink exists and cannot be read, `problem` reports it.
       await answer(remember, (last) => last).catch(() => undefined);
     }
     return lostBecause;

@@ -17,9 +17,9 @@ import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
 export type KnownRows = Awaited<ReturnType<typeof readStored>>;
 
 /**
- * Reads what is stored under the records' keys, and what else decides what becomes of them, in one round trip. `isMet`
- * false: no walk has met the records, and the seen rows are left alone. `missed`: entities that full walks have missed
- * rows of: only there can meeting one end that.
+ * Reads in one round trip what is stored under the records' keys, and all else that decides how they are stored and
+ * counted. `isMet` false: no walk has met the records, and the seen rows do not change. `missed`: entities with rows
+ * that full walks have missed: only there can a met row end a miss.
  */
 export async function readStored(commit: Commit, shown: readonly EntityRows[], isMet = true) {
   const { held, current, tx } = commit;
@@ -48,7 +48,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
-    // Each gets a number, and is stored: not what came in part alone.
+    // Each gets a number and is stored, except records of which only a part came.
     const isNew = [...keys.keys()].filter((key) => !rows.has(key) && wholeOf.get(entity)?.has(key) === true);
     const lastRow = numbers.get(entity)?.lastRow;
     if (lastRow === undefined && isNew.length > 0) {

@@ -90,9 +90,9 @@ export function agreed(tx: Tx, connector: ConnectorName, entities: readonly Enti
 }
 
 /**
- * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain,
- * then; unless it began in the middle of one, because that one's first half is older. The chain's first run may be past
- * its retention: then nothing is known of its start.
+ * The chain of this run has read all of these entities, whose records come from walks of `walked`. They are then as old
+ * as the chain, unless it began in the middle of a walk, whose first half is older. The chain's first run may be past
+ * its retention: then its start is unknown.
  */
 export function wasRead(
   tx: Tx,

@@ -11,7 +11,7 @@ const besidePool = 2;
 const mostClockDifferenceMs = 5_000;
 
 /**
- * What a sink there rests on, for a person: each point by itself, so that one that is wrong hides none. Throws
+ * What a sink there depends on, for a person: each point is checked by itself, so that a failed one hides none. Throws
  * `SyncError` SINK_FAILED where the server cannot be asked. The schema need not be there yet.
  */
 export async function checkServer(
@@ -143,7 +143,7 @@ interface Free {
   readonly database: number | null;
 }
 
-/** A superuser may take more than others; nothing should rest on that. */
+/** A superuser may use more connections than others; nothing should depend on that. */
 async function checkFree(tx: Tx, needed: number): Promise<Finding> {
   const found = await tx.first<Free>(
     `WITH taken AS (SELECT datid, usesysid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())
@@ -172,12 +172,12 @@ function limitOf(free: number, { server, role, database }: Free): string {
     : `the database's limit (ALTER DATABASE ... CONNECTION LIMIT, ${database} left)`;
 }
 
-/** Leases go by the server's clock alone; what this machine's says stands in rows and reports. */
+/** Leases use the server's clock alone; rows and reports have times of this machine's clock. */
 async function checkClock(tx: Tx, now: () => number): Promise<Finding> {
   const before = now();
   const theirs = Number(await cellOf(tx, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8'));
   const after = now();
-  // It was read in between: nothing more exact is known.
+  // It was read at some time in between: nothing more exact is known.
   const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
   const seconds = (Math.abs(difference) / 1000).toFixed(1);
   return Math.abs(difference) <= mostClockDifferenceMs
@@ -187,7 +187,7 @@ async function checkClock(tx: Tx, now: () => number): Promise<Finding> {
       );
 }
 
-/** A pooler gives its clients numbers of its own, which no process of the server has. */
+/** A pooler reports numbers to its clients that no process of the server has. */
 async function isPooled(client: Client): Promise<boolean> {
   const pid = await cellOf(txOn(client), 'SELECT pg_backend_pid()');
   return !('processID' in client && client.processID === pid);

@@ -47,10 +47,10 @@ CREATE TABLE _sync_leases (
 const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
 
 /**
- * What leads from each version that is still read to the next, as statements in which names stand without their schema;
- * the last one leads to `schemaVersion`. All that a schema needs run in one transaction. Never changed once released,
- * only added to. Processes of the older version may continue to write until they end, so no migration asks of them what
- * they do not know. Empty: only `schemaVersion` is read.
+ * The migrations from each version that is still read to the next, as statements in which names stand without their
+ * schema; the last one leads to `schemaVersion`. All migrations that a schema needs run in one transaction. Never
+ * changed once released, only added to. Processes of the older version may continue to write until they end, so no
+ * migration may require of them what they do not know. Empty: only `schemaVersion` is read.
  */
 const migrations: readonly string[] = [];
 
@@ -118,7 +118,7 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
   const at = `${quoted(schema)}.`;
   const server = await identifyServer(tx);
   if (found === null) {
-    // IF NOT EXISTS would ask for the right to make one, also where it is there.
+    // IF NOT EXISTS needs the right to create a schema, even where it exists.
     const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
     if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
     for (const statement of statementsAt(at, schemaSql)) tx.put(statement);

@@ -30,7 +30,7 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
       try {
         return (await server.read(async (tx) => await findSink(tx, schema, server.place)))?.sinkId === sinkId;
       } catch {
-        return false; // Opening it again says what is wrong there.
+        return false; // Opening it again reports what is wrong there.
       }
     },
     // The table's lock keeps others from taking a number in between.

@@ -14,7 +14,7 @@ export interface Views<Found extends FoundName> {
   readonly find: (tx: Tx, names: readonly string[]) => Promise<ReadonlyMap<string, Found>>;
   /** Whether this program made it. A view of another person is left alone. */
   readonly isOwn: (found: Found) => boolean;
-  /** Makes the view, or brings it in step with its table. */
+  /** Makes the view, or brings it up to date with its table. */
   readonly put: (tx: Tx, view: ShownView, found: Found | undefined) => void;
 }
 

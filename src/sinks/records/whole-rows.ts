@@ -6,7 +6,7 @@ import { movedNumber } from '../copies/facts.ts';
 import { onePageOf } from '../copies/in-pages.ts';
 import { columnValue } from './mark-rows.ts';
 
-/** The sink's own columns that every database has, and what a copy calls them. */
+/** The sink's own columns that every database has, and their names in a copy. */
 const own = {
   _row: 'row',
   _extra: 'extra',

@@ -5,7 +5,7 @@ import { textHash } from '../../sql/text-hash.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { OfEntity } from '../ledger/deletes/places.ts';
 
-/** Columns of version 8 that version 7 had none of, as its tables have them. The table is named `old`. */
+/** Columns of version 8 that version 7 lacks, as SQL over its tables. The table is named `old`. */
 const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   _sync_tables: {
     name: "replace(old.connector, '-', '_') || '__' || old.entity",
@@ -30,8 +30,8 @@ const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 
 /**
- * Shows a file of version 7 that is open for reading as one of version 8: a name of the connection's own goes before
- * one of the file.
+ * Shows a file of version 7 that is open for reading as one of version 8: a temporary name hides the same name of the
+ * file.
  */
 export function readVersion7(db: Connection): void {
   addTextHash(db);

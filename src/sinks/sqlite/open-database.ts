@@ -9,7 +9,7 @@ import { checkVersion } from '../stored-version.ts';
 import { movedError, toSinkError } from './sink-error.ts';
 import { isBusy, isNoDatabase } from '../../sql/sqlite/sqlite-error.ts';
 
-/** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
+/** Marks a SQLite file as this program's ("CSY1"); any other value in a file that has tables is a foreign database. */
 const applicationId = 0x43_53_59_31;
 
 /** The tables of a ledger, as one version of the program makes them. */
@@ -34,7 +34,7 @@ interface DatabaseOptions {
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
   readonly functions?: SqlFunctions | undefined;
-  /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
+  /** The sink that must already exist: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
 }
 
@@ -108,7 +108,7 @@ function connect(
   try {
     if (makes) createPrivateFile(file);
     if (access.readonly !== true) {
-      // SQLite would only say that it cannot open the log beside it.
+      // SQLite would report only that it cannot open the log beside it.
       accessSync(file, constants.W_OK);
     }
     db = openSqlite(file, { ...access, timeout: busyMs, functions, fileMustExist: true });

@@ -70,7 +70,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
         checkPlace();
         return true;
       } catch {
-        return false; // Opening it again says what is wrong there.
+        return false; // Opening it again reports what is wrong there.
       }
     },
     runEnded: async () => foldLog(writer, file),
@@ -85,7 +85,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
   };
 }
 
-/** Busy is told apart from what waiting does not change. */
+/** Distinguishes busy from failures that a wait does not resolve. */
 function openForWriting(options: LedgerFileOptions): Connection {
   try {
     return openDatabase({ ...options, now: instant(options.clock.now()), busyMs: blockingMs });
@@ -95,8 +95,8 @@ function openForWriting(options: LedgerFileOptions): Connection {
 }
 
 /**
- * Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, all is
- * in the log: the run has ended well. While another run commits it is left to the end of that one.
+ * Moves the log into the file as far as no reader uses it; never waits for a reader. Where the disk has no room, the
+ * log has everything: the run has still ended well. While another run commits it is left to the end of that one.
  */
 function foldLog(writer: Connection, file: string): void {
   if (writer.inTransaction) return;

@@ -17,7 +17,7 @@ import { fileAt, movedError, toSinkError } from './sink-error.ts';
 interface ReadFile {
   readonly file: string;
   readonly format: LedgerFormat;
-  /** Of memory for what was read. */
+  /** Memory for what was read. */
   readonly cacheKiB?: number;
 }
 
@@ -64,7 +64,7 @@ export function querySqliteSink(file: string, sql: string): readonly Readonly<Re
 export function openSearchedSink(file: string, functions: SqlFunctions): Connection {
   const db = openReadonlyDatabase({ file, format: sqliteFormat, functions });
   try {
-    // A statement that writes is refused even where one could be made; a file that shrinks kills no process.
+    // A statement that writes is refused even if one gets through; a file that shrinks kills no process.
     for (const pragma of ['query_only = ON', 'mmap_size = 0']) db.pragma(pragma);
     return db;
   } catch (error) {
@@ -86,7 +86,7 @@ interface ServedFile extends ReadFile {
 }
 
 /**
- * A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same
+ * A file sink's ledger, open for reading while its file exists. It is back when that, or another file with the same
  * sink (a backup), is there again.
  */
 export async function openServedFile({ sinkId, place, ...of }: ServedFile): Promise<ServedLedger> {
@@ -160,7 +160,7 @@ export async function openServedFile({ sinkId, place, ...of }: ServedFile): Prom
   });
 }
 
-/** A folder that may no longer be entered has lost the file too. */
+/** The file is also lost where its folder may no longer be entered. */
 function idOf(file: string): string | null {
   try {
     return fileAt(file);

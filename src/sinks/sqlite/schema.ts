@@ -28,9 +28,9 @@ export const sqliteFormat: LedgerFormat = {
 };
 
 /**
- * Definitions of tables and indexes that are written for PostgreSQL, in the words of SQLite. Tables are STRICT; those
- * with a primary key of their own lie in its order. PostgreSQL's storage parameters are omitted. Nulls
- * come first by themselves.
+ * Definitions of tables and indexes that are written for PostgreSQL, in SQLite's dialect. Tables are STRICT; those with
+ * their own primary key are stored in its order. PostgreSQL's storage parameters are omitted. Nulls come first by
+ * themselves.
  */
 function sqliteDdl(sql: string): string {
   return sql

@@ -4,8 +4,8 @@ import { isBusy, LockedError, storageFailure, type StorageFailure } from '../../
 import { noSpaceText } from '../../files/full-disk.ts';
 
 /**
- * What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a
- * person must mend the rest. Other errors come back as they are.
+ * What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock are temporary
+ * (`retry`); a person must repair the rest. Other errors come back as they are.
  */
 export function toSinkError(error: unknown, file: string): unknown {
   if (error instanceof LockedError) return lockedError(file, error.waitedMs, error.cause);
@@ -46,7 +46,7 @@ function failureText({ code, reason }: StorageFailure): string {
 
 export const defaultLockTimeoutMs = 60_000;
 
-/** Tells from the lock of one connector, which names its holder: this one any program can take. */
+/** The database's write lock, which any program can take; the lock of one connector names its holder. */
 function lockedError(file: string, waitedMs: number, cause: unknown): SyncError {
   const waited = waitedMs < 1_000 ? 'now' : `for ${Math.round(waitedMs / 1_000)} s`;
   return new SyncError(

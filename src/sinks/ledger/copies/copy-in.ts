@@ -35,7 +35,7 @@ export async function openTarget(
     await taken.inTurn(async () => await taken.transact(noRun, work));
   try {
     const { state, marker } = await transact(async (tx) => await begin(tx, ledger, copied, how));
-    /** What this process has of the facts; those of another one are dropped with the first batch. */
+    /** The facts that this process has; those of another process are dropped with the first batch. */
     let facts: { readonly hasRuns: boolean; readonly runs: number } | null = null;
     return {
       state,
@@ -52,7 +52,7 @@ export async function openTarget(
         });
       },
       storeFacts: async ({ of, rows }) => {
-        // It may run again: what it changes in memory is set behind it.
+        // It may run again: what it changes in memory is set after it.
         facts = await transact(async (tx) => {
           if (facts === null) await dropFacts(tx, connector);
           const before = facts ?? { hasRuns: false, runs: 0 };

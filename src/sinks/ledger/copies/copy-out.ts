@@ -33,7 +33,7 @@ export async function openSource(
 ): Promise<CopySource> {
   const taken = await ledger.take(connector, holder, async (tx) => {
     await checkWhole(tx, connector);
-    // A lease says whose it is, the lock of a file does not.
+    // A lease names its holder, the lock of a file does not.
     if (tx.dialect.name === 'sqlite') await noteHolder(tx, connector, holder);
   });
   const ask = taken.read;
@@ -94,7 +94,7 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     declared: parseColumns(declared),
     evolved: parseColumns(evolved),
   }));
-  // Whatever changes records takes the connector for a run first, which notes its epoch; a reset with data drops
+  // All that changes records takes the connector for a run first, which notes its epoch; a reset with data drops
   // tables.
   const state = createHash('sha256')
     .update(JSON.stringify([epoch, tables]))
@@ -146,9 +146,9 @@ function named(of: FactName, rows: readonly object[]): readonly FactRow[] {
   });
 }
 
-/** By what a reader goes from batch to batch: unique within a connector, and never null. */
+/** The columns by which a reader goes from batch to batch: unique within a connector, and never null. */
 const keys = {
-  // Newest first: a target that numbers them behind its own has the highest number at once.
+  // Newest first: a target that numbers them after its own has the highest number at once.
   runs: ['number'],
   counts: ['run', 'entity'],
   partitions: ['id'],
@@ -169,7 +169,7 @@ const keys = {
 function selectFacts(fact: FactName, isFirst: boolean): string {
   const list = factColumns(fact).map(({ name }) => `fact."${name}" AS "${name}"`);
   const order = keys[fact].map((key) => `fact."${key}"`);
-  // By the id, in one pass over the table: the index on the connector would be sorted anew for each batch.
+  // By the id, in one pass over the table: the index on the connector would need a sort for each batch.
   const connector = order.length === 1 && fact !== 'runs' ? "fact.connector || ''" : 'fact.connector';
   const of =
     fact === 'counts'
@@ -191,7 +191,7 @@ function isNewestFirst(fact: FactName): boolean {
   return fact === 'runs';
 }
 
-/** Values for `:k0` and so on: the batch begins behind this row. */
+/** Values for `:k0` and so on: the batch begins after this row. */
 function factCursor(fact: FactName, last: FactRow | null): Readonly<Record<string, FactValue>> {
   if (last === null) return {};
   return Object.fromEntries(keys[fact].map((key, index) => [`k${index}`, last[key] ?? null]));

@@ -43,7 +43,7 @@ export async function readUnfinishedCopy(tx: Tx, connector: ConnectorName): Prom
   return (await tx.first<UnfinishedCopy>(sql, { connector })) ?? null;
 }
 
-/** Where the connector was copied to, and goes on; null where it goes on here. */
+/** The sink that the connector was copied to, where its syncs continue; null where they continue in this one. */
 export async function readCopiedAway(tx: Tx, connector: ConnectorName): Promise<CopiedAway | null> {
   const row = await tx.first<AwayRow>(`${awaySql()} AND connector = :connector`, { connector });
   return row === undefined ? null : copiedAway(row);

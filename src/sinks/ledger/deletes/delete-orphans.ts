@@ -75,8 +75,8 @@ async function goingAlong(
 }
 
 /**
- * By id; the last one that there are steps for in part. `rows`: how many were tombstoned, by entity; also of entities
- * of which none was.
+ * By id; the last one only as far as the steps allow. `rows`: how many were tombstoned, by entity; also of entities of
+ * which none was.
  */
 async function emptyPartitions(commit: Commit, ended: readonly EndedPartitionRow[], limit: number) {
   const { tx } = commit;
@@ -140,7 +140,7 @@ async function readOrphans(
 
 /** A partition below a tombstoned record. */
 export interface EndedPartitionRow extends EndedPartition {
-  /** Rows up to here have been looked at, and stay. */
+  /** Rows up to here have been checked, and stay. */
   readonly sweptTo: number;
 }
 
@@ -161,8 +161,8 @@ interface OrphansOf {
 
 /**
  * Decides over the rows of partitions, one after the other: a row has another owner, or may have one that no walk has
- * shown yet, or it goes. What its own delete ends is no owner for those that follow; where it ends a partition that
- * comes before the next, that one is first. `whole`: partitions whose rows have all been looked at.
+ * shown yet, or it is deleted. What its own delete ends is no owner for those that follow; where it ends a partition
+ * that comes before the next, that one is first. `whole`: partitions whose rows have all been checked.
  */
 function decideOrphans(
   ended: readonly EndedPartitionRow[],

@@ -13,8 +13,8 @@ import { readyRows } from './noted-rows.ts';
 import { readRowsBelow } from './rows-below.ts';
 
 /**
- * On whose word a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`: a
- * person was. `along`: it lies below a record that has passed, and was judged or allowed with it.
+ * Who decided that a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`:
+ * a person allowed it. `along`: it lies below a record that has passed, and was judged or allowed with it.
  */
 export type Permission = 'judged' | 'allowed' | 'along';
 
@@ -82,7 +82,7 @@ export async function deleteMissing(
   const of = { connector: held.connector, entity };
   const table = current.tables.get(entity);
   let deleted = 0;
-  // Each round takes every row it looks at off the list.
+  // Each round takes every row that it checks off the list.
   for (;;) {
     const ready = await readyRows(tx, { ...of, run: current.run, limit: limit - deleted }, which);
     const numbers = ready.map(({ row }) => row);
@@ -90,7 +90,7 @@ export async function deleteMissing(
     await current.seen.load(tx, entity, numbers);
     const going = ready.flatMap(({ row, isAllowed }): readonly GoingRow[] => {
       const one = stored.get(row);
-      // A row that this chain has seen exists: it is left alone, and is missing no more.
+      // A row that this chain has seen exists: it stays, and no longer counts as missing.
       if (one === undefined || one.deletedAt !== null || current.seen.has(entity, row)) return [];
       return [{ row, keyText: one.keyText, permission: isAllowed ? 'allowed' : 'judged' }];
     });

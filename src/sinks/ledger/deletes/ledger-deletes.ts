@@ -78,11 +78,12 @@ export async function candidates(
 }
 
 /**
- * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for
- * the guards to judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
+ * Stores what `get` returned for missing rows, and gives counts of the records that were stored. What it did not find
+ * is noted, for the guards to judge. A row that is not, or no longer, missing is skipped, so that judgements may be
+ * repeated.
  *
- * A row that is there stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A
- * walk that missed a record which is there, and which listings are not known to leave out, has proved nothing.
+ * A row that exists stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A
+ * walk that missed an existing record, which listings are not known to leave out, has proved nothing.
  */
 export async function judgeRows(
   commit: Commit,
@@ -120,7 +121,7 @@ export async function judgeRows(
   }
   // A record of another key would land in another row than the one that was asked for.
   const records = there.flatMap(({ record, keyText }) => (record?.keyText === keyText ? [record] : []));
-  // Leaves the seen rows alone: no walk has met the records.
+  // Does not change the seen rows: no walk has met the records.
   const shown = [{ entity, records, isInsertOnly: false, owner: null }];
   const [counts] = await storeRows(commit, shown, await readStored(commit, shown, false));
   const total = { ...noCounts, fetched: records.length, ...counts };
@@ -128,7 +129,7 @@ export async function judgeRows(
   return total;
 }
 
-/** Records that led to what this run was told not to exist. */
+/** Records that led to listings that do not exist according to the API (404 in this run). */
 const notFoundBelow = ask<
   { connector: string; run: string },
   { readonly parentEntity: EntityName; readonly parentKey: string }

@@ -32,7 +32,7 @@ function noting(isVouchedFor: 0 | 1, known: string) {
   };
 }
 
-/** Full walks did not meet the rows. Once a chain, however often. */
+/** Full walks did not meet the rows. Counted once per chain, however often it happens. */
 export const noteMissing = noting(
   0,
   `partition = excluded.partition, origin = excluded.origin,
@@ -54,12 +54,12 @@ export const suspectRows = noting(1, onceAtLeast);
 
 const ofRows = 'm.connector = :connector AND m.entity = :entity AND m.row IN {rows bigint}';
 
-/** A person lets the deletes of what is missing now pass. */
+/** A person allows the deletes of what is missing now. */
 export const allowMissing = write<OfEntity>(
   `UPDATE _sync_missing AS m SET is_allowed = 1 WHERE m.connector = :connector AND m.entity = :entity AND m.missed > 0`,
 );
 
-/** `get` finds the rows no more: so they need nothing else in this run, and nothing vouches for them. */
+/** `get` no longer finds the rows: so they need nothing else in this run, and nothing vouches for them. */
 export const noteFoundGone = write<OfRows & { run: RunId }>(
   `UPDATE _sync_missing AS m SET gone_run = :run, is_vouched_for = 0 WHERE ${ofRows}`,
 );
@@ -71,12 +71,12 @@ export const vouchForRows = write<OfRows & { run: RunId; now: Instant }>(
 
 const drop = put<OfRows>(`DELETE FROM _sync_missing AS m WHERE ${ofRows}`);
 
-/** The rows exist after all, or are tombstoned: whatever walks have missed them does not count any more. */
+/** The rows exist after all, or are tombstoned: walks that missed them no longer count. */
 export function endMissing(tx: Tx, of: OfEntity, rows: readonly number[]): void {
   if (rows.length > 0) drop(tx, { ...of, rows });
 }
 
-/** Rows whose partition is pruned: nothing misses them any more. */
+/** Rows whose partition is pruned: nothing misses them now. */
 export const dropOwnerless = write<{ connector: ConnectorName }>(
   `DELETE FROM _sync_missing AS m WHERE m.connector = :connector
      AND NOT EXISTS (SELECT 1 FROM _sync_partitions AS p WHERE p.id = m.partition)`,

@@ -68,7 +68,7 @@ export interface SharedRow extends RowAt {
 }
 
 /**
- * Up to `limit` rows that these partitions have shown, each behind row `after`; in the order of the partitions, then by
+ * Up to `limit` rows that these partitions have shown, each after row `after`; in the order of the partitions, then by
  * row number.
  */
 export async function readShared(
@@ -117,7 +117,7 @@ export async function otherPlaces(
   return new Map([...byRow].map(([row, places]) => [row, places.map(readPlace)]));
 }
 
-/** By id; those that are no partitions any more are left out. */
+/** By id; those that are no longer partitions are left out. */
 export async function placesById(tx: Tx, ids: readonly number[]): Promise<ReadonlyMap<number, OtherPlace>> {
   if (ids.length === 0) return new Map();
   const found = await tx.rows<PlaceRow>(

@@ -24,8 +24,8 @@ interface Partition {
 const rowsAtOnce = 1_000;
 
 /**
- * What goes along when records are deleted: what the partitions own that they led to, at any depth. Reads it
- * level by level; `roots` are of one entity.
+ * The rows deleted along with records: those owned by partitions that the records led to, at any depth. Reads it level
+ * by level; `roots` are of one entity.
  */
 export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
   const below = new Map<string, readonly Partition[]>();
@@ -56,7 +56,10 @@ export async function readRowsBelow(commit: Commit, roots: readonly Root[]) {
   return countsOf(below);
 }
 
-/** What goes along with the missing rows of an entity, without what a person has let go: that goes as it is. */
+/**
+ * The rows deleted along with an entity's missing rows, without those that a person has allowed: they are deleted in
+ * any case.
+ */
 export async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly RowsOf[]> {
   const { held, current, tx } = commit;
   const of = { connector: held.connector, entity };
@@ -73,7 +76,7 @@ export async function rowsAlong(commit: Commit, entity: EntityName): Promise<rea
     if (last === undefined || batch.length < rowsAtOnce) break;
     after = last;
   }
-  // By name: the order in which a sink comes upon them is none.
+  // By name: a sink finds them in no fixed order.
   const entities = [...counts.keys()].toSorted();
   return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
@@ -83,8 +86,8 @@ function countsOf(below: ReadonlyMap<string, readonly Partition[]>) {
   const ended = new Set<number>();
   return {
     /**
-     * Adds the rows that go when this record does, by entity. Without what has gone before (`goes`), what this chain
-     * has met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
+     * Adds the rows that are deleted with this record, by entity. Without those already counted (`goes`), those that
+     * this chain has met elsewhere, and entities that keep their rows. Also of entities that the run does not read.
      */
     addUp: (root: Root, counts: Map<EntityName, number>): void => {
       const visited = new Set<number>();
@@ -99,7 +102,7 @@ function countsOf(below: ReadonlyMap<string, readonly Partition[]>) {
         for (const one of alive) open.push(...(below.get(nameOf(one)) ?? []));
       }
     },
-    /** The record is deleted: it is below no other any more, and its partitions are ended. */
+    /** The record is deleted: it is no longer below another, and its partitions are ended. */
     goes: (root: Root): void => {
       gone.add(nameOf(root));
       for (const { id } of below.get(nameOf(root)) ?? []) ended.add(id);

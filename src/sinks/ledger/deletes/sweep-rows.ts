@@ -70,7 +70,7 @@ export async function sweepRows(commit: Commit, limit: number): Promise<{ readon
 interface SweepRead {
   /**
    * By id, as many of them as there are steps for: rows that it owns, in their order, and rows of others that it has
-   * shown; of the last partition perhaps not all.
+   * shown; of the last partition possibly not all.
    */
   readonly partitions: ReadonlyMap<
     number,
@@ -144,8 +144,8 @@ interface FoundRows {
 
 /**
  * Decides over what was read, partition by partition: the rows that it owns first, then what it has shown of others'
- * rows. What one decision changes, the next one sees. It stops behind a partition from which a row has moved to one
- * further on, where it is looked at again once it is stored. `through`: partitions whose sweep is over; `partial`: how
+ * rows. What one decision changes, the next one sees. It stops after a partition from which a row has moved to one
+ * further on, where it is checked again once it is stored. `through`: partitions whose sweep is over; `partial`: how
  * far it has come in another one.
  */
 function walkSweep(

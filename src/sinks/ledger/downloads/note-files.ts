@@ -80,8 +80,8 @@ function isSame(before: Told, told: Told): boolean {
 }
 
 /**
- * Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a
- * killed run has noted nothing.
+ * Another version has not failed yet. Once it is wanted, its bytes may be under the stored one's name, if a killed run
+ * noted nothing of them.
  */
 async function write(tx: Tx, of: OfEntity, told: readonly ToldOf[]): Promise<void> {
   const ifSame = (column: string): string =>

@@ -30,8 +30,8 @@ export async function driftOf(
 }
 
 /**
- * What a run has read of `_sync_drift`, by entity: no more than was committed then, so that it holds whatever becomes
- * of a transaction. Pages with nothing new cost no statement.
+ * What a run has read of `_sync_drift`, by entity: no more than was committed then, so that it is right whether a
+ * transaction commits or not. Pages with nothing new cost no statement.
  */
 const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]>>();
 

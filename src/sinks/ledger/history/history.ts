@@ -12,7 +12,7 @@ import { readFreshness, readOverview, readPause, readPauses } from './read-overv
 import { readMissing, readRowHistory } from './read-row-history.ts';
 import { readRun, readRuns } from './read-runs.ts';
 
-/** `read` gives every question a state of its own, or all of them the same one. */
+/** `read` gives each query a separate state, or all of them the same one. */
 export function ledgerReader(
   records: RecordTables,
   read: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>,

@@ -57,9 +57,9 @@ interface EntityRow extends Omit<EntityFacts, 'files' | 'parents' | 'unproven'>,
 }
 
 /**
- * What `status` shows of each entity. Listings inside a tree are passing work, not partitions of their own, and so are
- * windows of backfills: they are not counted, nor is what lies below records that are gone. Missing rows are counted
- * without those that `get` has vouched for since they were missed, and those that go with their parent.
+ * What `status` shows of each entity. Listings inside a tree and windows of backfills are temporary work: they are not
+ * counted, nor is what lies below deleted records. Missing rows are counted without those that `get` has vouched for
+ * since they were missed, and those that go with their parent.
  */
 function entityStatusSql(which: (column: string) => string): string {
   return `

@@ -18,8 +18,8 @@ interface Of {
 }
 
 /**
- * How all connectors stand. One statement for each kind of fact, whatever the number of connectors; of reports only
- * those are read in which something is missing.
+ * The states of all connectors. One statement for each kind of fact, whatever the number of connectors; only those
+ * reports are read in which something is missing.
  */
 export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]> {
   const identities = await tx.rows<StoredIdentity & Of>(
@@ -57,7 +57,7 @@ export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]
 
 const somethingMissing = `(replace(run.report, '"withheld":0', '') LIKE '%"withheld":%' OR replace(run.report, '"pending":0', '') LIKE '%"pending":%')`;
 
-/** What the newest reports say of such: most have nothing of it, and their text says so before it is taken apart. */
+/** From the newest reports: most hold nothing of the kind, and their text shows that before it is parsed. */
 async function readReports<Said>(
   tx: Tx,
   which: string,

@@ -55,7 +55,7 @@ async function readPartition(tx: Tx, id: number): Promise<PartitionHistory | nul
   };
 }
 
-/** Rows that seem to be gone. */
+/** Rows that seem deleted. */
 export async function readMissing(
   tx: Tx,
   records: RecordTables,

@@ -46,7 +46,7 @@ export async function readLastRun(tx: Tx, connector: ConnectorName): Promise<Run
 }
 
 /**
- * The newest of kind `sync` of each connector. A search in the index of runs for each: thousands of runs may be kept.
+ * The newest of kind `sync` of each connector. One search in the index of runs for each: thousands of runs may be kept.
  */
 export function newestRunsSql(columns: string, which = ''): string {
   return `SELECT ${columns} FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (

@@ -14,7 +14,7 @@ interface UnprovenRow {
 
 /**
  * Listings whose last walk ended with a doubt, of those connectors or of all; without roots of other settings, which
- * nothing leads to any more. `window`: of a backfill; '' for living ones.
+ * nothing leads to now. `window`: of a backfill; '' for living ones.
  */
 export async function readUnproven(
   tx: Tx,

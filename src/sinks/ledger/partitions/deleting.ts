@@ -11,7 +11,7 @@ const below = `connector = :connector AND parent_entity = :entity AND parent_has
 export const deleting = {
   // In a sweep two cursors in one number (`areOwnRowsSwept`); below a deleted record always the last of its own rows.
   sweepTo: transition({
-    what: 'its rows have been looked at up to this one',
+    what: 'its rows have been checked up to this one',
     from: ['unswept', 'ended'],
     run: write<{ id: number; sweptTo: number }>(
       `UPDATE _sync_partitions SET swept_to = :sweptTo WHERE id = :id`,
@@ -32,10 +32,10 @@ export const deleting = {
       `UPDATE _sync_partitions SET full_at = NULL, marker = NULL, watermark = NULL WHERE id IN {ids bigint}`,
     ),
   }),
-  // Also what it has ended before: rows may have come back in another way than by a walk. Who set it aside is kept for
-  // the report.
+  // Also what it has ended before: rows may have come back in another way than by a walk. The run that set it aside is
+  // kept for the report.
   end: transition({
-    what: 'the record above is deleted: not walked any more, and nothing that was known of it counts',
+    what: 'the record above is deleted: no longer walked, and nothing that was known of it counts',
     from: [...anyLive, 'emptied', 'resting'],
     to: ['ended'],
     run: ask<Below, { readonly id: number }>(

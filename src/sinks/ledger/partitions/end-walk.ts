@@ -23,7 +23,7 @@ type Moved = Pick<PageCommit, 'position' | 'seal' | 'followed'>;
 
 /**
  * Notes positions and ends of the walks of a commit's pages, in their order; for each page, which walks are due again
- * because of it. A listing that this chain has already read to its end stays as it is, whatever page of it comes again.
+ * because of it. A listing that this chain has already read to its end stays as it is when a page of it is repeated.
  */
 export async function moveOn(
   commit: Commit,
@@ -58,7 +58,7 @@ export async function moveOn(
       learned.push({ ids: [], ofRun: [] });
       continue;
     }
-    // What it says is about all walks that ended before it, those of this commit among them.
+    // It is about all walks that ended before it, including those of this commit.
     await writeEnds();
     const early = await unsealEarlyEnds(commit, partition.entity, length);
     for (const id of early.ids) open.add(id);
@@ -93,7 +93,7 @@ async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promis
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
   if (inner.length > 0) sealing.sealInner(tx, { ids: inner, now, run });
-  // What a tree's last listing says counts, of several that end in one transaction.
+  // If several listings of a tree end in one transaction, the last one's seal counts.
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
   const read = await readWholeTrees(tx, { ids: [...byTree.keys()] });
   if (read.length === 0) return;
@@ -119,7 +119,7 @@ interface WholeTree extends EndedWalk {
   readonly absence: Absence;
   /** Each once; null where the tree has no inner listings. */
   readonly innerAbsences: string | null;
-  /** Of several the same one in each run: their listings are found again, under other ids. */
+  /** Of several, the same one in each run: their listings are found again, under other ids. */
   readonly innerDoubt: string | null;
 }
 

@@ -15,7 +15,7 @@ const aged = `SELECT id FROM _sync_partitions {index _sync_partitions_aged} WHER
 export const keeping = {
   // The index holds the few listings inside trees; any other would lead through all partitions.
   dropHalfRead: transition({
-    what: 'a new chain begins: listings inside trees are found anew',
+    what: 'a new chain begins: listings inside trees are found again',
     from: anyLive,
     to: ['unknown'],
     run: write<Scope>(
@@ -23,7 +23,7 @@ export const keeping = {
     ),
   }),
   stopSweep: transition({
-    what: 'a new chain begins: what was to be swept for an earlier one is not swept any more',
+    what: 'a new chain begins: what was to be swept for an earlier one is no longer swept',
     from: ['unswept', ...anyDue, 'resting'],
     to: ['idle', ...anyDue, 'resting'],
     run: write<Scope>(
@@ -32,7 +32,7 @@ export const keeping = {
     ),
   }),
   startOver: transition({
-    what: 'a new chain begins: roots are found anew, what lies below a record waits',
+    what: 'a new chain begins: roots are found again, what lies below a record waits',
     from: anyDue,
     to: ['idle', 'unswept', 'waiting'],
     run: write<Scope & { leaves: readonly string[]; keepAfter: Instant }>(
@@ -72,7 +72,7 @@ export const keeping = {
     ),
   }),
   release: transition({
-    what: 'nothing leads to it any more',
+    what: 'nothing leads to it now',
     from: ['waiting', 'set-aside'],
     to: ['idle', 'unswept'],
     run: write<Ids>(
@@ -96,7 +96,7 @@ export const keeping = {
     ),
   }),
   dropWindow: transition({
-    what: 'of a window of a backfill that is done, or begins anew',
+    what: 'of a window of a backfill that is done, or starts from the beginning',
     from: anyKnown,
     to: ['unknown'],
     run: write<{ connector: string; window: string }>(

@@ -49,7 +49,7 @@ interface ReadyRow extends Omit<
   readonly proof: string | null;
 }
 
-/** No page is longer, and an empty partition costs one look at an index. */
+/** No page is longer, and an empty partition costs one search in an index. */
 const mostStoredRows = 1_001;
 
 /** Of those that are read in full, by partition. */
@@ -81,7 +81,7 @@ function readPartition({ proof, ...row }: ReadyRow, rows: number): Partition {
 
 /**
  * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent
- * that seems to be gone waits, and what nothing leads to any more is due no longer.
+ * that seems deleted waits, and what nothing leads to now is no longer due.
  */
 export async function findLeftovers(commit: Commit): Promise<number> {
   const { held, current, tx, stamp } = commit;

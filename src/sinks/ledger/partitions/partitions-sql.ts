@@ -11,9 +11,9 @@
  *
  * What its walks proved: `marker` is the parent's change value at the last seal, `found_marker` at the last finding
  * (null: not settled). `sealed_scope`: under which definition, and of what leads to others under which choices, it was
- * sealed; what was concluded then holds only for runs that read the same. `absence`: what the walks of this chain say
- * of what they did not meet; `full_at`: when the chain began whose full walk has been swept; `sweep_origin`: the chain
- * whose full walk is to be swept, from row `swept_to` on; `full_origin`: the chain that last walked it in full.
+ * sealed; what was concluded then holds only for runs that read the same. `absence`: what the walks of this chain prove
+ * of rows that they did not meet; `full_at`: when the chain began whose full walk has been swept; `sweep_origin`: the
+ * chain whose full walk is to be swept, from row `swept_to` on; `full_origin`: the chain that last walked it in full.
  *
  * Texts that may be long are looked up by their hashes: `params_hash`, `parent_hash`. `failure_code` is taken out of
  * `failure`, `last_page_size` and `last_page_records` out of `proof`. A position is written with every commit: out of

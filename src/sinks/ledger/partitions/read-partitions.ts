@@ -9,7 +9,9 @@ import { parseParams } from '../../stored-json.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { ask, columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 
-/** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
+/**
+ * The partitions that a run works through: of these entities, living ones (window '') or those of a backfill's window.
+ */
 export type Scope = {
   readonly connector: string;
   readonly window: string;
@@ -56,13 +58,13 @@ type InChain = Scope & { readonly origin: number };
 const walks = 'one.due_since, one.watermark, one.marker, one.full_at, one.sealed_scope';
 const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
 
-/** By id. Throws `SyncError` FENCED when the connector has one of them not (any more). */
+/** By id. Throws `SyncError` FENCED when the connector does not, or no longer, have one of them. */
 export async function partitionsById(
   tx: Tx,
   connector: ConnectorName,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, PartitionRow>> {
-  // Not asked for by the connector too: without statistics the server may look at all of its partitions then.
+  // No condition on the connector: with one, a server without statistics may read all of its partitions.
   const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
     `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
        one.proof, one.full_at, one.sealed_at,
@@ -181,7 +183,7 @@ export async function fullOrigins(
   return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
 }
 
-/** Those of the partitions whose record is there, or which no record led to. */
+/** Those of the partitions whose record exists, or which no record led to. */
 export async function livePartitions(tx: Tx, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const sql = `SELECT id FROM _sync_partitions WHERE id IN {ids bigint} AND gone = ${standing.live}`;
   return new Set(await columnOf<number>(tx, sql, { ids: [...new Set(ids)] }));

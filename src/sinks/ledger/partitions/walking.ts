@@ -51,7 +51,7 @@ export const walking = {
       FROM {found: ${foundColumns}, id bigint} WHERE one.id = found.id`,
     ),
   }),
-  // A full walk that is due stays due, whatever breaks it off: the one before it counts no more.
+  // A full walk that is due stays due, whatever interrupts it: the one before it no longer counts.
   begin: transition({
     what: 'to be walked by this chain, where its run reads the entity; a position counts only for a walk of the same mode',
     from: anyLive,
@@ -108,8 +108,7 @@ export const walking = {
       WHERE ${inScope} AND due_since IS NOT NULL AND origin = :origin AND listed = 0 AND set_aside_run IS NOT NULL`,
     ),
   }),
-  // A service may keep waiting what is about one thing alone, and the rest must have its turn. Holds until they are
-  // found again.
+  // A service may delay calls about one thing alone, and the rest must have its turn. Holds until they are found again.
   putFirstBack: transition({
     what: 'the walk that would be first becomes the last, and those of its entity go behind all others',
     from: ['ready'],

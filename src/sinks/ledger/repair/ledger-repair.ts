@@ -152,8 +152,8 @@ async function knownEntities({ tx, connector }: Resetting): Promise<readonly Ent
 }
 
 /**
- * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress
- * goes. They are ready where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ * Makes the living partitions of the entities due from their start, and gives how many; their progress is discarded.
+ * They are ready where an unfinished chain reads the entity, so that a run that resumes it walks them too.
  */
 async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, connector, what } = resetting;
@@ -194,8 +194,7 @@ async function dropRecords(resetting: Resetting, entities: readonly EntityName[]
 }
 
 /**
- * The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was
- * read.
+ * The rest of a connector: its partitions, runs and identity. A pause stays: it is a person's request, not progress.
  */
 async function dropConnector(resetting: Resetting): Promise<void> {
   const { tx, connector } = resetting;

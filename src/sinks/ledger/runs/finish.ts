@@ -135,8 +135,8 @@ interface StalePartition {
 
 /**
  * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is
- * due stays, and so does below a record the owner of rows until their deletion is through: when the record goes, they
- * are found by it.
+ * due stays, and so does below a record the owner of rows until their deletion is through: when the record is deleted,
+ * they are found by it.
  */
 async function forgetPartitions({ held: { connector }, current, tx }: Commit): Promise<void> {
   const since = current.keepPartitionsSince;

@@ -59,7 +59,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
   await findPartitions(tx, await meetFound(tx, plan.roots, finding), finding);
   return {
-    // What was put back stands last by its depth alone.
+    // Only the order by depth keeps a walk that was put back at the end.
     current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
     started: {
       run: plan.run,
@@ -135,12 +135,11 @@ async function beginRun(
 }
 
 /**
- * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found
- * anew by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it
- * ready, and what has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep
- * their positions where they are first reads or incremental: what was read whole before begins again, because only a
- * full walk from the start sees deletes. Of a backfill's window nothing is kept: its partitions are as young as its
- * chain.
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. The caller finds
+ * the roots again; what was found below a parent stays due until its parent, or the end of the walks, makes it ready,
+ * and what has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their
+ * positions where they are first reads or incremental: what was read whole before begins again, because only a full
+ * walk from the start sees deletes. Of a backfill's window nothing is kept: its partitions are as young as its chain.
  */
 async function startFresh(
   { held: { connector }, plan, tx, stamp: { now } }: Starting,

@@ -17,8 +17,8 @@ export interface Fence {
   /** Of its commits; changed only in its turn. */
   readonly tokens: LastTokens;
   /**
-   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that could not be renewed for so
-   * long that another may have it is renewed first.
+   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that another process may have taken,
+   * because its renewal failed for too long, is renewed first.
    */
   readonly checkLease: () => Promise<void>;
   /** Why it may no longer write. */

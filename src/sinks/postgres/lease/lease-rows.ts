@@ -52,8 +52,8 @@ export async function takeLease(tx: WriteTx, row: TakenRow): Promise<number> {
 }
 
 /**
- * Ends what the last holder has begun and does not continue. A server that waits for rows of a `COPY` is not idle,
- * and no timeout ends it: the connector would stay locked for as long as that host hangs.
+ * Ends what the last holder has begun and does not continue. A server that waits for rows of a `COPY` is not idle, and
+ * no timeout ends it: the connector would stay locked while that host hangs.
  */
 async function endTransaction(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
@@ -73,8 +73,8 @@ interface RunningLease {
 
 /**
  * A lease that has not run out is free where its holder had the connector's lock and this process has it now: that
- * session has ended. Not believed where the server was restarted since, which ends every session, nor where both locks
- * are of one process of the server (a pooler).
+ * session has ended. This does not hold where the server was restarted since, which ends every session, nor where both
+ * locks are of one process of the server (a pooler).
  */
 async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Promise<void> {
   const running = await tx.first<RunningLease>(
@@ -88,7 +88,7 @@ async function checkFree(tx: Tx, { connector, pid, sessionPid }: TakenRow): Prom
   if (!wasKilled) throw new ConnectorBusyError(connector, parseHolder(holder));
 }
 
-/** Makes leases last as long again; gives the connectors of those that were not overtaken. */
+/** Renews leases for their full length; gives the connectors of those that were not overtaken. */
 export async function renewLeases(
   tx: Pick<Tx, 'rows'>,
   leases: readonly {
@@ -138,9 +138,9 @@ export async function endLease(
 }
 
 /**
- * What may stand in `last_commit` while the connector is held: the token of the holder's newest commit that was
- * acknowledged, and those of the transactions that it has tried since. Where another one stands there, the server has
- * lost what it acknowledged.
+ * The possible values of `last_commit` while the connector is held: the token of the holder's newest commit that was
+ * acknowledged, and those of the transactions that it has tried since. With any other value, the server has lost what
+ * it acknowledged.
  */
 export type LastTokens = Set<string>;
 

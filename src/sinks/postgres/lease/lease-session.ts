@@ -10,8 +10,8 @@ const deadlineMs = 10_000;
 const keyOf = 'hashtextextended(:name, 0)';
 
 /**
- * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at
- * once, long before the leases run out.
+ * The connection that holds the locks of this process's leases. It ends with the process, and its locks are free at
+ * once, long before the leases expire.
  */
 export type LeaseSession = Awaited<ReturnType<typeof openLeaseSession>>;
 
@@ -45,17 +45,17 @@ export async function openLeaseSession(server: Server, schema: string, onLost: (
       clearTimeout(timer);
     }
   };
-  // Leases are taken, renewed and given back at the same time, and the client is to be asked one thing after the other.
+  // Leases are taken, renewed and given back at the same time, but the client runs one statement after the other.
   const inOrder = openTurns().take;
   const rows: Tx['rows'] = async (sql, values) => await inOrder(async () => await ask(sql, values));
   try {
     const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-    // A pooler gives its clients numbers of its own.
+    // A pooler reports other numbers to its clients.
     const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
-    // The lock of a lost host is free again as soon as that is noticed.
+    // The lock of a lost host is free again as soon as the server notices the loss.
     if (pid !== null) await client.query(settingSql(ofSession, 'session'));
     return {
-      /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
+      /** Each statement runs in a separate transaction. One that takes ten seconds ends the session. */
       rows,
       /**
        * The server's process for this connection; null where a pooler is between: its locks would be those of the next

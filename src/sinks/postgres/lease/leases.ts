@@ -29,8 +29,8 @@ const lockTries = 10;
 const lockPauseMs = 50;
 
 /**
- * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock
- * of the session. The row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
+ * The leases that this process has in the sink. Each is a row with its end, by the server's clock, and a lock of the
+ * session. The row alone counts where the lock is unavailable; the lock shows at once that its holder was killed.
  */
 export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
   const own = new Map<ConnectorName, OwnLease>();
@@ -66,7 +66,7 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
     await lockedIn?.unlock(lockName(lease.connector)).catch(() => undefined);
   };
 
-  /** What a lost session had locked is locked again; what was taken by others is theirs. */
+  /** Locks of a lost session are taken again, except those that others have taken. */
   const renew = async (): Promise<void> => {
     const asked = await currentSession();
     const leases = [...own.values()].filter(({ epoch, isReleased }) => epoch !== null && !isReleased);
@@ -83,7 +83,7 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
       else lease.isOvertaken = true;
     }
   };
-  /** A failure shows in time: a lease that is not renewed is not believed. */
+  /** A failure is noticed in time: a lease that is not renewed does not count. */
   const renewSoon = (): void => {
     if (own.size === 0) return;
     renewal ??= renew()
@@ -113,12 +113,12 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
     if (why !== null) throw why;
   };
   const release = async (lease: OwnLease, epoch: number): Promise<void> => {
-    // First the lock: who takes the connector in between should get both.
+    // The lock first: a process that takes the connector in between should get both.
     await unlock(lease);
     try {
       await endLease(await currentSession(), { connector: lease.connector, epoch });
     } catch {
-      // Out of reach: it runs out by itself.
+      // Unreachable: the lease expires by itself.
     }
     drop(lease);
   };
@@ -161,7 +161,7 @@ export function openLeases({ server, schema, sinkId, clock }: OpenedSchema) {
         const epoch = await server.transact(
           async (tx) => {
             const asked = await currentSession();
-            // A lock of a session that was lost since proves nothing to others.
+            // The lock of a session that was lost since proves nothing to others.
             if (lease.lockedIn !== asked) await lock(lease, 1);
             lease.renewedMs = performance.now();
             const pid = lease.lockedIn?.pid ?? null;
@@ -228,7 +228,7 @@ interface OwnLease {
   /** Null while it is being taken. */
   epoch: number | null;
   lockedIn: LeaseSession | null;
-  /** By the clock of this process: a moment at which the lease was as long as it can be. */
+  /** By the clock of this process: a time at which the lease had its full length. */
   renewedMs: number;
   readonly tokens: LastTokens;
   isOvertaken: boolean;

@@ -3,15 +3,15 @@ import { quoted } from '../../../sql/quoted.ts';
 
 /** PostgreSQL truncates longer names, and only raises a notice. */
 const mostBytes = 63;
-/** What the names of an entity's indexes have behind the table's. */
+/** The suffixes of an entity's index names, after the table's name. */
 export const indexSuffixes = { key: '__key', seq: '__seq', owner: '__partition' } as const;
 const mostTableBytes = mostBytes - indexSuffixes.owner.length;
 const hashLength = 10;
 
 /**
  * `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. One that is
- * too long keeps its beginning and gets a hash of the whole behind three underscores, which no other name has.
- * `_sync_tables` says it too.
+ * too long keeps its beginning and gets a hash of the whole after three underscores, which no other name has.
+ * `_sync_tables` has the name too.
  */
 export function tableName(connector: string, entity: string): string {
   const whole = `${connector.replaceAll('-', '_')}__${entity}`;

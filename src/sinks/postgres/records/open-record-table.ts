@@ -32,7 +32,7 @@ export function openRecordTable(place: TablePlace): RecordTable {
   return { ...findAndWrite(name, place), ...findRows(name, table), ...markRows(name, table) };
 }
 
-/** What every record of a page costs: a look for its key, and a write where it is new or another. */
+/** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
 function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   const found = `SELECT ${storedColumns.map((column) => `t.${column}`).join(', ')}, k.n
     FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
@@ -101,7 +101,7 @@ function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows
 
 /**
  * Through the index on the owner, one partition after the other: what is LATERAL can be looked up in no other order,
- * and as soon as there are enough rows it stops. Sorted in front of its limit, it would read the rows of all of them
+ * and as soon as there are enough rows it stops. Sorted before its limit, it would read the rows of all of them
  * wherever the server has no statistics yet.
  */
 const ofOwners = '{v: owner bigint, after bigint, n}';

@@ -71,7 +71,7 @@ export function postgresTables(schema: string): RecordTables {
 function addColumns(tx: Tx, name: string, columns: readonly Column[]): void {
   if (columns.length === 0) return;
   const added = columns.map((column) => `ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
-  // It waits for every reader of the table, and later readers wait for it: so not for long, but several times.
+  // It waits for every reader of the table, and later readers wait for it: therefore several short attempts.
   tx.put(`SET LOCAL lock_timeout = '5s'`);
   tx.put(`ALTER TABLE ${name} ${added.join(', ')}`);
   tx.put(`SET LOCAL lock_timeout = '10s'`);

@@ -13,7 +13,7 @@ export function openRecordTable(place: TablePlace): RecordTable {
   return { ...findAndWrite(place), ...findRows(name, place.table, marks), ...marks };
 }
 
-/** What every record of a page costs: a look for its key, and a write where it is new or another. */
+/** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
 function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   const name = quoted(tableName(connector, table.entity));
   const columns = table.columns.map((column) => quoted(column.name));
