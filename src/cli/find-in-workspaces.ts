@@ -8,7 +8,7 @@ import { fittingTable, leftColumns } from './output/text-table.ts';
 
 /**
  * The connectors of some workspaces, in their order. `definitionId`: of a connector type; null: of every type. Throws
- * CONNECTOR_UNKNOWN for a workspace that does not exist, unless it may be gone: then it has no connectors.
+ * CONNECTOR_UNKNOWN for a workspace that does not exist, unless it may be deleted: then it has no connectors.
  */
 export async function findInWorkspaces(
   app: App,

@@ -78,7 +78,7 @@ async function startRedisServer(path: string | undefined) {
   const server = spawn('redis-server', [...options, ...policy], {
     env: { PATH: path },
     stdio: ['ignore', 'pipe', 'ignore'],
-    // In a process group of its own: Ctrl-C is for us, and we still need it while we end in order.
+    // In a separate process group: Ctrl-C is for us, and we still need it while we end in order.
     detached: true,
   });
   // The second Ctrl-C leaves at once, without any cleaning up but this.

@@ -159,7 +159,7 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
   }
 }
 
-/** An array whose elements become rows of a table of their own. */
+/** An array whose elements become rows of a separate table. */
 function checkExplode(check: EntityCheck): void {
   const { entity, note } = check;
   const { explode } = entity;

@@ -93,8 +93,8 @@ function makeSchema() {
         maxSize: z.int().min(1).max(10_000),
         // Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them.
         totalKeys: names.default([]),
-        // The service documents that its totals count the listing, not the page: a first page as long as its total is
-        // the whole listing.
+        // The service documents that its totals count the listing, not the page: a first page with as many records as
+        // its total is the whole listing.
         totalCountsListing: z.literal(true).optional(),
       }),
       strictObject({
@@ -151,7 +151,7 @@ function makeSchema() {
     // Object field that names the listing a record belongs to: `parent.type` says which member of it holds the id.
     parentField: z.string(),
     typeField: z.string(),
-    // Types that have children of their own elsewhere and are not entered.
+    // Types whose children are stored elsewhere and are not entered.
     skipTypes: names.default([]),
     // Values of `parent.type` under which a record lies in a tree; one with another has left it. Empty: any.
     ownerTypes: names.default([]),

@@ -11,8 +11,7 @@ import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
 
 /**
- * A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its
- * second.
+ * A chain of runs that stored nothing for this long is not resumed: its first half would be stale beside its second.
  */
 const continueWithinMs = 24 * 60 * 60 * 1000;
 

@@ -136,7 +136,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       if (failures.size < reportedFailures) failures.set(id, { entity, params, code, recovery, message });
       else omitted += 1;
     },
-    /** The parents of these partitions have turned out to be gone: that they were set aside is no loss. */
+    /** The parents of these partitions have turned out to be deleted: that they were set aside is no loss. */
     endedBelow: (partitions: readonly EndedPartition[]): void => {
       for (const { id, entity } of partitions) {
         of(entity).setAside -= 1;

@@ -43,7 +43,7 @@ export async function workPool<T extends { readonly id: number }>(
         open.set(item.id, work(item));
       }
       if (open.size === 0 && asked.size === 0) return;
-      // Not a race over the open items: each one would keep a reaction per turn for as long as the longest lasts.
+      // Not a race over the open items: each one would keep a reaction per turn until the longest ends.
       await woken;
     }
   } catch (error) {

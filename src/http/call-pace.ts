@@ -9,8 +9,8 @@ const halveAtMostEveryMs = 1_000;
 /**
  * When the next attempt may start: a steady rate, that a throttle pauses and slows.
  *
- * p-queue has a rate limit of its own, but a fixed one in windows of real time; this one can be slowed, spaces attempts
- * evenly (a quarter of a second's worth may start together) and takes its time from the clock.
+ * p-queue has a rate limit, but a fixed one in windows of real time; this one can be slowed, spaces attempts evenly (a
+ * quarter of a second's worth may start together) and takes its time from the clock.
  */
 export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number) {
   const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);

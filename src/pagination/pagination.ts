@@ -48,7 +48,7 @@ export interface UnreadableNext {
 }
 
 /**
- * How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its
+ * How one kind of walk goes from page to page: pure functions. All that it needs to resume after a kill is in its
  * position.
  */
 export interface Pagination<Own extends Position = Position> {
@@ -167,8 +167,8 @@ export function shortMark(mark: string): string {
 const mostMarks = 100_000;
 
 /**
- * Counts the different records of a walk exactly, for as long as its process lives and their number allows. `before`:
- * what this gave for the page before, 0 at the beginning. Null: not all records before the page were remembered.
+ * Counts the different records of a walk exactly, while its process lives and their number allows. `before`: what this
+ * gave for the page before, 0 at the beginning. Null: not all records before the page were remembered.
  */
 export function countMarks(): (before: number | null, marks: readonly string[]) => number | null {
   const seen = new Set<string>();

@@ -41,8 +41,8 @@ export async function* readManifests(store: ObjectStore, first: number): AsyncGe
 }
 
 /**
- * Lists from the one on that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE where that one is gone:
- * numbers that readers know would be given again, and they would not look at them.
+ * Lists from the one on that `_latest.json` names. Throws `SyncError` TARGET_INCOMPATIBLE where that one is missing:
+ * numbers that readers know would be given again, and they would not read them.
  */
 export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
   const noted = await notedNumber(store);

@@ -4,7 +4,7 @@ import { SyncError } from '../core/errors.ts';
 import type { Leftover, ObjectStore } from './object-store.ts';
 
 /**
- * As long as a claim counts, by the server's times: longer than all requests of its owner after it was listed can take.
+ * How long a claim counts, by the server's times: longer than all requests of its owner after it was listed can take.
  */
 const claimMs = 15 * 60_000;
 
@@ -22,11 +22,11 @@ interface ClaimStore extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 're
 }
 
 /**
- * `create` for a server that ignores conditions. Each writer puts a claim of its own beside the name and then lists all
- * claims. It writes only if its claim is the only one: of two writers, the one that lists later sees the other's claim,
- * so they never both write. A writer that sees another claim withdraws its own and tries again later. Lists must show
- * what was written before; a server whose list lacks the writer's own claim is refused. The claim of a writer that was
- * killed counts for 15 minutes.
+ * `create` for a server that ignores conditions. Each writer puts its claim beside the name and then lists all claims.
+ * It writes only if its claim is the only one: of two writers, the one that lists later sees the other's claim, so they
+ * never both write. A writer that sees another claim withdraws its own and tries again later. Lists must show what was
+ * written before; a server whose list lacks the writer's own claim is refused. The claim of a writer that was killed
+ * counts for 15 minutes.
  */
 export async function createByClaim(
   store: ClaimStore,

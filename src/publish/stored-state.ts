@@ -132,7 +132,7 @@ async function hasReusedNumbers(
     const one = newest.entities.find(
       (other) => other.connector === connector && other.entity === table.entity,
     );
-    // A table that was made again has numbers of its own.
+    // A table that was dropped and created again has other numbers.
     if (one?.tableId !== tableId) continue;
     for await (const records of reader.changes(
       connector,

@@ -137,7 +137,7 @@ function fieldAt(record: JsonObject, path: string): JsonValue | undefined {
   return value;
 }
 
-/** Makes something of each key once, and keeps it as long as the key. */
+/** Makes a value for each key once, and keeps it while the key exists. */
 export function remembered<Key extends object, Value extends object>(
   make: (key: Key) => Value,
 ): (key: Key) => Value {

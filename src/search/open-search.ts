@@ -40,8 +40,8 @@ export function openSearch(file: string) {
   return {
     /**
      * `params`: query, limit, cursor and fields as they came from outside. Rejects with `SyncError` SEARCH_INVALID,
-     * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so one that answers
-     * others searches in processes of their own.
+     * SEARCH_TOO_SLOW, SINK_FAILED. Nothing else happens in this process until it is through, so a process that also
+     * answers other callers searches in separate processes.
      */
     search: async (
       { connector, entity }: Searched,

@@ -103,8 +103,8 @@ export type ProviderCheck =
 const deadlineMs = 300_000;
 
 /**
- * Asks a provider one thing. `ask` gets a signal of its own, which is aborted with `outer` and at the deadline; then
- * this rejects at once, also where the provider does not listen: with the reason of `outer`, or with `ApiError` 504.
+ * Asks a provider one thing. `ask` gets a separate signal, which is aborted with `outer` and at the deadline; then this
+ * rejects at once, also where the provider does not listen: with the reason of `outer`, or with `ApiError` 504.
  */
 export async function askProvider<Answer>(
   outer: AbortSignal,

@@ -7,7 +7,7 @@ import type { SettingsFile, SinkFile } from './settings-file.ts';
 
 export type Sink = Frozen<ReturnType<typeof buildSink>>;
 
-/** Names that SQLite opens without making a file: what is stored there is gone with the process. */
+/** Names that SQLite opens without making a file: what is stored there is lost with the process. */
 const noFile = /^(:memory:$|file:)/;
 
 /** The setting that no two sinks may share. */

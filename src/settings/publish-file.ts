@@ -16,7 +16,7 @@ export const defaultLayout = '{connector}/{entity}/g{generation}/{kind}/{publica
 const placeholders = ['connector', 'entity', 'generation', 'kind', 'date', 'publication', 'part'];
 const needed = placeholders.filter((name) => name !== 'date');
 
-/** Every file has a name of its own only with all but the date. */
+/** File names are unique only with all of them but the date. */
 function checkLayout(text: string): Checked {
   const used = [...text.matchAll(/\{([^{}]*)\}/g)].map(([, name = '']) => name);
   const unknown = used.find((name) => !placeholders.includes(name));

@@ -133,7 +133,7 @@ const defaults = connectorFile.partial().meta({
   description: 'Values for connectors that do not set their own',
 });
 
-/** Below `connectors`, where they are in files of their own. */
+/** Below `connectors`, where they are in separate files. */
 export const connectorFiles = z.array(z.string().min(1)).min(1).meta({
   description:
     'Files, folders and patterns such as ./connectors/*.yaml, each file with connectors (and defaults)',

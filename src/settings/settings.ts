@@ -15,8 +15,8 @@ export type Settings = SettingsWith<PartName>;
 export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsParts, Name>;
 
 /**
- * What does not do without secrets: a variable or secret file that only these name may be missing as long as nothing
- * needs the part. So commands that look at what is stored work where no credentials are.
+ * What does not do without secrets: a variable or secret file that only these name may be missing while nothing needs
+ * the part. So commands that read what is stored work where no credentials are.
  */
 interface SettingsParts {
   /** For what only an API can do. */

@@ -100,7 +100,7 @@ export interface SourcePage {
 }
 
 export interface SourceStats {
-  /** Execute calls that went on the wire, retries included. */
+  /** Execute calls that were sent, retries included. */
   readonly calls: number;
   readonly retries: number;
   /** Milliseconds spent waiting for budgets, Retry-After and back-off. */

@@ -56,8 +56,8 @@ export interface ReadableDatabase extends AsyncDisposable {
 }
 
 /**
- * One state of a database for as long as it is needed: readers may wait for anything between two questions. Writers
- * continue, but the database keeps what they replace until the snapshot is disposed.
+ * One state of a database until it is disposed: readers may wait for anything between two queries. Writers continue,
+ * but the database keeps what they replace until the snapshot is disposed.
  */
 export interface Snapshot extends AsyncDisposable {
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;

@@ -161,7 +161,7 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'page-committed': {
           const { entity, counts } = event;
           inFlight(connector, -event.bytes);
-          // An entity made of another one's elements comes without a page, and without bytes, of its own.
+          // An entity made of another one's elements comes without a page, and without bytes.
           if (event.bytes > 0) count('pages_total', { connector, entity });
           for (const change of changes) count('records_total', { connector, entity, change }, counts[change]);
           return;

@@ -40,9 +40,7 @@ export interface MetricSample {
 export interface SampleOptions {
   /** How things stand now; asked for at each scrape, and given up after eight seconds. */
   readonly sample: () => Promise<MetricSample>;
-  /**
-   * Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way.
-   */
+  /** Which connectors have separate series: `all`, or `attention`, those that need it. All are counted either way. */
   readonly connectorSeries: 'all' | 'attention';
   readonly clock: Clock;
 }

@@ -14,7 +14,7 @@ export interface MetricsOptions
   readonly version: string;
 }
 
-/** Metrics in a registry of their own; nothing is shared between two of them but the process. */
+/** Metrics in a separate registry; two of them share nothing but the process. */
 export function openMetrics({
   version,
   sample,
@@ -135,7 +135,7 @@ interface NewestPublication {
   readonly createdAtMs: number;
 }
 
-/** A config has few targets, so each has series of its own. They begin with the first publication of this process. */
+/** A config has few targets, so each has separate series. They begin with the first publication of this process. */
 function countPublications(
   registry: Registry,
   clock: Clock,

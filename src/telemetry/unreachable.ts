@@ -1,8 +1,8 @@
 import { SyncError } from '../core/errors.ts';
 
 /**
- * A failure to reach the API in words that name its origin (no path, no query) and what to look at; any other error as
- * it came. The call behind it has used up its attempts.
+ * A failure to reach the API in words that name its origin (no path, no query) and what to check; any other error as it
+ * came. The call behind it has used up its attempts.
  */
 export function sayUnreachable(error: unknown, baseUrl: string): unknown {
   if (!(error instanceof SyncError) || (error.code !== 'NETWORK' && error.code !== 'TIMEOUT')) return error;

@@ -125,7 +125,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     },
     /**
      * The service refused a call as one too many: half as many at a time for a while, and none before `asked` ms have
-     * passed (null: as long as seems right).
+     * passed (null: a pause that doubles each time, a minute at most).
      */
     async slowDown(asked: number | null): Promise<void> {
       const now = clock.now();

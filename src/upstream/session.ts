@@ -45,7 +45,7 @@ export function openSession(options: UpstreamOptions) {
   const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
   const { upstream } = definition;
   if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
-  /** Renewed tokens where no place was given to save them, for as long as this connector is open. */
+  /** Renewed tokens where no place was given to save them, while this connector is open. */
   const unsaved = new Map<string, Secret>();
   const renewals = new PQueue();
 
@@ -132,7 +132,7 @@ export function openSession(options: UpstreamOptions) {
     signal: AbortSignal,
   ): Promise<OpenedCall | null> => {
     const renewal = renewals.add(() => laneOf(credentials).alone(() => renewAlone(refusedToken)));
-    // The caller gets it below, as long as it waits.
+    // The caller gets it below, while it waits.
     renewal.catch(() => undefined);
     const renewed = await orAborted(renewal, signal);
     return renewed === null ? null : await opened(renewed, signal);

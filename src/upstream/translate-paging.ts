@@ -191,7 +191,7 @@ interface ChosenPage {
 
 /**
  * A walk by offset asks for 10 records again at the head of each page, or 30 where it stepped back. A page that ends
- * just there, and is less than half as long as asked, would look like the end of the listing.
+ * just there, and has less than half of the records asked for, would look like the end of the listing.
  */
 const overlaps = [10, 30];
 

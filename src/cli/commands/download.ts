@@ -102,7 +102,7 @@ async function* checkedAtEnd(
   check();
 }
 
-/** What has been written there cannot be taken back: once bytes have gone out, there is no second attempt. */
+/** What has been written there cannot be taken back: once bytes have been sent, there is no second attempt. */
 function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloaded> {
   if (terminal.columns() !== null) {
     throw usage(

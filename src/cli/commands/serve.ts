@@ -54,7 +54,7 @@ Examples:
     warnOfPlainText(context, choices);
     const application = await chooseApplication(context, folder);
     await using service = await start(context, choices, folder, application);
-    // The one place that prints a secret, once, because it was made up here and cannot be known otherwise.
+    // The one place that prints a secret, once, because it was generated here and cannot be known otherwise.
     const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
     terminal.printJson({
       url: service.url,

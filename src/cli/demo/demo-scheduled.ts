@@ -35,7 +35,8 @@ export async function runScheduledDemo(context: CommandContext, flags: DemoFlags
 }
 
 /**
- * Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt.
+ * Resolves with the runs that ended, when there are enough of each connector and none is in progress, or at an
+ * interrupt.
  */
 async function watchRuns(context: CommandContext, settings: Settings): Promise<readonly EndedRun[]> {
   const { terminal, clock, signal } = context;

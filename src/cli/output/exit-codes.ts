@@ -19,7 +19,7 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Worst first: what a person must mend, then what is broken, then what may wait. */
+/** Worst first: what a person must repair, then what is broken, then what may wait. */
 const gravest: readonly ExitCode[] = [2, 4, 1, 6, 5, 3, 130];
 
 /** The one code of several connectors. */
@@ -60,7 +60,7 @@ function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
   return codeByError[code] ?? exitCodes.failed;
 }
 
-/** What a person must mend, or may repeat; every other error is a failure. */
+/** What a person must repair, or may repeat; every other error is a failure. */
 const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   USAGE: exitCodes.usage,
   CONFIG_INVALID: exitCodes.usage,

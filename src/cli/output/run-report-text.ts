@@ -93,7 +93,7 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   const kinds = Object.entries(proofs).filter(([, ended]) => ended > 0);
   const listings = listingsOf(entity);
   const isQuiet = wasQuiet(entity, report);
-  // Rows made of an entity's elements have no pages and no listings of their own.
+  // Rows made of an entity's elements have neither pages nor listings.
   const hasListings = isListed(entity);
   const complete = isQuiet || !hasListings ? '' : completeness(entity, report);
   return [

@@ -116,7 +116,7 @@ export function filled(
 
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
- * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is
+ * hold nothing but zeros, then with each row's last column (notes) on a separate line below it, and there too what is
  * too long for the column before (complete). Where not even the numbers fit, each row is written as a sentence.
  */
 export function fittingTable(columns: Columns, rows: Rows, width: number | null): readonly string[] {

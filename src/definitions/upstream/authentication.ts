@@ -14,8 +14,8 @@ export type RefreshedAuthentication = Extract<Authentication, { kind: 'refresh' 
 
 /** A name in the host of an address. */
 export function hostVariable() {
-  // A GET that tells the value, with credentials of its own kind; has no value where those have none. An answer without
-  // a text at `path` is unauthorized.
+  // A GET that returns the value, with another kind of credentials; has no value where those have none. An answer
+  // without a text at `path` is unauthorized.
   const lookup = strictObject({
     url: textAs('https://example.com', (text, note) => {
       if (templateUrl(text, note).length > 1) note('expected no names in this address');

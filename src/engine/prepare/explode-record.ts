@@ -4,9 +4,9 @@ import { compilePrepare, explodedShape, type Prepared } from './prepare-record.t
 import type { SchemaPolicy } from './schema-policy.ts';
 
 /**
- * Turns each element of an array field into a row of its own; null: the entity explodes nothing. Absent key parts
- * become '': equal events of one second are one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants
- * a change to fail the entity.
+ * Turns each element of an array field into a separate row; null: the entity explodes nothing. Absent key parts become
+ * '': equal events of one second are one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a
+ * change to fail the entity.
  */
 export function compileExplode(
   entity: Entity,

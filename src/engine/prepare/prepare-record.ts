@@ -35,7 +35,7 @@ const maxRecordChars = 16 * 1024 * 1024;
 /** `filledFrom` and `moved` absent: there are none. */
 export interface RecordShape
   extends Pick<Entity, 'table' | 'ignored' | 'volatile'>, Partial<Pick<Entity, 'filledFrom' | 'moved'>> {
-  /** An array field whose elements become rows of their own: it leaves this row. */
+  /** An array field whose elements become separate rows: it leaves this row. */
   readonly explodedField: string | null;
   /** How the file that belongs to a record is asked for; null or absent: the records have none. */
   readonly download?: Action | null;

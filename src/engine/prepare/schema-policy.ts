@@ -30,9 +30,7 @@ export function refusing({ onNews, isKnown }: SchemaPolicy): SchemaPolicy {
   return { onNews: onNews === 'accept' ? 'accept' : 'quarantine', isKnown };
 }
 
-/**
- * Nothing is news as long as the entity has not been read whole: what its records look like is only being found out.
- */
+/** Nothing counts as new while the entity has not been read whole: the fields of its records are not known yet. */
 export function schemaPolicyOf(
   { onSchemaChange }: Pick<ChosenEntity, 'onSchemaChange'>,
   known: KnownDrift,

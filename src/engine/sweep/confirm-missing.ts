@@ -13,8 +13,8 @@ import { eachOf } from '../work-pool.ts';
 import { findGetParams, meaningOfGet } from './find-get-params.ts';
 
 /**
- * A run without limits spends so many seconds of its rate on asking for rows that seem to be gone; the rest waits for
- * the next.
+ * A run without limits spends so many seconds of its rate on asking for rows that seem deleted; the rest waits for the
+ * next.
  */
 const mostSecondsPerRun = 600;
 /** After so many seconds of it, what was answered is judged and deleted. */
@@ -47,7 +47,7 @@ export function getsWithoutLimits(requestsPerSecond: number): number {
 /**
  * Asks for missing rows by `get` in rounds, entities in turns, and stores the answers: no row twice in a run. The
  * source gives null only where the API says that this record does not exist (404, 410) and still answers for the
- * connector: the record is gone. All other failures throw, and say nothing about the record.
+ * connector: the record is deleted. All other failures throw, and say nothing about the record.
  */
 export function openConfirmation(run: Run) {
   const { asked, requestsPerSecond } = run;

@@ -28,17 +28,17 @@ const mostRoundTripMs = 1_000;
 /**
  * Starts a call, or says how long to wait before the next try. Callers queue in the order in which they first asked.
  * The rate is kept by the time at which calls start, not by reserved times: a process that was busy when its turn came
- * must not make up for it by several calls at once.
+ * must not catch up by several calls at once.
  *
  * A caller is the next when all before it are late. It may also start when a burst has room for it and for all before
  * it, which keep their places: at a high rate one that is later by a few calls would lose its place every time, and
  * never get a turn.
  *
  * KEYS: pause, slow, rate (from when the next call may start, in microseconds), queue. While a caller is not late there
- * is a key of its own, below that of the queue. ARGV: caller, microseconds per call, calls of a burst, recoverEveryMs,
- * mostHalvings, lateMs, askEveryMs. Times are by the clock of Redis, so that the clocks of the machines do not matter.
- * Places are numbers, and whether one is late is the TTL of a key, so that it does not matter either when the clock of
- * Redis is set.
+ * is a separate key for it, below that of the queue. ARGV: caller, microseconds per call, calls of a burst,
+ * recoverEveryMs, mostHalvings, lateMs, askEveryMs. Times are by the clock of Redis, so that the clocks of the machines
+ * do not matter. Places are numbers, and whether one is late is the TTL of a key, so that it does not matter either
+ * when the clock of Redis is set.
  */
 const startOrWait = `
 local caller = ARGV[1]

@@ -94,7 +94,7 @@ function textKeys({ columns, key }: PlannedEntity): readonly string[] {
 
 /**
  * With the collation of the primary key: an index that was added by hand, for which more keys are equal, then reports
- * a conflict of its own.
+ * another conflict.
  */
 function plainText(name: string): string {
   return `${name} COLLATE "C"`;

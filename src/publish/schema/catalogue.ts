@@ -186,7 +186,7 @@ function deletesOf(declared: Declared | null): string {
 }
 
 const dayMs = 86_400_000;
-/** Any time does, as long as the same config always gives the same text. */
+/** Any time does, if the same config always gives the same text. */
 const fixedMs = Date.UTC(2024, 0, 1);
 
 /** `freshWithin`, or else twice the longest time between two runs, at least a day; null where nothing is scheduled. */

@@ -81,10 +81,10 @@ export async function updateSearchIndex(
 const manyRows = 1_000;
 
 /**
- * Statements, one for each index to make or drop and to be run in a transaction of its own, so that a writer of the
- * sink waits for one alone: what it takes until each column that is searched by its value has an index: texts and
- * numbers. SQLite ends every index with the row number, which is how equal values are sorted. Indexes of columns that
- * are no longer searched are dropped.
+ * Statements, one for each index to make or drop and to be run in a separate transaction, so that a writer of the sink
+ * waits for one alone: what it takes until each column that is searched by its value has an index: texts and numbers.
+ * SQLite ends every index with the row number, which is how equal values are sorted. Indexes of columns that are no
+ * longer searched are dropped.
  */
 function columnIndexStatements(db: Connection, target: SearchTarget): readonly string[] {
   const wanted = new Map(

@@ -11,9 +11,9 @@ const defaultStalledMs = 60_000;
 /**
  * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory.
  * Resolves when the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes,
- * it rejects as long as nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later,
- * it ends the connection: what comes short never ends cleanly. `signal` must be aborted when the client disconnects;
- * once bytes were sent, the connection is cut when none has moved for `stalledMs`.
+ * it rejects while nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later, it
+ * ends the connection: what comes short never ends cleanly. `signal` must be aborted when the client disconnects; once
+ * bytes were sent, the connection is cut when none has moved for `stalledMs`.
  */
 export async function sendFile(
   reply: FastifyReply,

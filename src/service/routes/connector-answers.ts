@@ -5,7 +5,7 @@ import { connectorConfig, requestedEntities } from './new-connector.ts';
 import { searchableEntities } from '../store/store-entities.ts';
 import { jsonObject, shownAs, time } from './endpoint.ts';
 
-/** Definitions come with the program and have no dates of their own. */
+/** Definitions come with the program and have no dates. */
 const bornAt = '2024-02-01T09:30:00.000Z';
 
 const templateFields = {

@@ -28,7 +28,7 @@ export interface NewConnector extends Pick<
   StoredConnector,
   'organizationId' | 'workspaceId' | 'definition' | 'name' | 'replicationConfig'
 > {
-  /** Made up (a UUID) where none is given. */
+  /** Generated (a UUID) where none is given. */
   readonly id?: string;
   readonly credentials: JsonObject | null;
   /** Default null: a sample account. */

@@ -16,7 +16,8 @@ export interface HashCost {
 }
 
 /**
- * 32 MiB and about 0.1 s a guess. A secret that was made up here could not be guessed anyway; a chosen one may be weak.
+ * 32 MiB and about 0.1 s a guess. A secret that was generated here could not be guessed anyway; a chosen one may be
+ * weak.
  */
 export const atRestCost: HashCost = { n: 2 ** 15, r: 8, p: 1 };
 /** Nothing of it outlives the process, so there is no file to guess against. */

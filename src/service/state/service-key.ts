@@ -22,8 +22,8 @@ const keyBytes = 32;
 const maxFileBytes = 256;
 
 /**
- * The 32 bytes that everything secret of the service hangs on: from `text` (base64 or hex) where it is given, else from
- * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder made up
+ * The 32 bytes that protect every secret of the service: from `text` (base64 or hex) where it is given, else from
+ * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder generated
  * for this process. Throws `SyncError` USAGE for a text that is no key, for a file that is none, is no regular file, or
  * that others may read, and where the file that credentials were sealed with is missing.
  */

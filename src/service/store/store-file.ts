@@ -28,7 +28,7 @@ export function checkedId(connectorId: string): ConnectorId {
  * error; rejects with the system's error for what cannot be removed.
  */
 export async function removeStore(file: string): Promise<void> {
-  // The file last: as long as it is there, the others are found again with it.
+  // The file last: while it exists, the others are found again with it.
   for (const beside of [
     '-wal',
     '-shm',

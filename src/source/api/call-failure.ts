@@ -128,7 +128,7 @@ export function failuresOf(facts: CallFacts, refusal: Refusal) {
       new ThrottledError(say(advice), waitMs ?? longThrottleMs, { context: throttleContext, because }),
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
     );
-  /** A service that is down for a known time reports that: all calls wait for as long as after a throttle. */
+  /** A service that is down for a known time reports that: all calls wait the same time as after a throttle. */
   const again: RetryRule =
     waitMs === null || waitMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs: waitMs };
   const setAside: Recovery =

@@ -41,7 +41,7 @@ interface ApiSettings {
   readonly lookups: LookupSettings;
 }
 
-/** Look-ups of connectors are calls of the account, not of a connector: they have limits of their own. */
+/** Look-ups of connectors are calls of the account, not of a connector: they have separate limits. */
 interface LookupSettings {
   /** Of each process. */
   readonly requestsPerSecond: number;

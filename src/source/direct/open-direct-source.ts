@@ -62,10 +62,7 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
 
 /** A `Source` over an account at the third party itself. Disposing it closes the account. */
 export interface DirectSource extends Source, FileSource {
-  /**
-   * The account that the credentials belong to, by one call for as long as the source is open. Rejects as `connect`
-   * does.
-   */
+  /** The account that the credentials belong to, by one call while the source is open. Rejects as `connect` does. */
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
 }
 

@@ -67,7 +67,7 @@ export function codeOf(error: unknown): string {
   return typeof error.code === 'string' ? error.code : '';
 }
 
-/** What keeps a connection from being made, where the driver says it in words of its own; null for any other error. */
+/** What keeps a connection from being made, where the driver has its own text for it; null for any other error. */
 export function connectProblem(code: string, reason: string): string | null {
   if (reason.startsWith('SASL: ') && reason.includes('password must be')) {
     return 'asks for a password, and there is none. Set password, best as ${file:path} or ${VARIABLE}.';

@@ -29,7 +29,7 @@ export interface Server extends Database {
    */
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
   /**
-   * A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the
+   * A separate connection, to the host that is no standby; the caller ends it. Straight to the server where the
    * settings name a way.
    */
   connect(): Promise<pg.Client>;

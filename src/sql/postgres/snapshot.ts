@@ -17,7 +17,7 @@ const settings = `SET LOCAL cursor_tuple_fraction = 0.0001;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`;
 
 /**
- * The state that the server has now, over a connection of its own. Writers continue; the server cleans up nothing newer
+ * The state that the server has now, over a separate connection. Writers continue; the server cleans up nothing newer
  * until it is disposed.
  */
 export async function openPostgresSnapshot({
@@ -64,7 +64,7 @@ export async function openPostgresSnapshot({
 }
 
 /**
- * Statements side by side are each read through a cursor with a name of its own, which is closed when its reader stops
+ * Statements side by side are each read through a cursor with a unique name, which is closed when its reader stops
  * early too.
  */
 function cursorBatches(ask: Snapshot['read']): Snapshot['batches'] {

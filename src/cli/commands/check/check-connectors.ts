@@ -34,7 +34,7 @@ const pageMinutes = 2;
 export async function checkConnectors(app: App, hasToken: boolean, context: CommandContext) {
   const { signal, clock } = context;
   const connectors = [...app.settings.connectors.values()];
-  // A sink that cannot be read has a line of its own, which says why.
+  // A sink that cannot be read has a separate line, which says why.
   const stored = await knownOverviews(connectors);
   using progress = openCheckProgress(context);
   const client = hasToken

@@ -14,8 +14,8 @@ import { openPatientApp } from '../../output/show-run.ts';
 const deadlineMs = 60_000;
 
 /**
- * Searches what a sync has stored, read only, beside any writer. In a process of its own, because a statement of
- * SQLite cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
+ * Searches what a sync has stored, read only, beside any writer. In a separate process, because a statement of SQLite
+ * cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
  */
 export async function openLocalSearcher(
   { clock, signal, program }: CommandContext,

@@ -18,7 +18,7 @@ export const servedOrganization = 'default';
 export const defaultDataFolder = './data/service';
 
 /**
- * The client that is let in: as the environment configures it, made up at this start, or one that an earlier start or
+ * The client that is let in: as the environment configures it, generated at this start, or one that an earlier start or
  * a command has made.
  */
 export type ChosenApplication =

@@ -32,7 +32,7 @@ export function bucketOf(place: FilesPlace): string {
 /** Where the tables are that generated statements make. */
 export const schemaName = 'connector_sync';
 
-/** Each generation has a table of its own, so that no row of an earlier one stays behind. */
+/** Each generation has a separate table, so that no row of an earlier one stays behind. */
 export function tableIn({ name, generation }: CatalogueTable): string {
   return `${schemaName}.${name}_g${generation}`;
 }
