@@ -1,5 +1,13 @@
 import { createHash, type Hash } from 'node:crypto';
-import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  ftruncateSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
 import type { OfEntity } from '../ledger/deletes/places.ts';
@@ -142,6 +150,9 @@ export class ChangeFile {
     // Another holder of this epoch may have written: who only repairs a connector leaves its epoch as it was.
     const known = this.#options.files.lastNumber(this.#options, epoch);
     this.#lastNumber = Math.max(known, this.#lastNumber) + 1;
+    // A power loss can take back the commit that took this epoch, and leave a file that the list does not have.
+    while (existsSync(join(directory, growingName({ epoch, number: this.#lastNumber }))))
+      this.#lastNumber += 1;
     const number = { epoch, number: this.#lastNumber };
     const descriptor = openPrivateFile(join(directory, growingName(number)));
     this.#file = { ...number, descriptor, length: 0, hash: createHash('sha256'), isNew: true };

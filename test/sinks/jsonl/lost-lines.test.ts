@@ -106,6 +106,19 @@ it.each([
   },
 );
 
+// Proves promise 1.4
+it('come back beside a file of the same epoch that a power loss has left without its commit', async () => {
+  await killed();
+  const file = fileOf(members, '1-1.jsonl.open');
+  truncateSync(file, Math.floor(readFileSync(file).length / 2));
+  writeFileSync(fileOf(members, '2-1.jsonl.open'), '{"id":"9"}\n');
+  const sink = await open();
+  const lease = await sink.acquire(identity());
+  expect(idsIn(members, '1-1.jsonl')).toEqual(['1']);
+  expect(idsIn(members, '2-2.jsonl')).toEqual(['2', '3']);
+  expect(await sink.lostRows(lease)).toEqual([]);
+});
+
 /** How many closed files stand in for damaged lines. */
 async function partialFiles(): Promise<number | undefined> {
   const access = accessSink({ type: 'jsonl', directory: folder });
