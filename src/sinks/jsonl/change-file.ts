@@ -151,8 +151,9 @@ export class ChangeFile {
     const known = this.#options.files.lastNumber(this.#options, epoch);
     this.#lastNumber = Math.max(known, this.#lastNumber) + 1;
     // A power loss can take back the commit that took this epoch, and leave a file that the list does not have.
-    while (existsSync(join(directory, growingName({ epoch, number: this.#lastNumber }))))
+    while (existsSync(join(directory, growingName({ epoch, number: this.#lastNumber })))) {
       this.#lastNumber += 1;
+    }
     const number = { epoch, number: this.#lastNumber };
     const descriptor = openPrivateFile(join(directory, growingName(number)));
     this.#file = { ...number, descriptor, length: 0, hash: createHash('sha256'), isNew: true };
