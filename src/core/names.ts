@@ -9,6 +9,9 @@ export type EntityName = Branded<'EntityName'>;
 /** Sortable: time first, then random. */
 export type RunId = Branded<'RunId'>;
 
+/** An entity of a connector. */
+export type OfEntity = { readonly connector: ConnectorName; readonly entity: EntityName };
+
 export const maxNameLength = 40;
 const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const connectorName = /^[a-z][a-z0-9]*([_-][a-z0-9]+)*$/;

@@ -1,3 +1,4 @@
+import type { OfEntity } from '../../core/names.ts';
 import { createHash, type Hash } from 'node:crypto';
 import {
   closeSync,
@@ -10,7 +11,6 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
-import type { OfEntity } from '../ledger/deletes/places.ts';
 import { type FileList, closedName, growingName, type FileNumber } from './file-list.ts';
 
 interface ChangeFileOptions extends OfEntity {

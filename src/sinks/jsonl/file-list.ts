@@ -1,7 +1,6 @@
 import { join } from 'node:path';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
-import type { OfEntity } from '../ledger/deletes/places.ts';
 
 /**
  * Every change file with its committed length. `is_closed` 2 says that the file is to be removed; `is_partial`: it

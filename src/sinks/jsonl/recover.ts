@@ -1,11 +1,10 @@
 import { closeSync, existsSync, fdatasyncSync, ftruncateSync, openSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import { syncDirectory } from '../../files/private-file.ts';
 import type { Tx } from '../../sql/database.ts';
 import { damageAdvice, damageText } from '../closed-files.ts';
-import type { OfEntity } from '../ledger/deletes/places.ts';
 import type { ChangeFiles } from './change-files.ts';
 import { entityDirectory, type ListedFile } from './file-list.ts';
 import { findFile, findOtherContent, findWrongLength, readKept, type KeptLines } from './find-damage.ts';

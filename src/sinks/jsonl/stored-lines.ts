@@ -1,12 +1,11 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { ConnectorName, OfEntity, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import type { CopiedRecord } from '../copies.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import type { OfEntity } from '../ledger/deletes/places.ts';
 import { knownTables } from '../ledger/tables.ts';
 import type { ChangeFile } from './change-file.ts';
 import { lineWriters } from './line.ts';

@@ -1,6 +1,5 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { OfEntity } from './deletes/places.ts';
+import type { ConnectorName, EntityName, OfEntity, RunId } from '../../core/names.ts';
 import { noteInDay } from './day-account.ts';
 import type { Tx } from '../../sql/database.ts';
 

@@ -1,5 +1,5 @@
 import type { DescribedTable } from '../../core/described-table.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import {
   declareTable,
@@ -9,7 +9,6 @@ import {
   type TableColumns,
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
-import type { OfEntity } from './deletes/places.ts';
 import type { RecordTables } from './driver.ts';
 import type { RecordTable } from './record-table.ts';
 import type { Tx } from '../../sql/database.ts';

@@ -1,9 +1,8 @@
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { textHash } from '../../sql/text-hash.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import type { OfEntity } from '../ledger/deletes/places.ts';
 
 /** Columns of version 8 that version 7 lacks, as SQL over its tables. The table is named `old`. */
 const newColumns: Readonly<Record<string, Readonly<Record<string, string>>>> = {

@@ -1,11 +1,11 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity, RunId } from '../../../core/names.ts';
 import { ask, columnOf, put, write, type Tx } from '../../../sql/database.ts';
 import type { AlikeRows, Needs } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
-import type { OfEntity, RowAt } from './places.ts';
+import type { RowAt } from './places.ts';
 
 /*
  * `_sync_missing`, as it is written and read. Each row is given once. `decisions/missing-rows.ts` explains its rows;

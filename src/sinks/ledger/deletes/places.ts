@@ -1,13 +1,11 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { OfEntity } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /* `_sync_also`: where rows have been met besides their owner. */
-
-export type OfEntity = { readonly connector: ConnectorName; readonly entity: EntityName };
 
 /** A row, and a partition that has shown it although it is not its owner. */
 export interface RowAt {

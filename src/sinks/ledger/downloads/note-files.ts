@@ -1,6 +1,6 @@
 import type { RecordFile } from '../../../core/records.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { OfEntity } from '../deletes/places.ts';
+import type { OfEntity } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 
