@@ -8,8 +8,9 @@ import { listOptions, openListPage } from '../list-page.ts';
 import { toConfirmLines, withheldLines } from '../output/deletes-text.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
-import { failureText, unprovenLines } from '../output/run-report-text.ts';
+import { failureText } from '../output/run-report-text.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
+import { unprovenLines } from '../output/unproven-text.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
