@@ -9,7 +9,7 @@ import { buildUpstream } from './upstream/upstream.ts';
 
 /**
  * A connector type, parsed and cross-checked: what `config/definitions/<name>.yaml` says, in the form in which the
- * program reads it. `definition-file.ts` says what each member means.
+ * program reads it. `definition-file.ts` and `reading-file.ts` say what each member means.
  */
 export type Definition = ReturnType<typeof buildDefinition>;
 /** One way to sign in: an object of texts. */

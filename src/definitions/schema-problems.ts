@@ -22,6 +22,10 @@ export function jsonValue(): z.ZodType<JsonValue> {
   return z.json();
 }
 
+export function names(): z.ZodArray<z.ZodString> {
+  return z.array(z.string());
+}
+
 /**
  * A text as `read` takes it; `note` says what is wrong with it. `standIn`: a text with which nothing is wrong, for
  * `soundRest`.
