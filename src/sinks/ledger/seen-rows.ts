@@ -1,5 +1,5 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Tx } from '../../sql/database.ts';
+import { ask, put, type Tx } from '../../sql/database.ts';
 
 /** A chunk's first half says which rows were met, the second which of them in their owner. */
 const chunkBytes = 1_024;
@@ -23,6 +23,7 @@ interface Chunk {
 export type SeenRows = ReturnType<typeof openSeenRows>;
 
 export function openSeenRows(connector: ConnectorName, origin: number) {
+  const chain = { connector, origin };
   const chunksByEntity = new Map<EntityName, Map<number, Chunk>>();
   let changed: Chunk[] = [];
   let count = 0;
@@ -38,11 +39,7 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
   /** Reads once which chunks are stored: the others are empty, and cost no statement to load. */
   const begin = async (tx: Tx): Promise<void> => {
     if (stored !== null) return;
-    const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
-      `SELECT entity, chunk FROM _sync_seen WHERE connector = :connector AND origin = :origin`,
-      { connector, origin },
-    );
-    stored = new Set(found.map(({ entity, chunk }) => keyOf(entity, chunk)));
+    stored = new Set((await storedChunks(tx, chain)).map(keyOf));
   };
 
   const chunksOf = (entity: EntityName): Map<number, Chunk> => {
@@ -71,9 +68,6 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     return false;
   };
 
-  const isSet = (entity: EntityName, row: number, half: number): boolean =>
-    ((chunkOf(entity, row).bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
-
   return {
     begin,
     /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
@@ -85,18 +79,11 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
       const chunks = chunksOf(entity);
       const missing = [...new Set(rows.map(numberOf))].filter((number) => !chunks.has(number));
       if (missing.length === 0) return;
-      const wanted = missing.filter((number) => stored?.has(keyOf(entity, number)) === true);
-      const found =
-        wanted.length === 0
-          ? []
-          : await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
-              `SELECT chunk, bits FROM _sync_seen
-         WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk IN {wanted bigint}`,
-              { connector, entity, origin, wanted },
-            );
-      const bitsOf = new Map(found.map(({ chunk, bits }) => [chunk, bits]));
+      const wanted = missing.filter((chunk) => stored?.has(keyOf({ entity, chunk })) === true);
+      const found = wanted.length === 0 ? [] : await readChunks(tx, { ...chain, entity, wanted });
+      const bitsByNumber = new Map(found.map(({ chunk, bits }) => [chunk, bits]));
       for (const number of missing) {
-        const bits = bitsOf.get(number) ?? Buffer.alloc(chunkBytes);
+        const bits = bitsByNumber.get(number) ?? Buffer.alloc(chunkBytes);
         chunks.set(number, { entity, number, bits, isChanged: false });
       }
       count += missing.length;
@@ -108,30 +95,18 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
       return set(chunk, row, 0);
     },
     /** Whether the chain has met the row. */
-    has: (entity: EntityName, row: number) => isSet(entity, row, 0),
+    has: (entity: EntityName, row: number) => isSet(chunkOf(entity, row), row, 0),
     /** Whether the chain has met the row in its owner. */
-    hasInOwner: (entity: EntityName, row: number) => isSet(entity, row, ownerHalf),
+    hasInOwner: (entity: EntityName, row: number) => isSet(chunkOf(entity, row), row, ownerHalf),
     /** Puts what changed, by chunk number, in one statement. Once per transaction. */
     save: (tx: Tx): void => {
       if (changed.length === 0) return;
-      const saved = changed.toSorted(
-        (one, other) => compare(one.entity, other.entity) || one.number - other.number,
-      );
-      tx.put(
-        `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
-         SELECT CAST(:connector AS text), v.entity, CAST(:origin AS bigint), v.chunk, v.bits
-         FROM {v: entity text, chunk bigint, bits bytea, n} ORDER BY v.n
-         ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
-        {
-          connector,
-          origin,
-          v: saved.map(({ entity, number, bits }) => ({ entity, chunk: number, bits })),
-        },
-      );
-      for (const chunk of changed) {
-        chunk.isChanged = false;
-        stored?.add(keyOf(chunk.entity, chunk.number));
-      }
+      const v = changed
+        .toSorted((one, other) => compare(one.entity, other.entity) || one.number - other.number)
+        .map(({ entity, number, bits }) => ({ entity, chunk: number, bits }));
+      putChunks(tx, { ...chain, v });
+      for (const one of v) stored?.add(keyOf(one));
+      for (const chunk of changed) chunk.isChanged = false;
       changed = [];
     },
     /** Drops what is in memory: the transaction was rolled back. */
@@ -142,7 +117,32 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
   };
 }
 
-function keyOf(entity: EntityName, chunk: number): string {
+type OfChain = { readonly connector: ConnectorName; readonly origin: number };
+type ChunkName = { readonly entity: EntityName; readonly chunk: number };
+type ChunkBits = { readonly chunk: number; readonly bits: Buffer };
+
+const storedChunks = ask<OfChain, ChunkName>(
+  `SELECT entity, chunk FROM _sync_seen WHERE connector = :connector AND origin = :origin`,
+);
+const readChunks = ask<
+  OfChain & { readonly entity: EntityName; readonly wanted: readonly number[] },
+  ChunkBits
+>(
+  `SELECT chunk, bits FROM _sync_seen
+   WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk IN {wanted bigint}`,
+);
+const putChunks = put<OfChain & { readonly v: readonly (ChunkName & ChunkBits)[] }>(
+  `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
+   SELECT CAST(:connector AS text), v.entity, CAST(:origin AS bigint), v.chunk, v.bits
+   FROM {v: entity text, chunk bigint, bits bytea, n} ORDER BY v.n
+   ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
+);
+
+function isSet({ bits }: Chunk, row: number, half: number): boolean {
+  return ((bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
+}
+
+function keyOf({ entity, chunk }: ChunkName): string {
   return `${chunk} ${entity}`;
 }
 
