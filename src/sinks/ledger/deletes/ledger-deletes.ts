@@ -149,11 +149,8 @@ async function suspectParents(
     const keyTexts = below.map(({ parentKey }) => parentKey);
     const parents = await tables.get(entity)?.rowsOf(tx, keyTexts);
     const there = [...(parents?.values() ?? [])].filter(({ deletedAt }) => deletedAt === null);
-    await seen.load(
-      tx,
-      entity,
-      there.map(({ row }) => row),
-    );
+    const rows = there.map(({ row }) => row);
+    await seen.load(tx, entity, rows);
     const suspects = there.flatMap(({ row, owner }) =>
       owner === null || seen.has(entity, row) ? [] : [{ row, partition: owner, needs: 'get' as const }],
     );
@@ -171,10 +168,8 @@ const rowsAtOnce = 1_000;
 async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   const { held, current, tx } = commit;
   const noted = await alikeRows(tx, { connector: held.connector });
-  const alike = grouped(
-    noted.filter(({ entity }) => current.entities.has(entity)),
-    ({ entity }) => entity,
-  );
+  const planned = noted.filter(({ entity }) => current.entities.has(entity));
+  const alike = grouped(planned, ({ entity }) => entity);
   const counted: (ReturnType<typeof countMissing> & Pick<EntityMissing, 'entity' | 'along'>)[] = [];
   for (const [entity, rows] of alike) {
     const counts = countMissing(rows);
@@ -186,10 +181,8 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
     if (!alike.has(entity)) counted.push({ entity, ...countMissing([]), along: [] });
   }
   if (counted.length === 0) return [];
-  const accounts = await accountsOf(
-    commit,
-    counted.map(({ entity }) => entity),
-  );
+  const entities = counted.map(({ entity }) => entity);
+  const accounts = await accountsOf(commit, entities);
   const weighed: EntityMissing[] = [];
   for (const { firstMissed, ...counts } of counted) {
     const hasSurvivor = firstMissed === null || (await isAnyLeft(commit, counts.entity, firstMissed));
