@@ -3,6 +3,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Connection, SqlFunctions } from '../../sql/sqlite/open-sqlite.ts';
 import { readSqlite, type ReadableSqlite } from '../../sql/sqlite/read-sqlite.ts';
+import { watchSqlite, type WatchedSqlite } from '../../sql/sqlite/watch-sqlite.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead } from '../ledger-readers.ts';
 import type { ServedLedger } from '../sink-access.ts';
@@ -35,11 +36,13 @@ function sinkIdIn({ file, format }: ReadFile): string {
   }
 }
 
-function readFile(
-  { file, format, cacheKiB }: ReadFile,
-  openReader: () => Connection = () => openReadonlyDatabase({ file, format }),
-): ReadableSqlite {
-  return readSqlite({ file, openReader, cacheKiB, explain: (error) => toSinkError(error, file) });
+function readFile({ file, format, cacheKiB }: ReadFile): ReadableSqlite {
+  return readSqlite({
+    file,
+    openReader: () => openReadonlyDatabase({ file, format }),
+    cacheKiB,
+    explain: (error) => toSinkError(error, file),
+  });
 }
 
 /** A SQLite sink that exists. */
@@ -92,7 +95,7 @@ interface ServedFile extends ReadFile {
 export async function openServedFile({ sinkId, place, ...of }: ServedFile): Promise<ServedLedger> {
   const { file } = of;
   /** Null while the sink is lost. */
-  let db: ReadableSqlite | null = null;
+  let db: WatchedSqlite | null = null;
   let opened: string | null = null;
   let log: string | null = null;
   let why = '';
@@ -104,9 +107,14 @@ export async function openServedFile({ sinkId, place, ...of }: ServedFile): Prom
       why = `another sink is at ${place}`;
       return;
     }
-    db = readFile(of, () => {
-      if (idOf(file) !== found) throw movedError(file, idOf(file) === null);
-      return openReadonlyDatabase({ file, format: of.format });
+    db = watchSqlite({
+      file,
+      openReader: () => {
+        if (idOf(file) !== found) throw movedError(file, idOf(file) === null);
+        return openReadonlyDatabase({ file, format: of.format });
+      },
+      cacheKiB: of.cacheKiB,
+      explain: (error) => toSinkError(error, file),
     });
     opened = found;
     log = idOf(`${file}-wal`);

@@ -26,26 +26,14 @@ export interface ReadSqliteOptions {
 /** What SQLite's readers have beyond the port. */
 export interface ReadableSqlite extends ReadableDatabase {
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
-  /**
-   * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
-   * read, it shows later whether that read is still current. Its connection stays open until this database is disposed:
-   * numbers of two connections have nothing to do with each other.
-   */
-  mark(): Promise<number>;
 }
 
 /** A SQLite file that is read. Nothing is opened before something is asked. */
 export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
   const { file, openReader, explain, cacheKiB, delay } = options;
   const closedError = (): Error => new TypeError(`${file} was closed`);
-  const open = (): Connection => {
-    const db = openReader();
-    if (cacheKiB !== undefined) db.pragma(`cache_size = -${Math.ceil(cacheKiB / mostReaders)}`);
-    return db;
-  };
-  const readers = openReaders(open, closedError);
-  let watcher: Connection | null = null;
-  let isClosed = false;
+  const shareKiB = cacheKiB === undefined ? undefined : Math.ceil(cacheKiB / mostReaders);
+  const readers = openReaders(() => readerOn(openReader(), shareKiB), closedError);
 
   return {
     dialect: sqliteDialect,
@@ -60,18 +48,7 @@ export function readSqlite(options: ReadSqliteOptions): ReadableSqlite {
         signal?.throwIfAborted();
         return openSqliteSnapshot({ db: openReader(), explain, delay, signal });
       }),
-    mark: async () =>
-      await explained(explain, async () => {
-        if (isClosed) throw closedError();
-        watcher ??= openReader();
-        return Number(watcher.pragma('data_version', { simple: true }));
-      }),
-    [Symbol.asyncDispose]: async () => {
-      isClosed = true;
-      watcher?.close();
-      watcher = null;
-      await readers.close();
-    },
+    [Symbol.asyncDispose]: readers.close,
   };
 }
 
@@ -94,13 +71,13 @@ const idleMs = 5_000;
 /** Open at once, at most; further reads wait. */
 const mostReaders = 4;
 
-interface Reader {
+export interface Reader {
   readonly db: Connection;
   readonly statements: Statements;
 }
 
 /** Connections that read, opened when they are first needed. Each read has one to itself. */
-function openReaders(openReader: () => Connection, closedError: () => Error) {
+function openReaders(open: () => Reader, closedError: () => Error) {
   const reads = new PQueue({ concurrency: mostReaders });
   const idle: Reader[] = [];
   let isClosed = false;
@@ -118,7 +95,7 @@ function openReaders(openReader: () => Connection, closedError: () => Error) {
     use: async <Result>(work: (reader: Reader) => Promise<Result>): Promise<Result> => {
       if (isClosed) throw closedError();
       return await reads.add(async () => {
-        const reader = idle.pop() ?? readerOn(openReader());
+        const reader = idle.pop() ?? open();
         try {
           return await work(reader);
         } finally {
@@ -136,6 +113,8 @@ function openReaders(openReader: () => Connection, closedError: () => Error) {
   };
 }
 
-function readerOn(db: Connection): Reader {
+/** `cacheKiB`: of the memory for what was read; by default what the connection has. */
+export function readerOn(db: Connection, cacheKiB?: number): Reader {
+  if (cacheKiB !== undefined) db.pragma(`cache_size = -${cacheKiB}`);
   return { db, statements: statementsOn(db) };
 }

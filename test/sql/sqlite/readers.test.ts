@@ -63,7 +63,6 @@ it('hold no snapshot longer than a read: the log can be folded into the file and
   await using db = openTestSqlite(file, { writer, openReader: () => openReader(file) });
   await db.read(async (tx) => await tx.first(count));
   await expect(db.read(async (tx) => await tx.first('SELECT nonsense'))).rejects.toThrow('nonsense');
-  await db.mark();
   await db.transact(async (tx) => void (await tx.run('INSERT INTO t VALUES (2)')));
   expect(writer.pragma('wal_checkpoint(TRUNCATE)')).toEqual([{ busy: 0, log: 0, checkpointed: 0 }]);
 });
@@ -76,36 +75,6 @@ it('share the memory of the database', async ({ folder }) => {
   await Promise.all(Array.from({ length: 9 }, read));
   const sizes = [writer, ...opened].map((one) => -Number(one.pragma('cache_size', { simple: true })));
   expect(sizes).toEqual([3_072, 256, 256, 256, 256]);
-});
-
-it('give a mark that changes with each commit, by this process or another, and with nothing else', async ({
-  folder,
-}) => {
-  const file = fileIn(folder);
-  await using db = openTestSqlite(file, { openReader: () => openReader(file) });
-  const other = writerOf(file);
-  const marks = [await db.mark()];
-  const next = async (): Promise<boolean> => {
-    marks.push(await db.mark());
-    return marks.at(-1) !== marks.at(-2);
-  };
-  expect(await next(), 'nothing was written').toBe(false);
-  await db.transact(async (tx) => void (await tx.run('INSERT INTO t VALUES (2)')));
-  expect(await next(), 'this process has committed').toBe(true);
-  other.exec('INSERT INTO t VALUES (3)');
-  expect(await next(), 'another connection has committed').toBe(true);
-  await expect(
-    db.transact(async (tx) => {
-      await tx.run('INSERT INTO t VALUES (4)');
-      throw new Error('rolled back');
-    }),
-  ).rejects.toThrow('rolled back');
-  expect(await next(), 'nothing was stored').toBe(false);
-  await db.read(async (tx) => await tx.first(count));
-  vi.advanceTimersByTime(60_000);
-  expect(await next(), 'readers were closed').toBe(false);
-  expect(new Set(marks).size).toBe(3);
-  other.close();
 });
 
 it('need no connection that writes, and cannot write', async ({ folder }) => {
@@ -126,11 +95,9 @@ it('are all closed with the database, those that are being read from when the re
 }) => {
   const file = fileIn(folder);
   const db = openTestSqlite(file, { openReader: () => openReader(file) });
-  await db.mark();
   const reading = db.read(async (tx) => await tx.first(count));
   await db[Symbol.asyncDispose]();
   expect(await reading).toEqual({ n: 1 });
-  expect(opened.map((one) => one.open)).toEqual([false, false]);
-  await expect(db.mark()).rejects.toThrow('was closed');
+  expect(opened.map((one) => one.open)).toEqual([false]);
   await expect(db.read(async (tx) => await tx.first(count))).rejects.toThrow('was closed');
 });
