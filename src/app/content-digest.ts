@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityTable, PreparedRecord } from '../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, shortHash } from '../engine/prepare/canonical-json.ts';
 import { oldAddress, slotOf } from '../engine/prepare/column-value.ts';
-import type { RecordShape } from '../engine/prepare/prepare-record.ts';
+import type { RecordShape } from '../engine/prepare/record-shape.ts';
 import { fieldValue } from './stored-fields.ts';
 
 /**

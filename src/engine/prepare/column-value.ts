@@ -58,7 +58,7 @@ export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): s
   return moved.from + value.slice(moved.to.length);
 }
 
-type Slot = ReturnType<typeof slotOf>;
+export type Slot = ReturnType<typeof slotOf>;
 
 export function slotOf(
   table: EntityTable,
@@ -70,6 +70,7 @@ export function slotOf(
     .filter(([first]) => first === name || first === '*')
     .map((path) => path.slice(1));
   return {
+    name,
     index,
     type,
     isKey: table.key.includes(name),
@@ -93,5 +94,5 @@ export function injectedValues(
     values[slot.index] = toColumnValue(slot.type, value) ?? null;
     isFilled[slot.index] = true;
   }
-  return { values, isFilled };
+  return { from: inject, values, isFilled };
 }

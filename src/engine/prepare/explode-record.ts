@@ -1,6 +1,7 @@
 import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import { compilePrepare, explodedShape, type Prepared } from './prepare-record.ts';
+import { compilePrepare, type Prepared } from './prepare-record.ts';
+import { explodedShape } from './record-shape.ts';
 import type { SchemaPolicy } from './schema-policy.ts';
 
 /**

@@ -12,7 +12,8 @@ import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
 import { asPartial, isOfKind, isPartial } from './partial-record.ts';
-import { compilePrepare, recordShape } from './prepare-record.ts';
+import { compilePrepare } from './prepare-record.ts';
+import { recordShape } from './record-shape.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 
 export type PreparePage = ReturnType<typeof compilePreparePage>;

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
+  type ColumnValue,
   type FieldDrift,
   type PreparedRecord,
   type Quarantined,
@@ -12,64 +13,17 @@ import {
   canonicalJson,
   canonicalJsonWithout,
   TooDeepError,
-  hashedColumns,
   hashedText,
   shortHash,
   volatileText,
   type VolatileField,
 } from './canonical-json.ts';
-import { copiedFields, injectedValues, oldAddress, slotOf, toColumnValue } from './column-value.ts';
-import type { Action, Entity } from '../../definitions/definition.ts';
-import {
-  driftNotes,
-  acceptEverything,
-  describeNews,
-  schemaChanged,
-  type SchemaPolicy,
-} from './schema-policy.ts';
-import { compileFileOfRecord } from './file-of-record.ts';
+import { copiedFields, injectedValues, oldAddress, toColumnValue, type Slot } from './column-value.ts';
+import { compileShape, type CompiledShape, type RecordShape } from './record-shape.ts';
+import { describeNews, schemaChanged } from './schema-policy.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;
-
-/** `filledFrom` and `moved` absent: there are none. */
-export interface RecordShape
-  extends Pick<Entity, 'table' | 'ignored' | 'volatile'>, Partial<Pick<Entity, 'filledFrom' | 'moved'>> {
-  /** An array field whose elements become separate rows: it leaves this row. */
-  readonly explodedField: string | null;
-  /** How the file that belongs to a record is asked for; null or absent: the records have none. */
-  readonly download?: Action | null;
-  /** Absent: whatever comes is stored. */
-  readonly policy?: SchemaPolicy;
-}
-
-/**
- * The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a
- * policy whatever comes is stored.
- */
-export function recordShape(entity: Entity, policy: SchemaPolicy = acceptEverything): RecordShape {
-  const { table, ignored, volatile, filledFrom, moved, explode, actions } = entity;
-  const download = actions.get('download') ?? null;
-  return {
-    table,
-    ignored,
-    volatile,
-    filledFrom,
-    moved,
-    explodedField: explode?.field ?? null,
-    download,
-    policy,
-  };
-}
-
-/** The shape of the elements of the entity's exploded field; null where it explodes nothing. */
-export function explodedShape(
-  { explodedTable }: Entity,
-  policy: SchemaPolicy = acceptEverything,
-): RecordShape | null {
-  if (explodedTable === null) return null;
-  return { table: explodedTable, ignored: new Set(), volatile: [], explodedField: null, policy };
-}
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */
 export type Prepared = { readonly drift: readonly FieldDrift[] } & (
@@ -85,145 +39,176 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 export function compilePrepare(
   shape: RecordShape,
 ): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
-  const { table, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
-  const columns = hashedColumns(table.columns);
-  const fileOf = compileFileOfRecord(shape.download ?? null);
-  const noteOf = driftNotes(table.entity, policy);
-  const slots = new Map(
-    table.columns.map((column, index) => [column.name, slotOf(table, shape.volatile, column, index)]),
-  );
-  const keySlots = table.key.flatMap((name) => {
-    const slot = slots.get(name);
-    return slot === undefined ? [] : [{ name, slot }];
-  });
-
-  const refuse = (
-    reason: QuarantineReason,
-    detail: string,
-    raw: JsonValue,
-    drift: readonly FieldDrift[] = [],
-  ): Prepared => ({ kind: 'refused', refused: refuseRecord(table.entity, reason, detail, raw), drift });
-
+  const compiled = compileShape(shape);
+  const { slots, table } = compiled;
+  const width = table.columns.length;
   /** What the partition fills in, worked out once for all records that share it. */
-  let injected = injectedValues(slots, {}, table.columns.length);
-  let injectedFrom: Readonly<Record<string, JsonValue>> = {};
-
-  function prepare(raw: JsonObject, inject: Readonly<Record<string, JsonValue>>): Prepared {
-    if (inject !== injectedFrom) {
-      injected = injectedValues(slots, inject, table.columns.length);
-      injectedFrom = inject;
-    }
-    const values = [...injected.values];
-    let extra: Map<string, JsonValue> | null = null;
-    let evolved: Map<string, JsonValue> | null = null;
-    let drift: FieldDrift[] | null = null;
-    const volatile: VolatileField[] = [];
-    const moved: VolatileField[] = [];
-    const copied = copiedFields(raw, filledFrom);
-    for (const name of Object.keys(raw)) {
-      if (shape.ignored.has(name) || copied.has(name)) continue;
-      const value = raw[name] ?? null;
-      const isExploded = name === shape.explodedField;
-      if (isExploded && (value === null || Array.isArray(value))) continue;
-      const slot = slots.get(name);
-      if (slot === undefined) {
-        (extra ??= new Map<string, JsonValue>()).set(name, value);
-        (drift ??= []).push(noteOf(name, isExploded ? 'misfit' : 'undeclared', value));
-        continue;
-      }
-      const fitting = toColumnValue(slot.type, value);
-      const isInjected = injected.isFilled[slot.index] === true;
-      if (fitting === undefined && slot.isKey && !isInjected) {
-        return refuse('key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`, raw);
-      }
-      if (fitting === undefined) (drift ??= []).push(noteOf(name, 'misfit', value));
-      if (isInjected ? fitting !== values[slot.index] : fitting === undefined) {
-        (extra ??= new Map<string, JsonValue>()).set(name, value);
-      }
-      if (isInjected || fitting === undefined) continue;
-      values[slot.index] = fitting;
-      const oldText = oldAddress(shape.moved?.get(name), value);
-      if (oldText !== null) moved.push({ index: slot.index, text: oldText, stableText: oldText });
-      if (slot.isEvolved) (evolved ??= new Map<string, JsonValue>()).set(name, value);
-      else if (slot.volatile !== null) {
-        volatile.push({
-          index: slot.index,
-          text: String(fitting),
-          stableText: stableTextOf(slot.volatile, value),
-        });
-      }
-    }
-    const missing = keySlots.find(({ slot }) => values[slot.index] === null);
-    if (missing !== undefined) {
-      return refuse('key-missing', `the record has no ${missing.name}, which is part of its key`, raw);
-    }
-    if (keySlots.every(({ slot }) => injected.isFilled[slot.index] === true || values[slot.index] === '')) {
-      const key = table.key.join(', ');
-      return refuse('key-missing', `every part of the key that the record carries is empty (${key})`, raw);
-    }
-    const news =
-      policy.onNews === 'accept' ? [] : (drift ?? []).filter(({ isRefused }) => isRefused === true);
-    const [firstNews] = news;
-    if (firstNews !== undefined && policy.onNews === 'fail') throw schemaChanged(firstNews);
-    if (firstNews !== undefined) {
-      return refuse('schema-change', `it has ${describeNews(firstNews)}`, raw, news);
-    }
-    const extraText = extra === null ? null : canonicalJson(withoutPrototype(extra));
-    const undeclared = evolved === null ? extra : new Map([...evolved, ...(extra ?? [])]);
-    const undeclaredText =
-      undeclared === null || undeclared === extra ? extraText : canonicalJson(withoutPrototype(undeclared));
-    const stableText =
-      undeclared === null || shape.volatile.length === 0
-        ? undeclaredText
-        : canonicalJsonWithout(withoutPrototype(undeclared), shape.volatile);
-    if (undeclaredText !== null && stableText !== null && stableText !== undeclaredText) {
-      volatile.push({ index: columns.length, text: undeclaredText, stableText });
-    }
-    const text = hashedText(columns, values, [...volatile, ...moved], stableText);
-    if (text.length > maxRecordChars) {
-      return refuse('too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
-    }
-    // After the hash: rows that were stored without their copies are no other rows.
-    for (const [name, value] of copied) {
-      const slot = slots.get(name);
-      if (slot !== undefined) values[slot.index] ??= toColumnValue(slot.type, value) ?? null;
-    }
-    return {
-      kind: 'record',
-      drift: drift ?? [],
-      extraFields: extra?.size ?? 0,
-      record: {
-        keyText: keyTextOf(keySlots.map(({ slot }) => values[slot.index] ?? null)),
-        hash: shortHash(text),
-        volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileText(volatile)),
-        values,
-        extra: extraText,
-        ...(fileOf === null ? {} : { file: fileOf(raw, inject) }),
-      },
-    };
-  }
+  let injected = injectedValues(slots, {}, width);
 
   return (raw, inject) => {
-    if (!isJsonObject(raw)) return refuse('not-an-object', `expected an object, got ${kindOf(raw)}`, raw);
+    if (!isJsonObject(raw)) {
+      return refuse(compiled, raw, 'not-an-object', `expected an object, got ${kindOf(raw)}`);
+    }
+    if (inject !== injected.from) injected = injectedValues(slots, inject, width);
     try {
-      return prepare(raw, inject);
+      return prepare(compiled, injected, raw);
     } catch (error) {
-      if (error instanceof TooDeepError) return refuse('too-deep', error.message, raw);
+      if (error instanceof TooDeepError) return refuse(compiled, raw, 'too-deep', error.message);
       throw error;
     }
   };
 }
 
-/** '' where all of the field is volatile. */
-function stableTextOf(volatile: readonly (readonly string[])[], value: JsonValue): string {
-  return volatile.some((path) => path.length === 0) ? '' : canonicalJsonWithout(value, volatile);
+/** A record, and what its fields come to as far as they are read; null: nothing yet. */
+interface Row {
+  readonly raw: JsonObject;
+  readonly injected: ReturnType<typeof injectedValues>;
+  readonly copied: ReadonlyMap<string, JsonValue>;
+  readonly values: ColumnValue[];
+  extra: Record<string, JsonValue> | null;
+  /** Values of columns that were added for undeclared fields, as they came. */
+  evolved: Record<string, JsonValue> | null;
+  drift: FieldDrift[] | null;
+  moved: VolatileField[] | null;
+  readonly volatile: VolatileField[];
+}
+
+function prepare(shape: CompiledShape, injected: Row['injected'], raw: JsonObject): Prepared {
+  const row: Row = {
+    raw,
+    injected,
+    copied: copiedFields(raw, shape.filledFrom),
+    values: [...injected.values],
+    extra: null,
+    evolved: null,
+    drift: null,
+    moved: null,
+    volatile: [],
+  };
+  return readFields(shape, row) ?? checkKey(shape, row) ?? checkNews(shape, row) ?? finish(shape, row);
+}
+
+/** Puts every field into its column or into `extra`. */
+function readFields(shape: CompiledShape, row: Row): Prepared | null {
+  const { slots, ignored, explodedField, noteOf } = shape;
+  const { raw, injected, copied, values } = row;
+  for (const name of Object.keys(raw)) {
+    if (ignored.has(name) || copied.has(name)) continue;
+    const value = raw[name] ?? null;
+    const isExploded = name === explodedField;
+    if (isExploded && (value === null || Array.isArray(value))) continue;
+    const slot = slots.get(name);
+    if (slot === undefined) {
+      (row.extra ??= noFields())[name] = value;
+      (row.drift ??= []).push(noteOf(name, isExploded ? 'misfit' : 'undeclared', value));
+      continue;
+    }
+    const fitting = toColumnValue(slot.type, value);
+    const isInjected = injected.isFilled[slot.index] === true;
+    if (fitting === undefined && slot.isKey && !isInjected) {
+      return refuse(shape, raw, 'key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`);
+    }
+    if (fitting === undefined) (row.drift ??= []).push(noteOf(name, 'misfit', value));
+    if (isInjected ? fitting !== values[slot.index] : fitting === undefined) {
+      (row.extra ??= noFields())[name] = value;
+    }
+    if (!isInjected && fitting !== undefined) fill(shape, row, slot, value, fitting);
+  }
+  return null;
+}
+
+function fill(shape: CompiledShape, row: Row, slot: Slot, value: JsonValue, fitting: ColumnValue): void {
+  const { name, index, volatile } = slot;
+  row.values[index] = fitting;
+  const oldText = oldAddress(shape.moved?.get(name), value);
+  if (oldText !== null) (row.moved ??= []).push({ index, text: oldText, stableText: oldText });
+  if (slot.isEvolved) (row.evolved ??= noFields())[name] = value;
+  else if (volatile !== null) {
+    // '' where all of the field is volatile.
+    const isWhole = volatile.some((path) => path.length === 0);
+    const stableText = isWhole ? '' : canonicalJsonWithout(value, volatile);
+    row.volatile.push({ index, text: String(fitting), stableText });
+  }
 }
 
 /** So that a field called __proto__ is a field like any other. */
-function withoutPrototype(extra: ReadonlyMap<string, JsonValue>): JsonObject {
-  const fields = Object.create(null) as Record<string, JsonValue>;
-  for (const [name, value] of extra) fields[name] = value;
-  return fields;
+function noFields(): Record<string, JsonValue> {
+  return Object.create(null) as Record<string, JsonValue>;
+}
+
+function checkKey(shape: CompiledShape, { raw, injected, values }: Row): Prepared | null {
+  const { table, keySlots } = shape;
+  const missing = keySlots.find(({ index }) => values[index] === null);
+  if (missing !== undefined) {
+    const detail = `the record has no ${missing.name}, which is part of its key`;
+    return refuse(shape, raw, 'key-missing', detail);
+  }
+  if (keySlots.every(({ index }) => injected.isFilled[index] === true || values[index] === '')) {
+    const detail = `every part of the key that the record carries is empty (${table.key.join(', ')})`;
+    return refuse(shape, raw, 'key-missing', detail);
+  }
+  return null;
+}
+
+function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {
+  const { onNews } = shape.policy;
+  if (onNews === 'accept' || drift === null) return null;
+  const news = drift.filter(({ isRefused }) => isRefused === true);
+  const [first] = news;
+  if (first === undefined) return null;
+  if (onNews === 'fail') throw schemaChanged(first);
+  return refuse(shape, raw, 'schema-change', `it has ${describeNews(first)}`, news);
+}
+
+function finish(shape: CompiledShape, row: Row): Prepared {
+  const { raw, injected, values, extra } = row;
+  const extraText = extra === null ? null : canonicalJson(extra);
+  const text = contentText(shape, row, extraText);
+  if (text.length > maxRecordChars) {
+    return refuse(shape, raw, 'too-large', `${text.length} characters, at most ${maxRecordChars}`);
+  }
+  // After the hash: rows that were stored without their copies are no other rows.
+  for (const [name, value] of row.copied) {
+    const slot = shape.slots.get(name);
+    if (slot !== undefined) values[slot.index] ??= toColumnValue(slot.type, value) ?? null;
+  }
+  return {
+    kind: 'record',
+    drift: row.drift ?? [],
+    extraFields: extra === null ? 0 : Object.keys(extra).length,
+    record: {
+      keyText: keyTextOf(shape.keySlots.map(({ index }) => values[index] ?? null)),
+      hash: shortHash(text),
+      volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileText(row.volatile)),
+      values,
+      extra: extraText,
+      ...(shape.fileOf === null ? {} : { file: shape.fileOf(raw, injected.from) }),
+    },
+  };
+}
+
+/** What the record's hash is made of. Adds what is volatile of the undeclared fields to `row.volatile`. */
+function contentText({ columns, volatile }: CompiledShape, row: Row, extraText: string | null): string {
+  const { values, extra, evolved, moved } = row;
+  const undeclared = evolved === null ? extra : { ...evolved, ...extra };
+  const text = undeclared === null || evolved === null ? extraText : canonicalJson(undeclared);
+  const stableText =
+    undeclared === null || volatile.length === 0 ? text : canonicalJsonWithout(undeclared, volatile);
+  if (text !== null && stableText !== null && stableText !== text) {
+    row.volatile.push({ index: columns.length, text, stableText });
+  }
+  const excepted = moved === null ? row.volatile : [...row.volatile, ...moved];
+  return hashedText(columns, values, excepted, stableText);
+}
+
+function refuse(
+  { table }: CompiledShape,
+  raw: JsonValue,
+  reason: QuarantineReason,
+  detail: string,
+  drift: readonly FieldDrift[] = [],
+): Prepared {
+  return { kind: 'refused', refused: refuseRecord(table.entity, reason, detail, raw), drift };
 }
 
 const maxQuarantinedChars = 1024 * 1024;
