@@ -13,7 +13,7 @@ import { afterLast, credentialValue, signRequest, unusable, type OpenCredentials
 import { readJsonAnswer, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
-interface HostFacts extends BesideFacts {
+export interface HostFacts extends BesideFacts {
   readonly lane: CallLane;
 }
 

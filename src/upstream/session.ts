@@ -4,10 +4,12 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
+import type { RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
+import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import { readCredentials, unusable, type OpenCredentials } from './credentials.ts';
-import { addressOf } from './address-of.ts';
+import { addressOf, type HostFacts } from './address-of.ts';
 import { EndedGrantError, requestTokens } from './request-tokens.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
@@ -45,28 +47,11 @@ export function openSession(options: UpstreamOptions) {
   const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
   const { upstream } = definition;
   if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
-  /** Renewed tokens where no place was given to save them, while this connector is open. */
-  const unsaved = new Map<string, Secret>();
+  const stored = openStored(options, upstream, clock);
   const renewals = new PQueue();
 
-  const read = async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
-    const stored = await options.credentials();
-    const given = {
-      ...stored,
-      ...Object.fromEntries([...unsaved].map(([field, secret]) => [field, secret.reveal()])),
-    };
-    return { given, credentials: readCredentials(definition, upstream, given, options.connector) };
-  };
-
   const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
-
-  /** A refresh token that has ended is not sent again, nor the access token that ended before it. */
-  const throwIfRefused = (credentials: OpenCredentials): void => {
-    const refusal = laneOf(credentials).refusalOf(hashOf(credentials));
-    if (refusal !== null) throw refusal;
-  };
-
-  const factsOf = (credentials: OpenCredentials) => ({
+  const factsOf = (credentials: OpenCredentials): HostFacts => ({
     upstream,
     credentials,
     lane: laneOf(credentials),
@@ -80,26 +65,9 @@ export function openSession(options: UpstreamOptions) {
     return { credentials, lane: facts.lane, base };
   };
 
-  const save = async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<void> => {
-    if (saveCredentials === null) {
-      for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
-      return;
-    }
-    // The old refresh token may be void by now: only a stored new one keeps the connector.
-    for (const pauseMs of [100, 1_000, 5_000, null]) {
-      try {
-        await saveCredentials({ ...given, ...changed });
-        return;
-      } catch (error) {
-        if (pauseMs === null) throw error;
-        await clock.sleep(pauseMs);
-      }
-    }
-  };
-
   /** Runs alone for the account, and is not aborted: a new refresh token that nothing stores is lost for good. */
   const renewAlone = async (refusedToken: string | undefined): Promise<OpenCredentials | null> => {
-    const { given, credentials } = await read();
+    const { given, credentials } = await stored.read();
     const { auth, values } = credentials;
     if (auth?.kind !== 'refresh') return null;
     const current = values.get(auth.accessToken);
@@ -111,19 +79,9 @@ export function openSession(options: UpstreamOptions) {
         'the access token ended, and there is no place here to store the new refresh token that comes with another one',
       );
     }
-    throwIfRefused(credentials);
     const facts = factsOf(credentials);
-    const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
-    const tokens = await requestTokens(url, auth, facts).catch((error: unknown) => {
-      if (error instanceof EndedGrantError) facts.lane.keepRefusal(hashOf(credentials), error);
-      throw error;
-    });
-    const changed = {
-      [auth.accessToken]: tokens.accessToken,
-      ...(tokens.refreshToken === null ? {} : { [auth.refreshToken]: tokens.refreshToken }),
-    };
-    await save(given, changed);
-    return readCredentials(definition, upstream, { ...given, ...changed }, options.connector);
+    throwIfRefused(facts);
+    return await stored.save(given, await newTokens(auth, facts));
   };
 
   const renew = async (
@@ -138,35 +96,90 @@ export function openSession(options: UpstreamOptions) {
     return renewed === null ? null : await opened(renewed, signal);
   };
 
-  const accessToken = ({ auth, values }: OpenCredentials): string | undefined =>
-    auth?.kind === 'refresh' ? values.get(auth.accessToken) : undefined;
-
   return {
     upstream,
     transport,
     clock,
     async open(signal: AbortSignal): Promise<OpenedCall> {
       signal.throwIfAborted();
-      const { credentials } = await orAborted(read(), signal);
-      throwIfRefused(credentials);
-      const { auth } = credentials;
-      if (auth?.kind === 'refresh' && accessToken(credentials) === undefined) {
-        const renewed = await renew(credentials, undefined, signal);
-        if (renewed === null) {
-          throw unusable(`${auth.accessToken} has no value, nor has ${auth.refreshToken}`);
-        }
-        return renewed;
-      }
-      return await opened(credentials, signal);
+      const { credentials } = await orAborted(stored.read(), signal);
+      throwIfRefused(factsOf(credentials));
+      const { auth, values } = credentials;
+      if (auth?.kind !== 'refresh' || values.has(auth.accessToken)) return await opened(credentials, signal);
+      const renewed = await renew(credentials, undefined, signal);
+      if (renewed === null) throw unusable(`${auth.accessToken} has no value, nor has ${auth.refreshToken}`);
+      return renewed;
     },
     /** After an answer that does not take the access token: another one, or null where there is no way to it. */
-    async renew(refused: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null> {
-      const { auth, values } = refused.credentials;
+    async renew({ credentials }: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null> {
+      const { auth, values } = credentials;
       if (auth?.kind !== 'refresh' || !values.has(auth.refreshToken)) return null;
-      return await renew(refused.credentials, accessToken(refused.credentials), signal);
+      return await renew(credentials, values.get(auth.accessToken), signal);
     },
     /** Waits for a renewal that is under way. */
     settled: async (): Promise<void> => await renewals.onIdle(),
+  };
+}
+
+/** The credentials as the caller stores them, and what their renewal changes. */
+function openStored(options: UpstreamOptions, upstream: Upstream, clock: Clock) {
+  const { definition, connector, saveCredentials = null } = options;
+  /** Renewed tokens where no place was given to save them, while this connector is open. */
+  const unsaved = new Map<string, Secret>();
+  const parsed = (given: JsonObject): OpenCredentials =>
+    readCredentials(definition, upstream, given, connector);
+  return {
+    read: async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
+      const stored = await options.credentials();
+      const renewed = Object.fromEntries([...unsaved].map(([field, secret]) => [field, secret.reveal()]));
+      const given = { ...stored, ...renewed };
+      return { given, credentials: parsed(given) };
+    },
+    /** Gives them with what has changed. */
+    save: async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<OpenCredentials> => {
+      const renewed = { ...given, ...changed };
+      if (saveCredentials === null) {
+        for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
+      } else {
+        await saveInTries(async () => await saveCredentials(renewed), clock);
+      }
+      return parsed(renewed);
+    },
+  };
+}
+
+/** The old refresh token may be void by now: only a stored new one keeps the connector. */
+async function saveInTries(save: () => Promise<void>, clock: Clock): Promise<void> {
+  for (const pauseMs of [100, 1_000, 5_000]) {
+    try {
+      await save();
+      return;
+    } catch {
+      await clock.sleep(pauseMs);
+    }
+  }
+  await save();
+}
+
+/** A refresh token that has ended is not sent again, nor the access token that ended before it. */
+function throwIfRefused({ lane, credentials }: HostFacts): void {
+  const refusal = lane.refusalOf(hashOf(credentials));
+  if (refusal !== null) throw refusal;
+}
+
+/** By the fields of the credentials that have them. */
+async function newTokens(
+  auth: RefreshedAuthentication,
+  facts: HostFacts,
+): Promise<Readonly<Record<string, string>>> {
+  const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
+  const tokens = await requestTokens(url, auth, facts).catch((error: unknown) => {
+    if (error instanceof EndedGrantError) facts.lane.keepRefusal(hashOf(facts.credentials), error);
+    throw error;
+  });
+  return {
+    [auth.accessToken]: tokens.accessToken,
+    ...(tokens.refreshToken === null ? {} : { [auth.refreshToken]: tokens.refreshToken }),
   };
 }
 
