@@ -74,39 +74,12 @@ export function openCallGate(options: CallGateOptions = {}) {
 function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budget, refusals }: LaneOptions) {
   const slots = openSlots(limits.concurrency, clock);
   const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
-  const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
   const alone = new PQueue({ concurrency: 1 });
   let usedAt = clock.now();
   let inUse = 0;
   let throttles = 0;
   let throttledAt = -Infinity;
   let pausedUntil = 0;
-
-  const start = async (signal: AbortSignal) => {
-    const slot = await slots.take(signal, maxWaitMs);
-    try {
-      await pace.turn(signal);
-      const shared = budget && (await inTime(maxWaitMs, signal, (own) => budget.enter(own)));
-      inUse += 1;
-      let hasEnded = false;
-      return {
-        /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
-        async end(isAnswered: boolean): Promise<void> {
-          if (hasEnded) return;
-          hasEnded = true;
-          inUse -= 1;
-          usedAt = clock.now();
-          if (isAnswered && usedAt >= pausedUntil) throttles = 0;
-          slot.release();
-          // A turn that cannot be released expires.
-          await shared?.release().catch(() => undefined);
-        },
-      };
-    } catch (error) {
-      slot.release();
-      throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
-    }
-  };
 
   return {
     /**
@@ -117,11 +90,22 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
     enter: async (signal: AbortSignal) => {
       // Waiting counts as use: a lane with callers is never forgotten.
       inUse += 1;
-      try {
-        return await start(signal);
-      } finally {
+      const release = await takeTurn({ slots, pace, budget, maxWaitMs }, signal).catch((error: unknown) => {
         inUse -= 1;
-      }
+        throw error;
+      });
+      let hasEnded = false;
+      return {
+        /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
+        async end(isAnswered: boolean): Promise<void> {
+          if (hasEnded) return;
+          hasEnded = true;
+          inUse -= 1;
+          usedAt = clock.now();
+          if (isAnswered && usedAt >= pausedUntil) throttles = 0;
+          await release();
+        },
+      };
     },
     /**
      * The service refused a call as one too many: half as many at a time for a while, and none before `asked` ms have
@@ -154,14 +138,7 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
         usedAt = clock.now();
       }
     },
-    /** What `read` brought, for ten minutes; a failure is not kept. */
-    async remembered(name: string, read: () => Promise<string>): Promise<string> {
-      const known = memory.get(name);
-      if (known !== undefined && known.untilMs > clock.now()) return known.value;
-      const value = await read();
-      memory.set(name, { value, untilMs: clock.now() + keepMs });
-      return value;
-    },
+    remembered: openMemory(clock),
     /**
      * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
      * account are refused.
@@ -174,6 +151,43 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       void refusals.set(account, { tokens, failure }),
     isIdle: (): boolean => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
     dispose: async (): Promise<void> => await budget?.[Symbol.asyncDispose](),
+  };
+}
+
+interface Limiters extends Pick<LaneOptions, 'maxWaitMs' | 'budget'> {
+  readonly slots: ReturnType<typeof openSlots>;
+  readonly pace: ReturnType<typeof openCallPace>;
+}
+
+/** Waits until each of them lets the call start; gives what releases its turn. */
+async function takeTurn(
+  { slots, pace, budget, maxWaitMs }: Limiters,
+  signal: AbortSignal,
+): Promise<() => Promise<void>> {
+  const slot = await slots.take(signal, maxWaitMs);
+  try {
+    await pace.turn(signal);
+    const shared = budget && (await inTime(maxWaitMs, signal, (own) => budget.enter(own)));
+    return async () => {
+      slot.release();
+      // A turn that cannot be released expires.
+      await shared?.release().catch(() => undefined);
+    };
+  } catch (error) {
+    slot.release();
+    throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
+  }
+}
+
+/** Gives a function that keeps what `read` brought for ten minutes; a failure is not kept. */
+function openMemory(clock: Clock) {
+  const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
+  return async (name: string, read: () => Promise<string>): Promise<string> => {
+    const known = memory.get(name);
+    if (known !== undefined && known.untilMs > clock.now()) return known.value;
+    const value = await read();
+    memory.set(name, { value, untilMs: clock.now() + keepMs });
+    return value;
   };
 }
 
