@@ -5,7 +5,7 @@ import type { ListObjectsV2CommandOutput } from '@aws-sdk/client-s3';
 import { SyncError } from '../core/errors.ts';
 import { removeEach, type Leftover, type ObjectStore } from './object-store.ts';
 import { createByClaim, leftClaims } from './s3-claims.ts';
-import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
+import { nullIfAbsent, openS3Client, type OpenS3Client, type S3Place } from './s3-client.ts';
 import { checksumOf, leftUploads, readObject, readRange, streamObject, uploadInParts } from './s3-objects.ts';
 
 export interface S3StoreOptions {
@@ -16,9 +16,6 @@ export interface S3StoreOptions {
   readonly idleTimeoutMs?: number;
 }
 
-/** What a server makes of `If-None-Match`. */
-type Conditions = 'kept' | 'ignored' | 'unknown';
-
 /**
  * A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and
  * TARGET_INCOMPATIBLE where a server is not like S3.
@@ -28,82 +25,26 @@ export async function openS3Store(
   { signal, partBytes = 8 * 1024 * 1024, idleTimeoutMs = 30_000 }: S3StoreOptions,
 ): Promise<ObjectStore> {
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
-  const { sdk, ask } = s3;
   /** For files that wait for their upload, for their owner alone. */
   let staging: Promise<string> | null = null;
   let staged = 0;
-  const root = place.prefix === '' ? '' : `${place.prefix}/`;
-  const at = (name: string): { Bucket: string; Key: string } => ({ Bucket: place.bucket, Key: root + name });
+  const at = (name: string) => ({ Bucket: place.bucket, Key: rootOf(place) + name });
 
-  const list: ObjectStore['list'] = async function* (prefix, after) {
-    let last = after === undefined ? '' : root + after;
-    let token: string | undefined;
-    do {
-      const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
-      const input = new sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
-      const page: ListObjectsV2CommandOutput = await ask('list', input);
-      if (page.IsTruncated === undefined) throw notS3(place);
-      const objects = page.Contents ?? [];
-      token = page.IsTruncated ? page.NextContinuationToken : undefined;
-      if (token !== undefined && objects.length === 0) throw notInOrder(place);
-      for (const { Key = '', Size = 0, LastModified } of objects) {
-        // Names that only ever rise end every loop, whatever the server says.
-        if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notInOrder(place);
-        last = Key;
-        yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
-      }
-    } while (token !== undefined);
-  };
-
+  const list: ObjectStore['list'] = (prefix, after) => listObjects(s3, place, prefix, after);
   const read = async (name: string): Promise<Buffer | null> => await readObject(s3, at(name));
-
   const write = async (name: string, body: Buffer, more: object = {}): Promise<void> => {
     const facts = { ContentLength: body.length, ChecksumSHA256: checksumOf(body) };
-    await ask('write', new sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more }));
+    await s3.ask('write', new s3.sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more }));
   };
   const json = { ContentType: 'application/json' };
   const replace = async (name: string, text: string): Promise<void> =>
     await write(name, Buffer.from(text), json);
-  /** On condition that the name is not taken; gives why it was not written. */
   const writeNew = async (name: string, text: string): Promise<SyncError | null> =>
     await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' }).then(() => null, asSyncError);
-
   const remove = async (names: readonly string[]): Promise<void> =>
     await removeEach(names, async (name) => {
-      await ask('remove', new sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
+      await s3.ask('remove', new s3.sdk.DeleteObjectCommand(at(name))).catch(nullIfAbsent);
     });
-
-  const createByCondition = async (name: string, text: string): Promise<'created' | 'exists'> => {
-    for (let tried = 1; ; tried += 1) {
-      const failure = await writeNew(name, text);
-      if (failure === null) return 'created';
-      // An attempt whose answer was lost may have written it: the text says whose it is.
-      const found = await read(name);
-      if (found !== null) return found.toString() === text ? 'created' : 'exists';
-      if (!isRefusal(failure) || tried === 3) throw failure;
-    }
-  };
-
-  const writeIfNew = async (name: string, text: string): Promise<void> => {
-    const failure = await writeNew(name, text);
-    if (failure !== null && !isRefusal(failure)) throw failure;
-  };
-
-  /**
-   * Writes the same object on condition that it is not there, again if it was not: a server that ignores conditions
-   * reports that it was written.
-   */
-  const tryConditions = async (): Promise<Conditions> => {
-    for (let tried = 1; tried <= 2; tried += 1) {
-      const failure = await writeNew('_conditions', '{}\n');
-      if (failure === null) continue;
-      if (isRefusal(failure)) return 'kept';
-      if (isUnknownHeader(failure)) return 'unknown';
-      throw failure;
-    }
-    return 'ignored';
-  };
-  let conditions: Conditions | null = null;
 
   return {
     list,
@@ -125,18 +66,12 @@ export async function openS3Store(
       }
       await rm(from);
     },
-    create: async (name, text) => {
-      conditions ??= await tryConditions();
-      if (conditions === 'kept') return await createByCondition(name, text);
-      // With the condition all the same where that is possible: for a server that keeps it at times.
-      const write = conditions === 'ignored' ? writeIfNew : replace;
-      return await createByClaim({ list, read, replace, remove, write }, name, text, s3.signal);
-    },
+    create: creator({ list, read, replace, remove, writeNew }, s3.signal),
     replace,
     remove,
     leftovers: async () => [
       ...(await leftStagingFolders()),
-      ...(await leftUploads(s3, { Bucket: place.bucket, Prefix: root })),
+      ...(await leftUploads(s3, { Bucket: place.bucket, Prefix: rootOf(place) })),
       ...(await leftClaims({ list, remove })),
     ],
     [Symbol.asyncDispose]: async () => {
@@ -145,6 +80,80 @@ export async function openS3Store(
       if (typeof folder === 'string') await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+function rootOf({ prefix }: S3Place): string {
+  return prefix === '' ? '' : `${prefix}/`;
+}
+
+async function* listObjects(s3: OpenS3Client, place: S3Place, prefix: string, after?: string) {
+  const root = rootOf(place);
+  let last = after === undefined ? '' : root + after;
+  let token: string | undefined;
+  do {
+    const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
+    const input = new s3.sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
+    const page: ListObjectsV2CommandOutput = await s3.ask('list', input);
+    if (page.IsTruncated === undefined) throw notS3(place);
+    const objects = page.Contents ?? [];
+    token = page.IsTruncated ? page.NextContinuationToken : undefined;
+    if (token !== undefined && objects.length === 0) throw notInOrder(place);
+    for (const { Key = '', Size = 0, LastModified } of objects) {
+      // Names that only ever rise end every loop, whatever the server says.
+      if (!isBehind(Key, last) || !Key.startsWith(root + prefix)) throw notInOrder(place);
+      last = Key;
+      yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
+    }
+  } while (token !== undefined);
+}
+
+interface Creating extends Pick<ObjectStore, 'list' | 'read' | 'replace' | 'remove'> {
+  /** On condition that the name is not taken; gives why it was not written. */
+  readonly writeNew: (name: string, text: string) => Promise<SyncError | null>;
+}
+
+/** What a server makes of `If-None-Match`. */
+type Conditions = 'kept' | 'ignored' | 'unknown';
+
+function creator(store: Creating, signal: AbortSignal): ObjectStore['create'] {
+  let conditions: Conditions | null = null;
+  const writeIfNew = async (name: string, text: string): Promise<void> => {
+    const failure = await store.writeNew(name, text);
+    if (failure !== null && !isRefusal(failure)) throw failure;
+  };
+  return async (name, text) => {
+    conditions ??= await tryConditions(store);
+    if (conditions === 'kept') return await createByCondition(store, name, text);
+    // With the condition all the same where that is possible: for a server that keeps it at times.
+    const write = conditions === 'ignored' ? writeIfNew : store.replace;
+    return await createByClaim({ ...store, write }, name, text, signal);
+  };
+}
+
+/**
+ * Writes the same object on condition that it is not there, again if it was not: a server that ignores conditions
+ * reports that it was written.
+ */
+async function tryConditions({ writeNew }: Creating): Promise<Conditions> {
+  for (let tried = 1; tried <= 2; tried += 1) {
+    const failure = await writeNew('_conditions', '{}\n');
+    if (failure === null) continue;
+    if (isRefusal(failure)) return 'kept';
+    if (isUnknownHeader(failure)) return 'unknown';
+    throw failure;
+  }
+  return 'ignored';
+}
+
+async function createByCondition(store: Creating, name: string, text: string): Promise<'created' | 'exists'> {
+  for (let tried = 1; ; tried += 1) {
+    const failure = await store.writeNew(name, text);
+    if (failure === null) return 'created';
+    // An attempt whose answer was lost may have written it: the text says whose it is.
+    const found = await store.read(name);
+    if (found !== null) return found.toString() === text ? 'created' : 'exists';
+    if (!isRefusal(failure) || tried === 3) throw failure;
+  }
 }
 
 const stagingPrefix = 'connector-sync-publish-';
