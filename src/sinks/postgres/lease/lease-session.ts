@@ -15,8 +15,32 @@ const keyOf = 'hashtextextended(:name, 0)';
  */
 export type LeaseSession = Awaited<ReturnType<typeof openLeaseSession>>;
 
+/** The session of a process's leases: opened for the first use, and again for the first one after `onLost`. */
+export function keepLeaseSession(server: Server, schema: string, onLost: () => void) {
+  let session: Promise<LeaseSession> | null = null;
+  return {
+    current: async (): Promise<LeaseSession> => {
+      const opening = (session ??= openLeaseSession(server, schema, () => {
+        session = null;
+        onLost();
+      }));
+      try {
+        return await opening;
+      } catch (error) {
+        if (session === opening) session = null;
+        throw error;
+      }
+    },
+    end: async (): Promise<void> => {
+      const opened = session;
+      session = null;
+      await (await opened?.catch(() => null))?.end();
+    },
+  };
+}
+
 /** `onLost` is called once, when the connection is lost or hangs, and not after `end`. */
-export async function openLeaseSession(server: Server, schema: string, onLost: () => void) {
+async function openLeaseSession(server: Server, schema: string, onLost: () => void) {
   const client = await server.connect();
   let isOver = false;
   const end = async (): Promise<void> => {
