@@ -48,21 +48,16 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     return pool;
   };
 
-  const isStandby = async (client: pg.PoolClient): Promise<boolean> => {
-    if (connection.hosts.length === 1) return false;
-    try {
-      return await isInRecovery(client);
-    } catch (error) {
-      destroy(client);
-      throw error;
-    }
-  };
   const take = async (): Promise<pg.PoolClient> => {
     for (let tried = 1; ; tried += 1) {
       let why: unknown = noPrimary();
       try {
         const client = await poolOf(current).connect();
-        if (!(await isStandby(client))) return client;
+        const isStandby = await leadsToStandby(client, connection).catch((error: unknown) => {
+          destroy(client);
+          throw error;
+        });
+        if (!isStandby) return client;
         client.release();
       } catch (error) {
         why = error;
@@ -73,42 +68,13 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     }
   };
 
-  /**
-   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
-   * `heard` with each answer. Rejects with what the client library throws.
-   */
-  const withClient = async <Result>(
-    work: (client: pg.PoolClient, heard: () => void) => Promise<Result>,
-  ): Promise<Result> => {
-    const client = await take();
-    let isBroken = false;
-    const onError = (): void => {
-      isBroken = true;
-    };
-    client.on('error', onError);
-    const deadline = setTimeout(() => {
-      isBroken = true;
-      client.release(true);
-    }, deadlineMs);
-    try {
-      return await work(client, () => void deadline.refresh());
-    } catch (error) {
-      isBroken ||= failingOf(error) === 'connection';
-      throw error;
-    } finally {
-      clearTimeout(deadline);
-      client.off('error', onError);
-      if (isBroken) {
-        onLoss();
-        destroy(client);
-      } else {
-        client.release();
-      }
-    }
-  };
-
   return {
-    withClient,
+    /**
+     * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls
+     * `heard` with each answer. Rejects with what the client library throws.
+     */
+    withClient: async <Result>(work: ClientWork<Result>): Promise<Result> =>
+      await lend(await take(), work, onLoss),
     /** As `Server.connect`. */
     connect: async (): Promise<pg.Client> => {
       const to = direct ?? connection;
@@ -119,7 +85,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
         const client = new pg.Client(clientConfig(to, at));
         try {
           await client.connect();
-          if (to.hosts.length === 1 || !(await isInRecovery(client))) return client;
+          if (!(await leadsToStandby(client, to))) return client;
         } catch (error) {
           why = error;
         }
@@ -133,6 +99,39 @@ export function openConnections({ connection, direct, connections, onLoss, expla
   };
 }
 
+type ClientWork<Result> = (client: pg.PoolClient, heard: () => void) => Promise<Result>;
+
+async function lend<Result>(
+  client: pg.PoolClient,
+  work: ClientWork<Result>,
+  onLoss: () => void,
+): Promise<Result> {
+  let isBroken = false;
+  const onError = (): void => {
+    isBroken = true;
+  };
+  client.on('error', onError);
+  const deadline = setTimeout(() => {
+    isBroken = true;
+    client.release(true);
+  }, deadlineMs);
+  try {
+    return await work(client, () => void deadline.refresh());
+  } catch (error) {
+    isBroken ||= failingOf(error) === 'connection';
+    throw error;
+  } finally {
+    clearTimeout(deadline);
+    client.off('error', onError);
+    if (isBroken) {
+      onLoss();
+      destroy(client);
+    } else {
+      client.release();
+    }
+  }
+}
+
 /**
  * Has the server notice within half a minute that the host of a client is lost: by its own settings it would take
  * hours.
@@ -144,7 +143,8 @@ export const keepalives: Settings = {
 };
 
 /** The client library knows no `target_session_attrs`. */
-async function isInRecovery(client: pg.ClientBase): Promise<boolean> {
+async function leadsToStandby(client: pg.ClientBase, { hosts }: PostgresConnection): Promise<boolean> {
+  if (hosts.length === 1) return false;
   const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
   return rows[0]?.standby !== false;
 }
