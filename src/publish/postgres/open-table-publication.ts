@@ -128,8 +128,6 @@ const settings = {
 export async function openTransaction(server: Server, kind: 'write' | 'read', signal: AbortSignal) {
   signal.throwIfAborted();
   const client = await server.connect();
-  // The statement that a broken connection interrupts reports it.
-  client.on('error', () => undefined);
   const tx = txOn(client);
   const dispose = async (): Promise<void> => {
     signal.removeEventListener('abort', onAbort);

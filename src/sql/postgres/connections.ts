@@ -44,6 +44,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     });
     // A connection that breaks while it is idle is replaced when the next one is asked for.
     pool.on('error', onLoss);
+    pool.on('connect', leaveToQuestions);
     pools.set(host, pool);
     return pool;
   };
@@ -83,6 +84,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
         const at = to.hosts[(current + tried) % to.hosts.length];
         if (at === undefined) break;
         const client = new pg.Client(clientConfig(to, at));
+        leaveToQuestions(client);
         try {
           await client.connect();
           if (!(await leadsToStandby(client, to))) return client;
@@ -97,6 +99,14 @@ export function openConnections({ connection, direct, connections, onLoss, expla
       await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
     },
   };
+}
+
+/**
+ * A connection that breaks is reported by the question that fails. The client's event, where nothing listens to it,
+ * would end the process.
+ */
+function leaveToQuestions(client: pg.ClientBase): void {
+  client.on('error', () => undefined);
 }
 
 type ClientWork<Result> = (client: pg.PoolClient, heard: () => void) => Promise<Result>;

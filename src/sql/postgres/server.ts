@@ -30,7 +30,7 @@ export interface Server extends Database {
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
   /**
    * A separate connection, to the host that is no standby; the caller ends it. Straight to the server where the
-   * settings name a way.
+   * settings name a way. Where it breaks, its next question fails.
    */
   connect(): Promise<pg.Client>;
 }

@@ -29,8 +29,6 @@ export async function openPostgresSnapshot({
 }: SnapshotOptions): Promise<Snapshot> {
   signal?.throwIfAborted();
   const client = await connect();
-  // A connection that breaks is reported by the question that fails.
-  client.on('error', () => undefined);
   let ended: Promise<void> | null = null;
   const end = async (): Promise<void> => {
     signal?.removeEventListener('abort', onAbort);
