@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import type { EntityTable } from '../core/records.ts';
-import { entityName, type Manifest, type PublishedColumn, type PublishedEntity } from './manifest.ts';
-import { ownColumns } from './row-text.ts';
+import { entityName, type Manifest, type PublishedEntity } from './manifest.ts';
+import { nameColumns } from './row-text.ts';
 import { publishedRun, type StoredConnector, type StoredEntity, type StoredState } from './stored-state.ts';
 import type { PlannedEntity } from './target.ts';
 
@@ -245,31 +244,4 @@ function aheadError(
       context: { target, entity, published: through, newest: newestSeq },
     },
   );
-}
-
-/** Those that every table of PostgreSQL has. */
-const systemColumns = ['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'];
-
-/**
- * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
- * stays.
- */
-function nameColumns(
-  { columns }: EntityTable,
-  published: readonly PublishedColumn[],
-): readonly PublishedColumn[] {
-  const nameByField = new Map(published.map(({ field, name }) => [field, name]));
-  const taken = new Set<string>([...ownColumns, ...systemColumns]);
-  for (const { name } of columns) {
-    const known = nameByField.get(name);
-    if (known !== undefined) taken.add(known.toLowerCase());
-  }
-  return columns.map(({ name: field, type }) => {
-    const known = nameByField.get(field);
-    if (known !== undefined) return { name: known, field, type };
-    let name = field;
-    for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1) name = `${field}_${suffix}`;
-    taken.add(name.toLowerCase());
-    return { name, field, type };
-  });
 }

@@ -30,6 +30,33 @@ export type RowsOfFile = Pick<PublishedFile, 'rows' | 'firstSeq' | 'lastSeq'>;
 /** Behind the columns of the record, in every format. `_deleted_at` is an instant, or null. */
 export const ownColumns = ['_extra', '_seq', '_changed_at', '_run_id', '_deleted', '_deleted_at'] as const;
 
+/** Those that every table of PostgreSQL has. */
+const systemColumns = ['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'];
+
+/**
+ * The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published
+ * stays.
+ */
+export function nameColumns(
+  { columns }: EntityTable,
+  published: readonly PublishedColumn[],
+): readonly PublishedColumn[] {
+  const nameByField = new Map(published.map(({ field, name }) => [field, name]));
+  const taken = new Set<string>([...ownColumns, ...systemColumns]);
+  for (const { name } of columns) {
+    const known = nameByField.get(name);
+    if (known !== undefined) taken.add(known.toLowerCase());
+  }
+  return columns.map(({ name: field, type }) => {
+    const known = nameByField.get(field);
+    if (known !== undefined) return { name: known, field, type };
+    let name = field;
+    for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1) name = `${field}_${suffix}`;
+    taken.add(name.toLowerCase());
+    return { name, field, type };
+  });
+}
+
 export interface RowShape {
   readonly table: EntityTable;
   /** In the order of `table.columns`: under which name each is written. */
