@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { hasCode } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
-import type { TargetState } from '../publish/publish-once.ts';
+import type { TargetState } from '../publish/target-state.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-once.ts';
 import type { PublishProgress } from '../publish/write-entity.ts';
 import type { Target } from '../publish/target.ts';
@@ -33,7 +33,7 @@ export async function publishTarget(
 
 /** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
 export async function targetStatus(settings: PublishSettings, how: OpenTarget): Promise<TargetState> {
-  const { readTargetState } = await import('../publish/publish-once.ts');
+  const { readTargetState } = await import('../publish/target-state.ts');
   return await withTarget(settings, how, (target) => readTargetState(target, { settings, clock: how.clock }));
 }
 

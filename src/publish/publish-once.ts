@@ -73,7 +73,7 @@ async function attemptPublication(
   const [first] = request.settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);
   if (reader === null) {
-    if (newest !== null) throw noSinkError(request, newest);
+    if (newest !== null) throw noSinkError(request.settings, newest);
     return { kind: 'nothing-stored' };
   }
   const plan = await planOf(target, request, reader, newest);
@@ -93,57 +93,23 @@ async function attemptPublication(
   return { kind: 'published', published, newGenerations, heldBack, warnings: [], before: newest };
 }
 
-export interface TargetState {
-  /** Null: nothing was published yet. */
-  readonly newest: StoredManifest | null;
-  /** A publication would find nothing to publish. */
-  readonly isUpToDate: boolean;
-  /** For people: why the next publication starts an entity from the beginning; null: it does not. */
-  readonly newGeneration: string | null;
-  readonly heldBack: readonly HeldBack[];
-  /** Why a publication would be refused; null: it would not. */
-  readonly refusal: SyncError | null;
-}
-
-/** Changes nothing. */
-export async function readTargetState(
-  target: Target,
-  { settings, clock }: Pick<PublishRequest, 'settings' | 'clock'>,
-): Promise<TargetState> {
-  const newest = await target.newest();
-  const [first] = settings.connectors;
-  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
-  const state = { newest, isUpToDate: false, newGeneration: null, heldBack: [], refusal: null };
-  if (newest === null) return state;
-  if (reader === null) return { ...state, refusal: noSinkError({ settings }, newest) };
-  const request = { settings, clock, isNewGenerationAsked: false, isSnapshotAsked: false };
-  try {
-    const plan = await planOf(target, request, reader, newest);
-    const newGeneration = plan.entities.find(({ reason }) => reason !== null)?.reason ?? null;
-    const { heldBack } = plan;
-    return { ...state, newGeneration, heldBack, isUpToDate: await isUpToDate(reader, plan) };
-  } catch (error) {
-    if (!(error instanceof SyncError)) throw error;
-    return { ...state, refusal: error };
-  }
-}
-
 /** A sink that cannot be found is no empty one: a disk may be away, or a path misspelt. */
-function noSinkError(
-  { settings }: { readonly settings: Pick<PublishSettings, 'name' | 'connectors'> },
+export function noSinkError(
+  { name, connectors }: Pick<PublishSettings, 'name' | 'connectors'>,
   { manifest: { publication } }: StoredManifest,
 ): SyncError {
-  const sink = settings.connectors[0]?.sink.name ?? '';
+  const sink = connectors[0]?.sink.name ?? '';
   return new SyncError(
-    `The sink ${sink} is not there, and target ${settings.name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
-      `If the sink is lost, sync into a new one, then replace all published rows: publish ${settings.name} --new-generation.`,
-    { code: 'SINK_MOVED', recovery: 'retry', context: { target: settings.name, sink } },
+    `The sink ${sink} is not there, and target ${name} holds publication ${publication}. Check the place of the sink in the config, and that its disk is mounted. ` +
+      `If the sink is lost, sync into a new one, then replace all published rows: publish ${name} --new-generation.`,
+    { code: 'SINK_MOVED', recovery: 'retry', context: { target: name, sink } },
   );
 }
 
 type Planned = Pick<PublishRequest, 'settings' | 'isNewGenerationAsked' | 'isSnapshotAsked' | 'clock'>;
 
-async function planOf(
+/** What the next publication holds. Rejects where a publication would be refused. */
+export async function planOf(
   target: Target,
   { settings, isNewGenerationAsked, isSnapshotAsked, clock }: Planned,
   reader: RecordReader,
@@ -200,7 +166,10 @@ async function ageOf(target: Target, publication: number, nowMs: number): Promis
 }
 
 /** Of several connectors in one sink, another one may have made the newest numbers: only the rows say it. */
-async function isUpToDate(reader: RecordReader, { isNeeded, entities }: PublicationPlan): Promise<boolean> {
+export async function isUpToDate(
+  reader: RecordReader,
+  { isNeeded, entities }: PublicationPlan,
+): Promise<boolean> {
   if (isNeeded) return false;
   for (const { planned } of entities) {
     if (planned.through === planned.after) continue;

@@ -10,7 +10,7 @@ import {
 } from '../../src/publish/manifest.ts';
 import { manifestName } from '../../src/publish/object-manifests.ts';
 import type { ObjectStore } from '../../src/publish/object-store.ts';
-import { readTargetState } from '../../src/publish/publish-once.ts';
+import { readTargetState } from '../../src/publish/target-state.ts';
 import type { Target } from '../../src/publish/target.ts';
 import { connectorOf, openPublishWorld, type PublishWorld } from '../support/publish/publish-world.ts';
 import { lakeManifests, readLake, seqsOf } from '../support/publish/read-lake.ts';
