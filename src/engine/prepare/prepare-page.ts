@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
@@ -31,21 +31,19 @@ interface PageContext {
   readonly differenceMs: number | null;
 }
 
+type PreparingRun = FindingRun & { readonly policies: SchemaPolicies };
+
 /**
  * The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a
  * policy take what comes.
  */
-export function compilePreparePage(run: FindingRun & { readonly policies: SchemaPolicies }, entity: Entity) {
-  const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
-  const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
-  const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
-  const findChildren = compileFindChildren(run, entity);
+export function compilePreparePage(run: PreparingRun, entity: Entity) {
+  const addRecord = compileAddRecord(run, entity);
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
   const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
   const isSorted = compileIsSorted(entity, run.capMs, datedBy);
-  // What differs from answer to answer must not make another record of a refused one.
-  const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
+  const explodedInto = entity.explode?.into;
 
   return (
     partition: Partition,
@@ -54,74 +52,10 @@ export function compilePreparePage(run: FindingRun & { readonly policies: Schema
   ) => {
     const dates = dateSpan === null ? [] : records.map(dateSpan);
     const shownMs = differenceMs(answeredMs, dates);
-    const settledMs = run.capMs - (smaller(knownMs, shownMs) ?? 0);
-    const rows: PreparedRecord[] = [];
-    const exploded: PreparedRecord[] = [];
-    const refused: Quarantined[] = [];
-    const children: FoundPartition[] = [];
-    const marks: string[] = [];
-    const keys: string[] = [];
-    const drift = new Set<FieldDrift>();
-    let [filtered, foreign, partial, extraFields, explodedExtra, explodedFetched, depthLimited] = [
-      0, 0, 0, 0, 0, 0, 0,
-    ];
-
-    const see = (mark: string, isKey: boolean): void => {
-      marks.push(mark);
-      if (isKey) keys.push(mark);
-    };
-
-    records.forEach((raw, index) => {
-      if (isJsonObject(raw) && !isOfKind(entity, raw)) {
-        see(`filtered:${idOf(raw)}`, raw['id'] !== undefined);
-        filtered += 1;
-        return;
-      }
-      const placed =
-        entity.recursive === null || !isJsonObject(raw)
-          ? null
-          : placeInTree(entity.recursive, partition, raw, {
-              positionInListing: alreadyRead + index,
-              isBackfill: run.isBackfill,
-            });
-      if (placed?.kind === 'foreign') {
-        see(`foreign:${idOf(raw)}`, true);
-        foreign += 1;
-        return;
-      }
-      const inject = placed?.inject ?? partition.inject;
-      const prepared = prepare(raw, inject);
-      for (const note of prepared.drift) drift.add(note);
-      if (prepared.kind === 'refused') {
-        marks.push(`refused:${anyJsonWithout(raw, unstable)}`);
-        refused.push(prepared.refused);
-        return;
-      }
-      marks.push(markOf(entity, prepared.record, raw));
-      keys.push(prepared.record.keyText);
-      if (isPartial(entity, raw)) {
-        rows.push(asPartial(entity, prepared.record, raw));
-        partial += 1;
-        return;
-      }
-      rows.push(prepared.record);
-      extraFields += prepared.extraFields;
-      if (!isJsonObject(raw)) return;
-      if (placed !== null && placed.listing !== null) children.push(placed.listing);
-      if (placed?.isBelowLimit === true) depthLimited += 1;
-      children.push(...findChildren(raw, { inject, keyText: prepared.record.keyText, settledMs }));
-      for (const element of explode?.(raw, inject) ?? []) {
-        explodedFetched += 1;
-        for (const note of element.drift) drift.add(note);
-        if (element.kind === 'refused') refused.push(element.refused);
-        else {
-          exploded.push(element.record);
-          explodedExtra += element.extraFields;
-        }
-      }
-    });
-
-    const explodedInto = entity.explode?.into;
+    const page = emptyPage(partition, alreadyRead, run.capMs - (smaller(knownMs, shownMs) ?? 0));
+    for (const raw of records) addRecord(page, raw);
+    const { filtered, foreign, refused, children, marks, keys, explodedFetched, depthLimited, partial } =
+      page;
     return {
       /** What is stored of the page. */
       stored: {
@@ -130,10 +64,10 @@ export function compilePreparePage(run: FindingRun & { readonly policies: Schema
         refused,
         children,
         rows: [
-          { entity: entity.name, records: rows },
-          ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
+          { entity: entity.name, records: page.rows },
+          ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: page.exploded }]),
         ],
-        drift: [...drift],
+        drift: [...page.drift],
       },
       /** One per record of the response, in its order: what the pagination recognizes records by. */
       marks,
@@ -149,8 +83,8 @@ export function compilePreparePage(run: FindingRun & { readonly policies: Schema
       isSorted: isSorted(records, dates),
       /** Entity -> fields kept in `_extra`. */
       extraFields: new Map([
-        [entity.name, extraFields],
-        ...(explodedInto === undefined ? [] : [[explodedInto, explodedExtra] as const]),
+        [entity.name, page.extraFields],
+        ...(explodedInto === undefined ? [] : [[explodedInto, page.explodedExtra] as const]),
       ]),
       /** Elements found in exploded arrays. */
       explodedFetched,
@@ -158,6 +92,99 @@ export function compilePreparePage(run: FindingRun & { readonly policies: Schema
       /** Records of `rows` of which only a part came. */
       partial,
     };
+  };
+}
+
+type Page = ReturnType<typeof emptyPage>;
+
+/** What the records read so far come to. */
+function emptyPage(partition: Partition, alreadyRead: number, settledMs: number) {
+  return {
+    partition,
+    settledMs,
+    /** Of the next record, in the listing. */
+    position: alreadyRead,
+    rows: [] as PreparedRecord[],
+    exploded: [] as PreparedRecord[],
+    refused: [] as Quarantined[],
+    children: [] as FoundPartition[],
+    marks: [] as string[],
+    keys: [] as string[],
+    drift: new Set<FieldDrift>(),
+    filtered: 0,
+    foreign: 0,
+    partial: 0,
+    extraFields: 0,
+    explodedExtra: 0,
+    explodedFetched: 0,
+    depthLimited: 0,
+  };
+}
+
+function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, raw: JsonValue) => void {
+  const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
+  const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
+  const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
+  const findChildren = compileFindChildren(run, entity);
+  // What differs from answer to answer must not make another record of a refused one.
+  const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
+
+  function addElements(page: Page, raw: JsonObject, inject: Partition['inject']): void {
+    for (const element of explode?.(raw, inject) ?? []) {
+      page.explodedFetched += 1;
+      for (const note of element.drift) page.drift.add(note);
+      if (element.kind === 'refused') page.refused.push(element.refused);
+      else {
+        page.exploded.push(element.record);
+        page.explodedExtra += element.extraFields;
+      }
+    }
+  }
+
+  return (page, raw) => {
+    const { partition, marks, keys, rows, children, settledMs } = page;
+    const positionInListing = page.position++;
+    if (isJsonObject(raw) && !isOfKind(entity, raw)) {
+      const mark = `filtered:${idOf(raw)}`;
+      marks.push(mark);
+      if (raw['id'] !== undefined) keys.push(mark);
+      page.filtered += 1;
+      return;
+    }
+    const placed =
+      entity.recursive === null || !isJsonObject(raw)
+        ? null
+        : placeInTree(entity.recursive, partition, raw, { positionInListing, isBackfill: run.isBackfill });
+    if (placed?.kind === 'foreign') {
+      const mark = `foreign:${idOf(raw)}`;
+      marks.push(mark);
+      keys.push(mark);
+      page.foreign += 1;
+      return;
+    }
+    const inject = placed?.inject ?? partition.inject;
+    const prepared = prepare(raw, inject);
+    for (const note of prepared.drift) page.drift.add(note);
+    if (prepared.kind === 'refused') {
+      marks.push(`refused:${anyJsonWithout(raw, unstable)}`);
+      page.refused.push(prepared.refused);
+      return;
+    }
+    const { record } = prepared;
+    marks.push(markOf(entity, record, raw));
+    keys.push(record.keyText);
+    if (isPartial(entity, raw)) {
+      rows.push(asPartial(entity, record, raw));
+      page.partial += 1;
+      return;
+    }
+    rows.push(record);
+    page.extraFields += prepared.extraFields;
+    if (!isJsonObject(raw)) return;
+    if (placed !== null && placed.listing !== null) children.push(placed.listing);
+    if (placed?.isBelowLimit === true) page.depthLimited += 1;
+    children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
+    addElements(page, raw, inject);
   };
 }
 
