@@ -71,22 +71,20 @@ export function openServer(options: ServerOptions): Server {
   const onLoss = (): void => void (isLost = true);
   const { withClient, connect, end } = openConnections({ ...options, onLoss, explain });
 
-  const lookFirst = async (): Promise<void> => {
-    if (isLost) {
-      looking ??= (async () => {
-        try {
-          isLost = false;
-          for (const look of looks) {
-            await look({ place, read, transact: (work, how) => transact(work, how, true) });
-          }
-        } catch (error) {
-          isLost = true;
-          throw error;
-        } finally {
-          looking = null;
-        }
-      })();
+  const lookAtAll = async (): Promise<void> => {
+    isLost = false;
+    try {
+      for (const look of looks) {
+        await look({ place, read, transact: (work, how) => transact(work, how, true) });
+      }
+    } catch (error) {
+      isLost = true;
+      throw error;
     }
+  };
+  const lookFirst = async (): Promise<void> => {
+    // `finally` runs after the assignment even where there was nothing to look at.
+    if (isLost) looking ??= lookAtAll().finally(() => (looking = null));
     await looking;
   };
 
