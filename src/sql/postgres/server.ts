@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
-import { openConnections, type ConnectionsOptions } from './connections.ts';
+import { openConnections, type Connections, type ConnectionsOptions } from './connections.ts';
+import { watchLosses } from './losses.ts';
 import { watchOutage, type Away } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection } from './postgres-error.ts';
@@ -25,15 +26,17 @@ export interface Server extends Database {
   whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
    * From now on called in front of the first transaction after a lost connection, behind those that were given before:
-   * the server may be another one, or have lost commits. `look` is given the server as it is then.
+   * the server may be another one, or have lost commits. `check` gets the server as it is then.
    */
-  afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
+  afterLoss(check: (found: FoundServer) => Promise<unknown>): void;
   /**
    * A separate connection, to the host that is no standby; the caller ends it. Straight to the server where the
    * settings name a way. Where it breaks, its next question fails.
    */
   connect(): Promise<pg.Client>;
 }
+
+type FoundServer = Pick<Server, 'place' | 'read' | 'transact'>;
 
 export interface WriteTx extends PostgresTx {
   /**
@@ -54,173 +57,186 @@ interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss' | 'explain'> {
   readonly delay?: (() => Promise<void>) | undefined;
 }
 
-const mostConflicts = 5;
-
 export function openServer(options: ServerOptions): Server {
-  const { connection, schema, signal, delay } = options;
+  const { connection, schema, delay } = options;
   const place = placeOf(connection, schema);
   const explain = (error: unknown): unknown => options.explain(error, place);
-  const durableSettings = durableSettingsIn(schema);
-  const normalSettings = normalSettingsIn(schema);
-  const readSettings = readSettingsIn(schema);
-  const outage = watchOutage(place, explain, options.onAway);
-  /** Since `look` was called last. */
-  let isLost = false;
-  const looks: Parameters<Server['afterLoss']>[0][] = [];
-  let looking: Promise<void> | null = null;
-  const onLoss = (): void => void (isLost = true);
-  const { withClient, connect, end } = openConnections({ ...options, onLoss, explain });
-
-  const lookAtAll = async (): Promise<void> => {
-    isLost = false;
-    try {
-      for (const look of looks) {
-        await look({ place, read, transact: (work, how) => transact(work, how, true) });
-      }
-    } catch (error) {
-      isLost = true;
-      throw error;
-    }
+  const losses = watchLosses<FoundServer>();
+  const connections = openConnections({ ...options, onLoss: losses.notice, explain });
+  const server: Opened = {
+    ...options,
+    place,
+    explain,
+    outage: watchOutage(place, explain, options.onAway),
+    losses,
+    connections,
+    settings: {
+      durable: durableSettingsIn(schema),
+      normal: normalSettingsIn(schema),
+      read: readSettingsIn(schema),
+    },
   };
-  const lookFirst = async (): Promise<void> => {
-    // `finally` runs after the assignment even where there was nothing to look at.
-    if (isLost) looking ??= lookAtAll().finally(() => (looking = null));
-    await looking;
-  };
-
-  const attempt = async <Result>(
-    work: (tx: WriteTx) => Promise<Result>,
-    isLooking: boolean,
-    { isLong = false, isDurable = options.durability === 'full' }: TransactHow = {},
-  ): Promise<Outcome<Result>> =>
-    await withClient(async (client, heard): Promise<Outcome<Result>> => {
-      // Noticed only now: the server that answers must be checked before it is written to.
-      if (!isLooking && looks.length > 0 && (isLost || looking !== null)) {
-        throw lostConnection('the connection was lost');
-      }
-      let evidence: Evidence | null = null;
-      const session = txOn(client, heard, delay);
-      const rollBack = async (error: unknown): Promise<void> => {
-        session.close();
-        if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
-      };
-      const inTx = async (): Promise<Result> =>
-        await work({ ...session, proveBy: (given) => void (evidence = given) });
-      let result: Result;
-      try {
-        session.put('BEGIN ISOLATION LEVEL READ COMMITTED');
-        session.put(isDurable ? durableSettings : normalSettings);
-        result = isLong
-          ? await withoutTimeout({ client, session, heard, connect, signal }, inTx)
-          : await inTx();
-      } catch (error) {
-        await rollBack(error);
-        throw error;
-      }
-      try {
-        session.put('COMMIT');
-        await session.sent();
-        session.close();
-        return { kind: 'committed', result };
-      } catch (error) {
-        await rollBack(error);
-        if (failingOf(error) !== 'connection') throw error;
-        onLoss();
-        return { kind: 'unknown', result, evidence, error };
-      }
-    });
-
-  /**
-   * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has
-   * been stored must not be stored again, nor what has not be taken for stored.
-   */
-  const wasStored = async (evidence: Evidence | null, error: unknown): Promise<boolean> => {
-    if (evidence === null) throw explain(error);
-    const { result } = await explained(explain, async () =>
-      whileUnanswered(async () => await attempt(evidence, true)),
-    );
-    return result;
-  };
-
-  const transact = async <Result>(
-    work: (tx: WriteTx) => Promise<Result>,
-    how: TransactHow = {},
-    isLooking = false,
-  ): Promise<Result> => {
-    const mayRetry = outage.begin();
-    for (let conflicts = 0, pauseMs = 100; ;) {
-      try {
-        if (!isLooking) await lookFirst();
-        const outcome = await attempt(work, isLooking, how);
-        if (outcome.kind === 'committed' || (await wasStored(outcome.evidence, outcome.error))) {
-          outage.answered('committed');
-          return outcome.result;
-        }
-      } catch (error) {
-        const failing = failingOf(error);
-        conflicts += failing === 'conflict' ? 1 : 0;
-        const isOver = failing === 'connection' && (!mayRetry(error) || signal?.aborted === true);
-        if (failing === 'other' || conflicts > mostConflicts || isOver) {
-          throw explain(error);
-        }
-      }
-      how.restart?.();
-      await systemClock.sleep(pauseMs * (0.5 + Math.random()), signal);
-      pauseMs = Math.min(2 * pauseMs, 2_000);
-    }
-  };
-
-  /** While the connection is lost, or the transaction in question still runs, for a minute. */
-  const whileUnanswered = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
-    const mayRetry = outage.begin();
-    for (;;) {
-      try {
-        const result = await ask();
-        outage.answered('read');
-        return result;
-      } catch (error) {
-        if (failingOf(error) === 'other' || !mayRetry(error)) throw error;
-      }
-      await systemClock.sleep(500, signal);
-    }
-  };
-
-  const read: Server['read'] = async (work) =>
-    await explained(explain, async () =>
-      withClient(async (client, heard) => {
-        const session = txOn(client, heard, delay);
-        session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-        session.put(readSettings);
-        try {
-          return await work(session);
-        } finally {
-          session.close();
-          await client.query('ROLLBACK').catch(() => undefined);
-        }
-      }),
-    );
-
   return {
     dialect: postgresDialect,
     place,
-    transact: (work, how) => transact(work, how),
-    afterLoss: (look) => void looks.push(look),
-    read,
-    whileAway: async (work) => await explained(explain, async () => whileUnanswered(work)),
-    connect,
+    transact: (work, how) => transact(server, work, how),
+    afterLoss: losses.afterLoss,
+    read: (work) => read(server, work),
+    whileAway: async (work) => await explained(explain, async () => whileUnanswered(server, work)),
+    connect: connections.connect,
     openSnapshot: async (until) =>
-      await openPostgresSnapshot({ connect, schema, explain, signal: until, delay }),
-    [Symbol.asyncDispose]: end,
+      await openPostgresSnapshot({ connect: connections.connect, schema, explain, signal: until, delay }),
+    [Symbol.asyncDispose]: connections.end,
   };
 }
 
-type Outcome<Result> =
-  | { readonly kind: 'committed'; readonly result: Result }
-  | {
-      readonly kind: 'unknown';
-      readonly result: Result;
-      readonly evidence: Evidence | null;
-      readonly error: unknown;
+/** What the functions below know of an opened server. */
+interface Opened extends Pick<ServerOptions, 'durability' | 'signal' | 'delay'> {
+  readonly place: string;
+  readonly explain: (error: unknown) => unknown;
+  readonly outage: ReturnType<typeof watchOutage>;
+  readonly losses: ReturnType<typeof watchLosses<FoundServer>>;
+  readonly connections: Connections;
+  readonly settings: { readonly durable: string; readonly normal: string; readonly read: string };
+}
+
+const mostConflicts = 5;
+
+async function transact<Result>(
+  server: Opened,
+  work: (tx: WriteTx) => Promise<Result>,
+  how: TransactHow = {},
+  isCheck = false,
+): Promise<Result> {
+  const { outage, explain, signal } = server;
+  const mayRetry = outage.begin();
+  for (let conflicts = 0, pauseMs = 100; ;) {
+    try {
+      if (!isCheck) await checkFirst(server);
+      const outcome = await attempt(server, work, isCheck, how);
+      if (outcome.kind === 'committed' || (await wasStored(server, outcome))) {
+        outage.answered('committed');
+        return outcome.result;
+      }
+    } catch (error) {
+      const failing = failingOf(error);
+      conflicts += failing === 'conflict' ? 1 : 0;
+      const isOver = failing === 'connection' && (!mayRetry(error) || signal?.aborted === true);
+      if (failing === 'other' || conflicts > mostConflicts || isOver) throw explain(error);
+    }
+    how.restart?.();
+    await systemClock.sleep(pauseMs * (0.5 + Math.random()), signal);
+    pauseMs = Math.min(2 * pauseMs, 2_000);
+  }
+}
+
+async function checkFirst(server: Opened): Promise<void> {
+  await server.losses.checkFirst({
+    place: server.place,
+    read: (work) => read(server, work),
+    transact: (work, how) => transact(server, work, how, true),
+  });
+}
+
+async function attempt<Result>(
+  { connections, losses, settings, durability, signal, delay }: Opened,
+  work: (tx: WriteTx) => Promise<Result>,
+  isCheck: boolean,
+  { isLong = false, isDurable = durability === 'full' }: TransactHow = {},
+): Promise<Outcome<Result>> {
+  return await connections.withClient(async (client, heard): Promise<Outcome<Result>> => {
+    // Noticed only now: the server that answers must be checked before it is written to.
+    if (!isCheck && losses.isUnchecked()) throw lostConnection('the connection was lost');
+    let evidence: Evidence | null = null;
+    const session = txOn(client, heard, delay);
+    const rollBack = async (error: unknown): Promise<void> => {
+      session.close();
+      if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
     };
+    const inTx = async (): Promise<Result> =>
+      await work({ ...session, proveBy: (given) => void (evidence = given) });
+    let result: Result;
+    try {
+      session.put('BEGIN ISOLATION LEVEL READ COMMITTED');
+      session.put(isDurable ? settings.durable : settings.normal);
+      result = isLong
+        ? await withoutTimeout({ client, session, heard, connect: connections.connect, signal }, inTx)
+        : await inTx();
+    } catch (error) {
+      await rollBack(error);
+      throw error;
+    }
+    try {
+      session.put('COMMIT');
+      await session.sent();
+      session.close();
+      return { kind: 'committed', result };
+    } catch (error) {
+      await rollBack(error);
+      if (failingOf(error) !== 'connection') throw error;
+      losses.notice();
+      return { kind: 'unknown', result, evidence, error };
+    }
+  });
+}
+
+type Outcome<Result> = { readonly kind: 'committed'; readonly result: Result } | Unknown<Result>;
+
+/** Its COMMIT was not answered. */
+interface Unknown<Result> {
+  readonly kind: 'unknown';
+  readonly result: Result;
+  readonly evidence: Evidence | null;
+  readonly error: unknown;
+}
 
 type Evidence = Parameters<WriteTx['proveBy']>[0];
+
+/**
+ * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has been
+ * stored must not be stored again, nor what has not be taken for stored.
+ */
+async function wasStored(server: Opened, { evidence, error }: Unknown<unknown>): Promise<boolean> {
+  if (evidence === null) throw server.explain(error);
+  const { result } = await explained(server.explain, async () =>
+    whileUnanswered(server, async () => await attempt(server, evidence, true)),
+  );
+  return result;
+}
+
+/** While the connection is lost, or the transaction in question still runs, for a minute. */
+async function whileUnanswered<Result>(
+  { outage, signal }: Opened,
+  ask: () => Promise<Result>,
+): Promise<Result> {
+  const mayRetry = outage.begin();
+  for (;;) {
+    try {
+      const result = await ask();
+      outage.answered('read');
+      return result;
+    } catch (error) {
+      if (failingOf(error) === 'other' || !mayRetry(error)) throw error;
+    }
+    await systemClock.sleep(500, signal);
+  }
+}
+
+async function read<Result>(
+  { connections, settings, explain, delay }: Opened,
+  work: (tx: PostgresTx) => Promise<Result>,
+): Promise<Result> {
+  return await explained(explain, async () =>
+    connections.withClient(async (client, heard) => {
+      const session = txOn(client, heard, delay);
+      session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+      session.put(settings.read);
+      try {
+        return await work(session);
+      } finally {
+        session.close();
+        await client.query('ROLLBACK').catch(() => undefined);
+      }
+    }),
+  );
+}
