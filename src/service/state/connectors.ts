@@ -42,35 +42,19 @@ const maxConnectors = 10_000;
 
 /** Each look-up names the organization first. */
 export function createConnectors(
-  { ask, run, write }: StateFile,
+  file: StateFile,
   { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
 ) {
-  const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, created_at, updated_at
-    FROM connectors`;
-  const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
+  const found = findConnectors(file);
+  const { seal, put, ...credentials } = sealedCredentials(file, sealer);
+  return { ...found, ...changeConnectors(file, found, { seal, put }, clock), ...credentials };
+}
 
-  const find = (organizationId: string, id: string): StoredConnector | null => {
-    const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
-    return row === undefined ? null : connectorOf(row);
-  };
-  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
-    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
-  const open = (organizationId: string, id: string): JsonObject | null => {
-    const row = ask<{ credentials: Buffer | null }>(`SELECT credentials FROM connectors ${ofOne}`, {
-      organizationId,
-      id,
-    }).first;
-    const sealed = row?.credentials ?? null;
-    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
-  };
-  const changeCredentials = (credentials: JsonObject | null, organizationId: string, id: string): void => {
-    run(`UPDATE connectors SET credentials = :credentials ${ofOne}`, {
-      credentials: seal(credentials, organizationId, id),
-      organizationId,
-      id,
-    });
-  };
+const select = `SELECT id, organization_id, workspace_id, definition, name, replication_config, account, created_at, updated_at
+  FROM connectors`;
+const ofOne = 'WHERE organization_id = :organizationId AND id = :id';
 
+function findConnectors({ ask }: StateFile) {
   return {
     /** In the order of their creation. */
     list: (
@@ -83,10 +67,23 @@ export function createConnectors(
          ORDER BY sequence`,
         { workspaceId: null, definition: null, ...filter, organizationId },
       ).all.map(connectorOf),
-    byId: find,
+    byId: (organizationId: string, id: string): StoredConnector | null => {
+      const row = ask<ConnectorRow>(`${select} ${ofOne}`, { organizationId, id }).first;
+      return row === undefined ? null : connectorOf(row);
+    },
     /** Of every organization: for the stores. */
     all: (): readonly StoredConnector[] =>
       ask<ConnectorRow>(`${select} ORDER BY sequence`).all.map(connectorOf),
+  };
+}
+
+function changeConnectors(
+  { ask, run, write }: StateFile,
+  { byId }: ReturnType<typeof findConnectors>,
+  { seal, put }: Pick<ReturnType<typeof sealedCredentials>, 'seal' | 'put'>,
+  clock: Clock,
+) {
+  return {
     /** Throws `SyncError` USAGE for an id that is taken. */
     create: (connector: NewConnector): StoredConnector =>
       write(() => {
@@ -131,7 +128,7 @@ export function createConnectors(
       change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials'>>,
     ): StoredConnector | null =>
       write(() => {
-        const present = find(organizationId, id);
+        const present = byId(organizationId, id);
         if (present === null) return null;
         const { name, replicationConfig } = { ...present, ...change };
         checkPlainName('connector', name);
@@ -145,24 +142,48 @@ export function createConnectors(
             id,
           },
         );
-        if (change.credentials !== undefined) changeCredentials(change.credentials, organizationId, id);
-        return find(organizationId, id);
-      }),
-    /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
-    renewCredentials: (organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void =>
-      write(() => {
-        const present = open(organizationId, id);
-        if (present === null || writeJson(present) !== writeJson(before)) return;
-        changeCredentials(renewed, organizationId, id);
+        if (change.credentials !== undefined) put(change.credentials, organizationId, id);
+        return byId(organizationId, id);
       }),
     /** False: there is none. */
     delete: (organizationId: string, id: string): boolean =>
       run(`DELETE FROM connectors ${ofOne}`, { organizationId, id }) > 0,
-    /**
-     * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another
-     * key.
-     */
-    credentials: open,
+  };
+}
+
+function sealedCredentials({ ask, run, write }: StateFile, sealer: Sealer) {
+  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
+    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
+  /**
+   * Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key.
+   */
+  const credentials = (organizationId: string, id: string): JsonObject | null => {
+    const row = ask<{ credentials: Buffer | null }>(`SELECT credentials FROM connectors ${ofOne}`, {
+      organizationId,
+      id,
+    }).first;
+    const sealed = row?.credentials ?? null;
+    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+  };
+  const put = (credentials: JsonObject | null, organizationId: string, id: string): void => {
+    run(`UPDATE connectors SET credentials = :credentials ${ofOne}`, {
+      credentials: seal(credentials, organizationId, id),
+      organizationId,
+      id,
+    });
+  };
+
+  return {
+    seal,
+    put,
+    credentials,
+    /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
+    renewCredentials: (organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void =>
+      write(() => {
+        const present = credentials(organizationId, id);
+        if (present === null || writeJson(present) !== writeJson(before)) return;
+        put(renewed, organizationId, id);
+      }),
     /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
     checkKey(): void {
       const sealed = 'SELECT credentials FROM connectors WHERE credentials IS NOT NULL';

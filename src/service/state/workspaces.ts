@@ -30,7 +30,12 @@ export interface WorkspaceQuery {
 const maxWorkspaces = 10_000;
 const dayMs = 86_400_000;
 
-export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
+export function createWorkspaces(file: StateFile, clock: Clock) {
+  const found = findWorkspaces(file);
+  return { ...found, ...changeWorkspaces(file, found, clock) };
+}
+
+function findWorkspaces({ ask }: StateFile) {
   const select = `SELECT id, organization_id, name, status, is_cache_enabled, created_at, updated_at
     FROM workspaces WHERE organization_id = :organizationId`;
   const byId = (organizationId: string, id: string): Workspace | null =>
@@ -80,6 +85,16 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
       ).all,
     byId,
     byName,
+    stats,
+  };
+}
+
+function changeWorkspaces(
+  { ask, run, write }: StateFile,
+  { byId, byName, stats }: ReturnType<typeof findWorkspaces>,
+  clock: Clock,
+) {
+  return {
     /** The workspace of this name, made where there is none. Names are unique within an organization, case counts. */
     ensure: (organizationId: string, name: string): Workspace =>
       write(() => {
@@ -160,6 +175,5 @@ export function createWorkspaces({ ask, run, write }: StateFile, clock: Clock) {
         run('DELETE FROM workspaces WHERE organization_id = :organizationId AND id = :id', named);
         return now;
       }),
-    stats,
   };
 }
