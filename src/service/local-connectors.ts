@@ -21,70 +21,22 @@ export interface LocalConnector {
 /** See `openLocalConnectors`. */
 export type LocalConnectors = ReturnType<typeof openLocalConnectors>;
 
-/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
-export function openLocalConnectors(parts: {
+interface Parts {
   readonly state: ServiceState;
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly providers: Providers;
   readonly stores: ContextStores;
-}) {
+}
+
+/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
+export function openLocalConnectors(parts: Parts) {
   const { state, definitions, providers, stores } = parts;
-
-  const complete = (stored: StoredConnector): LocalConnector => {
-    const workspace = state.workspaces.byId(stored.organizationId, stored.workspaceId);
-    if (workspace === null) throw noConnector();
-    return { stored, workspace, definition: definitionOf(definitions, stored) };
-  };
-  /** As stored. */
-  const credentials = ({ stored }: LocalConnector): JsonObject | null =>
-    state.connectors.credentials(stored.organizationId, stored.id);
-  const provided = (connector: LocalConnector): ProvidedConnector => {
-    const { id, organizationId, account } = connector.stored;
-    return {
-      connectorId: id,
-      definition: connector.definition,
-      account,
-      credentials: () => credentials(connector),
-      saveCredentials: (before, renewed) =>
-        state.connectors.renewCredentials(organizationId, id, before, renewed),
-    };
-  };
-  const provider = (connector: LocalConnector): Provider => providers.open(provided(connector));
-
-  /** Credentials may change under a store that is kept: each of its calls opens the connector as it is then. */
-  const lasting = ({ stored: { organizationId, id } }: LocalConnector): Provider => {
-    const now = (): Provider => {
-      const stored = state.connectors.byId(organizationId, id);
-      if (stored === null) throw noConnector();
-      return provider(complete(stored));
-    };
-    return {
-      list: async (request) => await now().list(request),
-      get: async (request) => await now().get(request),
-      download: async (request) => await now().download(request),
-    };
-  };
-
-  /**
-   * Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment.
-   */
-  const settleStore = async ({ organizationId, id }: StoredConnector): Promise<void> => {
-    // Read again: the connector may have been deleted or disabled meanwhile.
-    const stored = state.connectors.byId(organizationId, id);
-    const connector = stored === null ? null : complete(stored);
-    if (connector?.workspace.status === 'active' && connector.workspace.isCacheEnabled) {
-      stores.keep({ connectorId: id, definition: connector.definition, provider: lasting(connector) });
-    } else {
-      await stores.drop(id);
-    }
-  };
-
   return {
     /** Throws `ApiError` 404 for one that the principal does not see, in the words that an unknown one gets. */
     byId(principal: Principal, id: string): LocalConnector {
       const stored = state.connectors.byId(principal.organizationId, id);
       if (stored === null || !isSeen(principal, stored.workspaceId)) throw noConnector();
-      return complete(stored);
+      return complete(parts, stored);
     },
     inWorkspace: (workspace: Workspace, definition: Definition | null): readonly LocalConnector[] =>
       state.connectors
@@ -93,10 +45,10 @@ export function openLocalConnectors(parts: {
           ...(definition === null ? {} : { definition: definition.name }),
         })
         .map((stored) => ({ stored, workspace, definition: definitionOf(definitions, stored) })),
-    provider,
+    provider: (connector: LocalConnector): Provider => provider(parts, connector),
     /** Asks the third party about the credentials that the connector has. */
     check: (connector: LocalConnector, signal: AbortSignal): Promise<ProviderCheck> =>
-      askProvider(signal, (own) => providers.check(provided(connector), own)),
+      askProvider(signal, (own) => providers.check(provided(state, connector), own)),
     /** Asks the third party about credentials that no connector has yet: whose they are, if it takes them. */
     checkNew: (
       { definition, connectorId = randomUUID() }: { definition: Definition; connectorId?: string },
@@ -108,7 +60,7 @@ export function openLocalConnectors(parts: {
     },
     stores,
     status: ({ stored }: LocalConnector): StoreStatus => stores.status(stored.id),
-    settleStore,
+    settleStore: (stored: StoredConnector): Promise<void> => settleStore(parts, stored),
     /** With its indexed store. Throws `ApiError` 404 if another request deleted it first. */
     async delete(stored: StoredConnector): Promise<void> {
       try {
@@ -117,13 +69,65 @@ export function openLocalConnectors(parts: {
         if (!state.connectors.delete(stored.organizationId, stored.id)) throw noConnector();
       } finally {
         // One that could not be deleted keeps its store.
-        await settleStore(stored);
+        await settleStore(parts, stored);
       }
     },
     /** Settles every store: at the start. */
     async settleAll(): Promise<void> {
-      for (const stored of state.connectors.all()) await settleStore(stored);
+      for (const stored of state.connectors.all()) await settleStore(parts, stored);
     },
+  };
+}
+
+function complete({ state, definitions }: Parts, stored: StoredConnector): LocalConnector {
+  const workspace = state.workspaces.byId(stored.organizationId, stored.workspaceId);
+  if (workspace === null) throw noConnector();
+  return { stored, workspace, definition: definitionOf(definitions, stored) };
+}
+
+function provider(parts: Parts, connector: LocalConnector): Provider {
+  return parts.providers.open(provided(parts.state, connector));
+}
+
+/** With its credentials as they are stored when they are asked for. */
+function provided({ connectors }: ServiceState, { stored, definition }: LocalConnector): ProvidedConnector {
+  const { id, organizationId, account } = stored;
+  return {
+    connectorId: id,
+    definition,
+    account,
+    credentials: () => connectors.credentials(organizationId, id),
+    saveCredentials: (before, renewed) => connectors.renewCredentials(organizationId, id, before, renewed),
+  };
+}
+
+/**
+ * Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment.
+ */
+async function settleStore(parts: Parts, { organizationId, id }: StoredConnector): Promise<void> {
+  const { state, stores } = parts;
+  // Read again: the connector may have been deleted or disabled meanwhile.
+  const stored = state.connectors.byId(organizationId, id);
+  const connector = stored === null ? null : complete(parts, stored);
+  if (connector?.workspace.status === 'active' && connector.workspace.isCacheEnabled) {
+    const { definition } = connector;
+    stores.keep({ connectorId: id, definition, provider: lasting(parts, connector) });
+  } else {
+    await stores.drop(id);
+  }
+}
+
+/** Credentials may change under a store that is kept: each of its calls opens the connector as it is then. */
+function lasting(parts: Parts, { stored: { organizationId, id } }: LocalConnector): Provider {
+  const now = (): Provider => {
+    const stored = parts.state.connectors.byId(organizationId, id);
+    if (stored === null) throw noConnector();
+    return provider(parts, complete(parts, stored));
+  };
+  return {
+    list: async (request) => await now().list(request),
+    get: async (request) => await now().get(request),
+    download: async (request) => await now().download(request),
   };
 }
 
