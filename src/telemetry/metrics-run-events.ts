@@ -1,4 +1,4 @@
-import type { Counter, Registry } from 'prom-client';
+import type { Counter, Gauge, Registry } from 'prom-client';
 import type { Clock } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
@@ -68,7 +68,7 @@ const requestBucketsS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 /** What the runs of all connectors of this process did together; a counter that each connector has too has its name. */
 function openRunMetrics(registry: Registry) {
   const { counter, gauge, histogram } = metricsIn(registry);
-  return {
+  const all = {
     runs_total: counter('worker_runs_total', 'Runs of all connectors that ended here, by outcome.', [
       'outcome',
     ]),
@@ -101,6 +101,11 @@ function openRunMetrics(registry: Registry) {
       ['code'],
     ),
   };
+  // A rate cannot see a counter that begins at one.
+  for (const outcome of outcomes) all.runs_total.inc({ outcome }, 0);
+  for (const change of changes) all.records_total.inc({ change }, 0);
+  for (const answer of answers) all.requests_total.inc({ answer }, 0);
+  return all;
 }
 
 export type RunCounts = ReturnType<typeof countRunEvents>;
@@ -111,14 +116,10 @@ export type RunCounts = ReturnType<typeof countRunEvents>;
  */
 export function countRunEvents(registry: Registry, each: ConnectorSeries | null, clock: Clock) {
   const all = openRunMetrics(registry);
-  // A rate cannot see a counter that begins at one.
-  for (const outcome of outcomes) all.runs_total.inc({ outcome }, 0);
-  for (const change of changes) all.records_total.inc({ change }, 0);
-  for (const answer of answers) all.requests_total.inc({ answer }, 0);
   const totals: Partial<Record<keyof ConnectorSeries, Counter>> = all;
+  const running = trackRunning(all.running, each);
   const startedMsByConnector = new Map<ConnectorName, number>();
   const failedMsByConnector = new Map<ConnectorName, number>();
-  const running = new Set<ConnectorName>();
 
   const count = (name: keyof ConnectorSeries, labels: CountLabels, value = 1): void => {
     const { connector: _connector, entity: _entity, ...ofAll } = labels;
@@ -126,41 +127,22 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
     each?.[name].add(labelText(labels), value);
   };
 
-  const started = (connector: ConnectorName): void => {
-    startedMsByConnector.set(connector, clock.now());
-    running.add(connector);
-    all.running.set(running.size);
-    each?.running_runs.set(labelText({ connector }), 1);
-    each?.in_flight_bytes.set(labelText({ connector }), 0);
-  };
-
-  const ended = (connector: ConnectorName): void => {
-    running.delete(connector);
-    all.running.set(running.size);
-    each?.running_runs.remove(labelText({ connector }));
-    each?.in_flight_bytes.remove(labelText({ connector }));
-  };
-
-  const inFlight = (connector: ConnectorName, bytes: number): void => {
-    // What a run drops after its end is no news.
-    if (running.has(connector)) each?.in_flight_bytes.add(labelText({ connector }), bytes);
-  };
-
   return {
     onRunEvent: (connector: ConnectorName, event: RunEvent): void => {
       switch (event.kind) {
         case 'run-started':
-          return started(connector);
+          startedMsByConnector.set(connector, clock.now());
+          return running.started(connector);
         case 'run-finished':
           all.runDuration.observe(seconds(event.ms));
-          return ended(connector);
+          return running.ended(connector);
         case 'page-fetched':
-          return inFlight(connector, event.bytes);
+          return running.inFlight(connector, event.bytes);
         case 'page-dropped':
-          return inFlight(connector, -event.bytes);
+          return running.inFlight(connector, -event.bytes);
         case 'page-committed': {
           const { entity, counts } = event;
-          inFlight(connector, -event.bytes);
+          running.inFlight(connector, -event.bytes);
           // An entity made of another one's elements comes without a page, and without bytes.
           if (event.bytes > 0) count('pages_total', { connector, entity });
           for (const change of changes) count('records_total', { connector, entity, change }, counts[change]);
@@ -209,11 +191,35 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
       else failedMsByConnector.delete(connector);
       count('runs_total', { connector, outcome });
       each?.last_run_timestamp_seconds.set(labelText({ connector, outcome }), startedMs / 1000);
-      ended(connector);
+      running.ended(connector);
     },
-    isRunning: (connector: ConnectorName) => running.has(connector),
+    isRunning: running.has,
     /** When the last run of this process ended, if it failed; also one that could not begin, which is in no ledger. */
     failedAtMs: (connector: ConnectorName) => failedMsByConnector.get(connector) ?? null,
+  };
+}
+
+/** The runs of this process that have started and not ended. */
+function trackRunning(number: Gauge, each: ConnectorSeries | null) {
+  const running = new Set<ConnectorName>();
+  return {
+    has: (connector: ConnectorName) => running.has(connector),
+    started: (connector: ConnectorName): void => {
+      running.add(connector);
+      number.set(running.size);
+      each?.running_runs.set(labelText({ connector }), 1);
+      each?.in_flight_bytes.set(labelText({ connector }), 0);
+    },
+    ended: (connector: ConnectorName): void => {
+      running.delete(connector);
+      number.set(running.size);
+      each?.running_runs.remove(labelText({ connector }));
+      each?.in_flight_bytes.remove(labelText({ connector }));
+    },
+    inFlight: (connector: ConnectorName, bytes: number): void => {
+      // What a run drops after its end is no news.
+      if (running.has(connector)) each?.in_flight_bytes.add(labelText({ connector }), bytes);
+    },
   };
 }
 
