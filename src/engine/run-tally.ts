@@ -1,12 +1,10 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
-import type { Definition } from '../definitions/definition.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
 import type { Partition, Proof, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
-import type { ChosenEntities } from './chosen-entities.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 
 /** A report names no more. */
@@ -66,9 +64,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   /** Counted from the responses, to be compared with what the sink says it did. */
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
-  /** By partition; no more than are reported. */
-  const failures = new Map<number, FailureReport>();
-  let omitted = 0;
+  const failures = openFailures();
 
   function of(entity: EntityName): EntityTally {
     const tally = tallies.get(entity) ?? { ...nothingDone };
@@ -76,30 +72,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     return tally;
   }
 
-  function inChain(entity: EntityName): Wholeness {
-    const { setAside, depthLimited, withdrawn, partial, counts } = of(entity);
-    const before = earlierByEntity.get(entity);
-    return {
-      setAside,
-      withdrawn,
-      partial,
-      depthLimited: depthLimited + (before?.depthLimited ?? 0),
-      fetched: counts.fetched + (before?.fetched ?? 0),
-      quarantined: counts.quarantined + (before?.quarantined ?? 0),
-    };
-  }
-
-  function countSeal(
-    { entity, mode }: Pick<Partition, 'entity' | 'mode'>,
-    proof: Proof,
-    isDoubted: boolean,
-    by: 1 | -1,
-  ): void {
-    const tally = of(entity);
-    tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
-    if (!proof.isOrdered && proof.isCounted !== true && !isDoubted) tally.unordered += by;
-    if (mode === 'incremental') tally.incremental += by;
-  }
+  const inChain = (entity: EntityName): Wholeness => wholeness(of(entity), earlierByEntity.get(entity));
 
   function receive(entity: EntityName, records: number): void {
     received.set(entity, (received.get(entity) ?? 0) + records);
@@ -124,23 +97,20 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         of(entity).counts = addCounts(of(entity).counts, counts);
       }
       for (const { mode, proof } of committed.unsealed ?? []) {
-        countSeal({ ...partition, mode }, proof, proof.doubt !== undefined, -1);
+        countSeal(own, mode, proof, proof.doubt !== undefined, -1);
       }
     },
     sealed: (partition: Partition, { proof, doubt }: Pick<Seal, 'proof' | 'doubt'>): void =>
-      countSeal(partition, proof, doubt !== undefined, 1),
+      countSeal(of(partition.entity), partition.mode, proof, doubt !== undefined, 1),
     setAside: (partition: Partition, failure: WalkFailure): void => {
       of(partition.entity).setAside += 1;
-      const { code, recovery, message } = failure;
-      const { id, entity, params } = partition;
-      if (failures.size < reportedFailures) failures.set(id, { entity, params, code, recovery, message });
-      else omitted += 1;
+      failures.add(partition, failure);
     },
     /** The parents of these partitions have turned out to be deleted: that they were set aside is no loss. */
     endedBelow: (partitions: readonly EndedPartition[]): void => {
       for (const { id, entity } of partitions) {
         of(entity).setAside -= 1;
-        if (!failures.delete(id)) omitted -= 1;
+        failures.remove(id);
       }
     },
     /** Records that a `get` brought and the sink stored. */
@@ -176,7 +146,8 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         .map((entity) => [entity, inChain(entity)] as const)
         .filter(([, sums]) => isTooMuchUnstored(sums))
         .map(([entity, sums]) => unstoredFailure(entity, sums));
-      return { reported: [...unstored, ...failures.values()], omitted };
+      const { reported, omitted } = failures.found();
+      return { reported: [...unstored, ...reported], omitted };
     },
     /** True when something that should have been read was not. */
     isDegraded: (): boolean => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
@@ -184,6 +155,53 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     nothingRead: (): boolean =>
       [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
+  };
+}
+
+/** The failures of walks, as many as a report names. */
+function openFailures() {
+  const byPartition = new Map<number, FailureReport>();
+  let omitted = 0;
+  return {
+    add: ({ id, entity, params }: Partition, { code, recovery, message }: WalkFailure): void => {
+      if (byPartition.size < reportedFailures) {
+        byPartition.set(id, { entity, params, code, recovery, message });
+      } else {
+        omitted += 1;
+      }
+    },
+    remove: (partition: number): void => {
+      if (!byPartition.delete(partition)) omitted -= 1;
+    },
+    found: () => ({ reported: [...byPartition.values()], omitted }),
+  };
+}
+
+/** Counts a listing that was sealed, or with -1 one that no longer is. */
+function countSeal(
+  tally: EntityTally,
+  mode: Partition['mode'],
+  proof: Proof,
+  isDoubted: boolean,
+  by: 1 | -1,
+): void {
+  tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
+  if (!proof.isOrdered && proof.isCounted !== true && !isDoubted) tally.unordered += by;
+  if (mode === 'incremental') tally.incremental += by;
+}
+
+/** Of an entity over the chain: `before` is what its earlier runs counted. */
+function wholeness(
+  { setAside, depthLimited, withdrawn, partial, counts }: EntityTally,
+  before: EarlierCounts | undefined,
+): Wholeness {
+  return {
+    setAside,
+    withdrawn,
+    partial,
+    depthLimited: depthLimited + (before?.depthLimited ?? 0),
+    fetched: counts.fetched + (before?.fetched ?? 0),
+    quarantined: counts.quarantined + (before?.quarantined ?? 0),
   };
 }
 
@@ -211,32 +229,4 @@ function unstoredFailure(entity: EntityName, { fetched, quarantined, partial }: 
     recovery: 'skip-entity',
     message: `${whatCame} (at most ${maxUnstoredShare * 100} % is accepted)`,
   };
-}
-
-/**
- * The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else
- * would show what an unread parent leads to.
- */
-export function wholeEntities(
-  definition: Definition,
-  chosen: ChosenEntities,
-  reports: readonly EntityReport[],
-  unproven: ReadonlySet<EntityName>,
-): readonly EntityReport[] {
-  const originOf = new Map(
-    [...definition.entities.values()].flatMap(({ name, explodedTable }) =>
-      explodedTable === null ? [] : [[explodedTable.entity, name] as const],
-    ),
-  );
-  const whole = new Set<EntityName>();
-  const proven = new Set<EntityName>();
-  return reports.map((report) => {
-    const origin = originOf.get(report.entity);
-    const leading = chosen.get(report.entity)?.parents ?? (origin === undefined ? [] : [origin]);
-    const isWhole = report.isWhole && leading.every((name) => whole.has(name));
-    if (isWhole) whole.add(report.entity);
-    const isProven = !unproven.has(report.entity) && leading.every((name) => proven.has(name));
-    if (isProven) proven.add(report.entity);
-    return { ...report, isWhole, isProven };
-  });
 }

@@ -4,11 +4,12 @@ import type { EntityReport, FailureReport, RunOutcome, RunReport } from '../sink
 import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { watchTime } from './run-ending.ts';
-import { reportedFailures, wholeEntities } from './run-tally.ts';
+import { reportedFailures } from './run-tally.ts';
 import { openRun, type Run, type SyncOptions } from './run.ts';
 import { getsWithoutLimits } from './sweep/confirm-missing.ts';
 import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
+import { wholeEntities } from './whole-entities.ts';
 
 /**
  * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service
