@@ -4,7 +4,7 @@ import { beginClaim, registerSinks } from './sink-registry.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openWorkerBackoff } from './open-worker-backoff.ts';
-import { openQueueSet } from './open-queue-set.ts';
+import { openQueueSet, type QueueSet } from './open-queue-set.ts';
 import {
   defaultTimings,
   type RunningWorker,
@@ -41,82 +41,31 @@ async function work(
   connections: WorkerConnections,
   stopping: AbortController,
 ): Promise<RunningWorker> {
-  const { log, clock = systemClock, graceMs = 25_000, observe = () => undefined } = options;
-  const tellError = options.tellError ?? gateErrors(log, clock);
-  const backoff = openWorkerBackoff(clock, stopping.signal);
-  const onError = (error: Error): void => {
-    tellError(error);
-    observe({ kind: 'redis-error', code: errorKind(error) });
-    backoff.notice(error);
-  };
+  const { context, backoff, holds } = openContext(options, connections, stopping.signal);
+  const { log, clock, onError, concurrency } = context;
+  const { graceMs = 25_000 } = options;
   const { forQueues, forWorkers } = connections;
-  const concurrency = options.concurrency ?? 2;
-  const outdated = new Set<string>();
-  const full = new Set<string>();
-  let served: readonly ServedQueue[] = [];
-  const isServed = async (sink: string): Promise<boolean> =>
-    (await context.ledger.lost(sink)) === null && !outdated.has(sink);
-  let holding: Promise<void> = Promise.resolve();
-  // One call at a time, so that the last call decides from the latest state.
-  const holdQueues = (): Promise<void> =>
-    (holding = holding
-      .catch(() => undefined)
-      // During backoff all queues are paused; `backoff` resumes them.
-      .then(() => (backoff.why() === null ? holdUnserved(context, served, isServed, full) : undefined)));
-  const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
-    if (full.size === 0) return;
-    full.clear();
-    holdQueues().catch(onError);
-  });
-  const { targets = [], publish = () => Promise.reject(new Error('no target was given')) } = options;
-  const timings = { ...defaultTimings, ...options.timings };
-  const queueSet = openQueueSet(forQueues.redis, options.settings.redis.prefix, onError);
-  const context: WorkerContext = {
-    ...options,
-    targets,
-    publish,
-    publications: openPublicationRequests({ ...options, targets, queues: queueSet, timings, onError }),
-    publishing: new Set(),
-    connectors: options.settings.connectors,
-    concurrency,
-    slots,
-    onFull: async (sink) => {
-      full.add(sink);
-      await holdQueues();
-    },
-    timings,
-    clock,
-    observe,
-    onError,
-    running: new Set(),
-    queues: queueSet,
-    stopping: stopping.signal,
-  };
-
-  for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
+  const replaced = await registerSinks(context.queues, context.sinks, { takeOver: [], clock });
+  for (const sink of replaced) {
     log.warn({ sink }, 'this sink was replaced by another one; the queued jobs of the old one were removed');
   }
   const claim = await beginClaim(forQueues.redis);
-  const reconcile = openReconcile(context, claim, async (sinks) => {
-    outdated.clear();
-    for (const sink of sinks) outdated.add(sink);
-    await holdQueues();
-  });
+  const reconcile = openReconcile(context, claim, holds.outdated);
   const schedules = keepSchedules(context, reconcile, await reconcile());
   forQueues.redis.on('ready', schedules.soon);
-  served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
-  const workers = served.map(({ worker }) => worker);
+  const served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
+  holds.watch(served);
   backoff.watch(served);
   const queues = served.map(({ queue }) => queue);
+  const workers = served.map(({ worker }) => worker);
 
-  const sinksWatched = watchSinks(context, () => holdQueues().catch(onError));
+  const sinksWatched = watchSinks(context, () => holds.renew().catch(onError));
   let stuck: Error | null = null;
   const watching = watchProgress(context, served, () => backoff.why() !== null).catch((error: Error) => {
     stuck = error;
     throw error;
   });
-
-  const end = async (): Promise<void> => {
+  const stop = once(async () => {
     log.info({}, 'worker is stopping: runs finish their page');
     stopping.abort();
     if (!(await closeWorkers(context, workers, graceMs))) {
@@ -127,17 +76,14 @@ async function work(
     }
     connections.disconnect();
     await Promise.all([schedules.ended, sinksWatched]);
-  };
-  const stop = once(end);
+  });
   const ended = watching.then(stop);
   // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
   const state = async (): Promise<WorkerState> => {
     const lost = await lostSinks(context);
-    return await readWorkerState(context, [
-      ...problemsOf(stopping.signal, backoff.why(), stuck, outdated),
-      ...lost,
-    ]);
+    const problems = problemsOf(stopping.signal, backoff.why(), stuck);
+    return await readWorkerState(context, [...problems, ...holds.problems(), ...lost]);
   };
   try {
     await options.beforeJobs?.({ queues, state });
@@ -146,31 +92,104 @@ async function work(
     throw error;
   }
   for (const worker of workers) worker.run().catch(onError);
-  log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
+  log.info({ queues: queues.map(({ name }) => name), concurrency }, 'worker started');
   return { queues, ended, state, stop };
+}
+
+function openContext(options: WorkerOptions, { forQueues }: WorkerConnections, stopping: AbortSignal) {
+  const { log, clock = systemClock, concurrency = 2, targets = [], observe = () => undefined } = options;
+  const { publish = () => Promise.reject(new Error('no target was given')) } = options;
+  const tellError = options.tellError ?? gateErrors(log, clock);
+  const backoff = openWorkerBackoff(clock, stopping);
+  const onError = (error: Error): void => {
+    tellError(error);
+    observe({ kind: 'redis-error', code: errorKind(error) });
+    backoff.notice(error);
+  };
+  const timings = { ...defaultTimings, ...options.timings };
+  const queues = openQueueSet(forQueues.redis, options.settings.redis.prefix, onError);
+  const holds = openHolds(options, queues, () => backoff.why() !== null);
+  const context: WorkerContext = {
+    ...options,
+    targets,
+    publish,
+    publications: openPublicationRequests({ ...options, targets, queues, timings, onError }),
+    publishing: new Set(),
+    connectors: options.settings.connectors,
+    concurrency,
+    slots: openRunSlots(
+      options.maxRuns ?? Math.max(32, concurrency),
+      () => void holds.notFull().catch(onError),
+    ),
+    onFull: holds.full,
+    timings,
+    clock,
+    observe,
+    onError,
+    running: new Set(),
+    queues,
+    stopping,
+  };
+  return { context, backoff, holds };
 }
 
 /**
  * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
  * slot is taken, that of its runs alone.
  */
-async function holdUnserved(
-  { sinks, queues }: WorkerContext,
-  served: readonly ServedQueue[],
-  isServed: (sink: string) => Promise<boolean>,
-  full: ReadonlySet<string>,
-): Promise<void> {
-  for (const sink of sinks) {
-    const isAway = !(await isServed(sink.name));
-    const isHeld = new Map([
-      [queues.syncs(sink.id), isAway || full.has(sink.name)],
-      [queues.publications(sink.id), isAway],
-    ]);
-    for (const { queue, hold } of served) {
-      const isToHold = isHeld.get(queue);
-      if (isToHold !== undefined) await hold(isToHold);
+function openHolds(
+  { sinks, ledger }: Pick<WorkerOptions, 'sinks' | 'ledger'>,
+  queues: QueueSet,
+  isBackingOff: () => boolean,
+) {
+  let outdated: readonly string[] = [];
+  const full = new Set<string>();
+  let served: readonly ServedQueue[] = [];
+
+  const holdUnserved = async (): Promise<void> => {
+    // During backoff all queues are paused; `backoff` resumes them.
+    if (isBackingOff()) return;
+    for (const { id, name } of sinks) {
+      const isAway = (await ledger.lost(name)) !== null || outdated.includes(name);
+      const isHeld = new Map([
+        [queues.syncs(id), isAway || full.has(name)],
+        [queues.publications(id), isAway],
+      ]);
+      for (const { queue, hold } of served) {
+        const isToHold = isHeld.get(queue);
+        if (isToHold !== undefined) await hold(isToHold);
+      }
     }
-  }
+  };
+  let holding: Promise<void> = Promise.resolve();
+  // One call at a time, so that the last call decides from the latest state.
+  const renew = (): Promise<void> => (holding = holding.catch(() => undefined).then(holdUnserved));
+
+  return {
+    renew,
+    watch: (started: readonly ServedQueue[]): void => void (served = started),
+    /** These sinks belong to a newer config, and no others do. */
+    outdated: async (names: readonly string[]): Promise<void> => {
+      outdated = names;
+      await renew();
+    },
+    /** A job of the sink found no free slot. */
+    full: async (sink: string): Promise<void> => {
+      full.add(sink);
+      await renew();
+    },
+    /** A slot is free again. */
+    notFull: async (): Promise<void> => {
+      if (full.size === 0) return;
+      full.clear();
+      await renew();
+    },
+    /** For people. */
+    problems: (): readonly string[] =>
+      outdated.map(
+        (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,
+      ),
+  };
 }
 
 const lookEveryMs = 50;
@@ -203,19 +222,11 @@ async function closeWorkers(
   return hasClosed;
 }
 
-function problemsOf(
-  stopping: AbortSignal,
-  refusal: string | null,
-  stuck: Error | null,
-  outdated: ReadonlySet<string>,
-): readonly string[] {
+function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error | null): readonly string[] {
   return [
     ...(stopping.aborted ? ['the worker is stopping'] : []),
     ...(refusal === null ? [] : [`Redis rejects commands (${refusal}); the worker waits`]),
     ...(stuck === null ? [] : [stuck.message]),
-    ...[...outdated].map(
-      (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,
-    ),
   ];
 }
 
