@@ -62,7 +62,7 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
       distinct,
     };
     const page: NumberedPage = { seen, marks, mark: pageMark(seen.marks), added };
-    const step = nextOf(position, page);
+    const step = nextOf(position, page, listing, rules);
     if (step.kind !== 'next') return step;
     const isFollowed = before.pages === 1 && added > 0;
     return {
@@ -71,63 +71,6 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
       isFurther: added > 0,
       ...(isFollowed ? noteFollowed(pageLengths, { size: rules.maxSize, records: before.length }) : {}),
     };
-  }
-
-  function nextOf(position: NumberedPosition, page: NumberedPage): NumberedStep {
-    switch (position.phase) {
-      case 'first':
-        return nextFirst(position, page);
-      case 'up':
-        return nextUp(position, page);
-      case 'down':
-        return nextDown(position, page);
-      case 'overlap':
-        return nextOverlapping(position, page, listing);
-      case 'plain':
-        return nextPlain(position, page, listing, rules);
-    }
-  }
-
-  function nextFirst(position: NumberedPosition, { seen, marks, mark }: NumberedPage): NumberedStep {
-    const { size, total } = position;
-    const received = marks.length;
-    const known = noteLength(pageLengths, size, seen);
-    if (received === 0) {
-      if (total === null || total === 0) return endNumbered(position, true, { isSingle: true });
-      if (position.hasAskedAgain || size === 1) {
-        return endNumbered(position, false, { doubt: { kind: 'total', total, shown: 0 } });
-      }
-      const smaller = position.isFixed ? size : Math.floor(size / 2);
-      return goTo({ ...position, pages: 0, size: smaller, hasAskedAgain: true });
-    }
-    // What is stored of the listing was there once: a page that shows less of it may have been cut.
-    const isLikeStored = received >= listing.storedRows;
-    // A total may count the page alone: then the largest pages are where the service cuts them.
-    const isAll = total === received && received < Math.min(size, known.records);
-    const isShort = (total === null || total <= received) && isFarBelow(seen, known);
-    if (isLikeStored && (isAll || isShort)) {
-      const lastPage = { size, records: received };
-      return endNumbered(position, true, { isSingle: true, ...(isAll ? {} : { lastPage }) });
-    }
-    const isFixed = position.isFixed || received > size;
-    const next: NumberedPosition = {
-      ...position,
-      isFixed,
-      size: isFixed ? size : received,
-      length: received,
-      row: received,
-      recent: remember([], marks),
-      firstMark: mark,
-      pageMark: mark,
-    };
-    if (total !== null && listing.isOrdered && !listing.growsOnly) {
-      const page = Math.max(1, Math.floor(total / received));
-      // What the first page shows is all, as far as its total tells: it need not be read again.
-      return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
-    }
-    return total === null && !isFixed && received > 1
-      ? overlapFrom(next)
-      : goTo({ ...next, phase: 'plain', page: 1 });
   }
 
   return walkWith(numberedPosition, {
@@ -141,6 +84,72 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
     },
     halve: ({ size, isFixed }) => (isFixed || size === 1 ? null : beginNumbered(Math.floor(size / 2), false)),
   });
+}
+
+function nextOf(
+  position: NumberedPosition,
+  page: NumberedPage,
+  listing: Listing,
+  rules: OffsetRules,
+): NumberedStep {
+  switch (position.phase) {
+    case 'first':
+      return nextFirst(position, page, listing);
+    case 'up':
+      return nextUp(position, page);
+    case 'down':
+      return nextDown(position, page);
+    case 'overlap':
+      return nextOverlapping(position, page, listing);
+    case 'plain':
+      return nextPlain(position, page, listing, rules);
+  }
+}
+
+function nextFirst(
+  position: NumberedPosition,
+  { seen, marks, mark }: NumberedPage,
+  { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
+): NumberedStep {
+  const { size, total } = position;
+  const received = marks.length;
+  const known = noteLength(pageLengths, size, seen);
+  if (received === 0) {
+    if (total === null || total === 0) return endNumbered(position, true, { isSingle: true });
+    if (position.hasAskedAgain || size === 1) {
+      return endNumbered(position, false, { doubt: { kind: 'total', total, shown: 0 } });
+    }
+    const smaller = position.isFixed ? size : Math.floor(size / 2);
+    return goTo({ ...position, pages: 0, size: smaller, hasAskedAgain: true });
+  }
+  // What is stored of the listing was there once: a page that shows less of it may have been cut.
+  const isLikeStored = received >= storedRows;
+  // A total may count the page alone: then the largest pages are where the service cuts them.
+  const isAll = total === received && received < Math.min(size, known.records);
+  const isShort = (total === null || total <= received) && isFarBelow(seen, known);
+  if (isLikeStored && (isAll || isShort)) {
+    const lastPage = { size, records: received };
+    return endNumbered(position, true, { isSingle: true, ...(isAll ? {} : { lastPage }) });
+  }
+  const isFixed = position.isFixed || received > size;
+  const next: NumberedPosition = {
+    ...position,
+    isFixed,
+    size: isFixed ? size : received,
+    length: received,
+    row: received,
+    recent: remember([], marks),
+    firstMark: mark,
+    pageMark: mark,
+  };
+  if (total !== null && isOrdered && !growsOnly) {
+    const page = Math.max(1, Math.floor(total / received));
+    // What the first page shows is all, as far as its total tells: it need not be read again.
+    return goTo({ ...next, phase: 'up', page, reach: total <= received ? received : 0 });
+  }
+  return total === null && !isFixed && received > 1
+    ? overlapFrom(next)
+    : goTo({ ...next, phase: 'plain', page: 1 });
 }
 
 /** Below this many records at the end, all of them may have moved before the page in front is read. */
