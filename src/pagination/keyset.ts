@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { numberedPosition, type OffsetRules } from './numbered-position.ts';
-import { offsetPosition, offsetStyle } from './offset.ts';
+import { offsetPosition } from './offset-position.ts';
+import { offsetStyle } from './offset.ts';
 import {
   type Advance,
   type Listing,

@@ -1,46 +1,17 @@
-import * as z from 'zod';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
 import { numberedPagination } from './numbered.ts';
-import { remember, rememberedKeys, type OffsetRules } from './numbered-position.ts';
+import type { OffsetRules } from './numbered-position.ts';
+import {
+  askAgain,
+  fullOverlap,
+  offsetPosition,
+  stepForward,
+  type OffsetPosition,
+} from './offset-position.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
-/** Rows requested again at the head of each page: they must be known, or rows have moved under the walk. */
-const fullOverlap = 10;
 const stepBack = 2 * fullOverlap;
-
-/** Also what a keyset walk keeps for each of its bounds. The defaults are those of its first page. */
-export const offsetPosition = z.object({
-  kind: z.literal('offset'),
-  offset: z.number().int().min(0),
-  size: z.number().int().min(1),
-  pages: z.number().int().min(0).default(0),
-  /** Short marks of the last records in walking order, the newest last. */
-  recent: z.array(z.string()).default([]),
-  /** The previous page as a whole, and its last record. */
-  pageMark: z.string().default(''),
-  lastMark: z.string().default(''),
-  /** Rows at the head of the page asked for that are expected to be known. */
-  expected: z.number().int().min(0).default(0),
-  steppedBack: z.boolean().default(false),
-  /** Rows by which the last overlapping page overlapped. */
-  overlap: z.number().int().min(0).default(0),
-  /** Asks for what lies right behind the newest record: nothing is expected there. */
-  isProbe: z.boolean().default(false),
-  /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
-  isSingle: z.boolean().default(false),
-  /** The furthest row that a page has reached, counted from 1. */
-  furthest: z.number().int().min(0).default(0),
-  /** Of the listing, as every page so far has reported; null where one did not, or reported another. */
-  total: z.number().int().min(0).nullable().default(null),
-  /** Different records so far; null before the first page. */
-  shown: z.number().int().min(0).nullable().default(null),
-  /** The total was above what had come, and what lies behind was asked for once more. */
-  hasAskedAgain: z.boolean().default(false),
-  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
-  before: z.number().int().min(0).default(0),
-});
-type OffsetPosition = z.infer<typeof offsetPosition>;
 
 type Step =
   | Exclude<Advance, { kind: 'continue' }>
@@ -71,10 +42,8 @@ export function offsetStyle(rules: OffsetRules): PaginationStyle {
  * 100 of the walk (the seam). While rows only vanish, or move to the end, everything behind a known record is still
  * ahead of the walk: with a fixed order the unbroken seam is a proof.
  */
-export function offsetPagination(
-  rules: OffsetRules,
-  { pageLengths, isOrdered, storedRows, trustsTotal }: Listing,
-): Pagination {
+export function offsetPagination(rules: OffsetRules, listing: Listing): Pagination {
+  const { pageLengths, trustsTotal } = listing;
   const countDistinct = countMarks();
 
   function advance(before: OffsetPosition, seen: PageSeen): Advance {
@@ -84,7 +53,8 @@ export function offsetPagination(
     const furthest = Math.max(before.furthest, before.offset + page.marks.length);
     const shown = countShown(before, page);
     const position = { ...before, total, shown };
-    const step = nextStep(position, page);
+    const step =
+      before.pages === 0 ? nextFirst(position, page, listing, rules) : nextLater(position, page, listing);
     const came = shown ?? furthest;
     if (step.kind === 'end' && lastTotal !== null && lastTotal > came) {
       const askedAgain = position.hasAskedAgain ? null : askAgain(position, page);
@@ -108,62 +78,6 @@ export function offsetPagination(
     return countDistinct(shown, page.marks) ?? shown + newRecords(before, page);
   }
 
-  function nextStep(position: OffsetPosition, page: PageSeen): Step {
-    const received = page.marks.length;
-    const known = noteLength(pageLengths, position.size, page);
-    if (position.pages === 0) {
-      // What is stored of the listing was there once: a page that shows less of it may have been cut. Unless the
-      // service documents it, a total may count the page alone: then the largest pages are where the service cuts them.
-      const isTotalSure = rules.totalCountsListing === true || received < known.records;
-      const isAll = isTotalSure && isAllOf(position, page);
-      if (received === 0) return endOf({ ...position, isSingle: true }, page, false);
-      return received >= storedRows && (isAll || isFarBelow(page, known))
-        ? endOf({ ...position, isSingle: true }, page, !isAll)
-        : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
-    }
-    if (received === 0) return position.expected === 0 ? endOf(position, page, false) : seamLost(position);
-    if (position.expected === 0) return behindTheEnd(position);
-    const recent = new Set(position.recent);
-    if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
-    const thisPage = pageMark(page.marks);
-    if (thisPage === position.pageMark) {
-      const why = 'another offset brought exactly the same page: the API seems to ignore paging';
-      return { kind: 'restart', code: 'PAGING_BROKEN', why };
-    }
-    const next = {
-      ...stepForward(position, page, thisPage),
-      isSingle: position.isSingle && isTailOf(position, page),
-    };
-    if (received < known.records && isAllOf(position, page)) return endOf(next, page, false);
-    const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
-    // A full page of known records may end just where unread ones begin.
-    if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
-      return { kind: 'continue', position: next, isMore: hasNewKey };
-    }
-    if (isFarBelow(page, known)) return endOf(next, page, true);
-    // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
-    return {
-      kind: 'continue',
-      position: {
-        ...next,
-        offset: position.offset + received,
-        expected: 0,
-        overlap: position.overlap,
-        isProbe: true,
-      },
-    };
-  }
-
-  /** `isByLength`: it is the last page because it is short. */
-  function endOf(position: OffsetPosition, page: PageSeen, isByLength: boolean): Step {
-    return {
-      kind: 'end',
-      position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
-      proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
-      ...(isByLength ? { lastPage: { size: position.size, records: page.marks.length } } : {}),
-    };
-  }
-
   return walkWith(offsetPosition, {
     begin: () => offsetPosition.parse({ kind: 'offset', offset: 0, size: rules.maxSize }),
     request: ({ offset, size }) => ({ [rules.sizeParam]: size, [rules.offsetParam]: offset }),
@@ -176,24 +90,70 @@ export function offsetPagination(
   });
 }
 
+/** After the first page: it ends the walk where it shows all of the listing. */
+function nextFirst(
+  position: OffsetPosition,
+  page: PageSeen,
+  { pageLengths, storedRows, isOrdered }: Listing,
+  { totalCountsListing }: OffsetRules,
+): Step {
+  const received = page.marks.length;
+  const known = noteLength(pageLengths, position.size, page);
+  if (received === 0) return endOf({ ...position, isSingle: true }, page, isOrdered);
+  // What is stored of the listing was there once: a page that shows less of it may have been cut. Unless the service
+  // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
+  const isTotalSure = totalCountsListing === true || received < known.records;
+  const isAll = isTotalSure && isAllOf(position, page);
+  return received >= storedRows && (isAll || isFarBelow(page, known))
+    ? endOf({ ...position, isSingle: true }, page, isOrdered, !isAll)
+    : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
+}
+
+function nextLater(position: OffsetPosition, page: PageSeen, { pageLengths, isOrdered }: Listing): Step {
+  const received = page.marks.length;
+  const known = noteLength(pageLengths, position.size, page);
+  if (received === 0) return position.expected === 0 ? endOf(position, page, isOrdered) : seamLost(position);
+  if (position.expected === 0) return behindTheEnd(position);
+  const recent = new Set(position.recent);
+  if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
+  const thisPage = pageMark(page.marks);
+  if (thisPage === position.pageMark) {
+    const why = 'another offset brought exactly the same page: the API seems to ignore paging';
+    return { kind: 'restart', code: 'PAGING_BROKEN', why };
+  }
+  const next = {
+    ...stepForward(position, page, thisPage),
+    isSingle: position.isSingle && isTailOf(position, page),
+  };
+  if (received < known.records && isAllOf(position, page)) return endOf(next, page, isOrdered);
+  const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
+  // A full page of known records may end just where unread ones begin.
+  if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
+    return { kind: 'continue', position: next, isMore: hasNewKey };
+  }
+  if (isFarBelow(page, known)) return endOf(next, page, isOrdered, true);
+  // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
+  const offset = position.offset + received;
+  return {
+    kind: 'continue',
+    position: { ...next, offset, expected: 0, overlap: position.overlap, isProbe: true },
+  };
+}
+
+/** `isByLength`: it is the last page because it is short. */
+function endOf(position: OffsetPosition, page: PageSeen, isOrdered: boolean, isByLength = false): Step {
+  return {
+    kind: 'end',
+    position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
+    proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
+    ...(isByLength ? { lastPage: { size: position.size, records: page.marks.length } } : {}),
+  };
+}
+
 /** Records of the page that are not among those that the walk remembers. */
 function newRecords({ recent }: OffsetPosition, { marks }: PageSeen): number {
   const known = new Set(recent);
   return new Set(marks.map(shortMark).filter((mark) => !known.has(mark))).size;
-}
-
-/**
- * What lies behind the last record that came, on a smaller page: a service may fail on large ones. Null where no page
- * is smaller.
- */
-function askAgain(position: OffsetPosition, page: PageSeen): OffsetPosition | null {
-  const size = Math.floor(position.size / 2);
-  if (size < 1) return null;
-  const again = { ...position, size, before: 0, hasAskedAgain: true };
-  if (page.marks.length === 0 && position.pages === 0) return again;
-  const offset = position.offset + page.marks.length;
-  const passed = page.marks.length === 0 ? again : { ...stepForward(again, page), before: 0 };
-  return { ...passed, offset, expected: 0, overlap: Math.min(fullOverlap, offset), isProbe: true };
 }
 
 /**
@@ -261,30 +221,5 @@ function seamLost(position: OffsetPosition): Step {
       steppedBack: true,
       before: 0,
     },
-  };
-}
-
-/** Behind a page, and back by the overlap. `thisPage`: its `pageMark`. */
-function stepForward(
-  position: OffsetPosition,
-  page: PageSeen,
-  thisPage = pageMark(page.marks),
-): OffsetPosition {
-  const received = page.marks.length;
-  // One row less than the page, so that the walk moves even where a server gives tiny pages.
-  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
-  const tail = page.marks.slice(-rememberedKeys).map(shortMark);
-  return {
-    ...position,
-    offset: position.offset + received - expected,
-    pages: position.pages + 1,
-    recent: remember(position.recent, tail),
-    pageMark: thisPage,
-    lastMark: tail.at(-1) ?? '',
-    expected,
-    overlap: expected,
-    steppedBack: false,
-    isProbe: false,
-    before: received,
   };
 }
