@@ -183,7 +183,7 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of
- * another field or a moved address does not change a record, a total only saves calls, who offers an action says
+ * another field or a moved address does not change a record, a total and a documented page size only save calls, who offers an action says
  * nothing about records, and what a whole record has says only what is not stored: a change of these does not cause a
  * new full read. Of `upstream` only the requests of the entities count.
  */
@@ -191,7 +191,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
     ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
-    pagination: without(pagination, ['totalKeys', 'totalCountsListing']),
+    pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize']),
   }));
   return {
     ...without(file, ['title', 'aliases', 'credentials']),

@@ -52,6 +52,8 @@ function pagination() {
         // The service documents that its totals count the listing, not the page: a first page with as many records as
         // its total is the whole listing.
         totalCountsListing: z.literal(true).optional(),
+        // The service documents that a page holds as many records as were asked for, and fewer only at the end.
+        honoursSize: z.literal(true).optional(),
       }),
       strictObject({
         kind: z.literal('pageToken'),

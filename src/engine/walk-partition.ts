@@ -238,7 +238,7 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
     fetched: page.records.length,
     position: { ...next.point.position, ...next.point.state },
     seal: next.kind === 'end' ? next.seal : null,
-    ...(advance.kind === 'continue' && advance.followed !== undefined ? { followed: advance.followed } : {}),
+    ...('followed' in advance && advance.followed !== undefined ? { followed: advance.followed } : {}),
   };
   return { next, page: { prepared, commit, bytes: page.bytes } };
 }

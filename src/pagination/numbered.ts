@@ -23,7 +23,7 @@ import {
   type NumberedStep,
   type OffsetRules,
 } from './numbered-position.ts';
-import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
+import { isLastByLength, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
 
 /**
  * Walks a service that numbers its pages and keeps no snapshot between calls. What the first page holds is how long
@@ -63,6 +63,9 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
     };
     const page: NumberedPage = { seen, marks, mark: pageMark(seen.marks), added };
     const step = nextOf(position, page, listing, rules);
+    if (step.kind === 'end' && before.pages > 0 && step.proof.kind === 'single') {
+      noteWhole(pageLengths, { size: rules.maxSize, records: before.length });
+    }
     if (step.kind !== 'next') return step;
     const isFollowed = before.pages === 1 && added > 0;
     return {
@@ -94,7 +97,7 @@ function nextOf(
 ): NumberedStep {
   switch (position.phase) {
     case 'first':
-      return nextFirst(position, page, listing);
+      return nextFirst(position, page, listing, rules);
     case 'up':
       return nextUp(position, page);
     case 'down':
@@ -110,6 +113,7 @@ function nextFirst(
   position: NumberedPosition,
   { seen, marks, mark }: NumberedPage,
   { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
+  rules: OffsetRules,
 ): NumberedStep {
   const { size, total } = position;
   const received = marks.length;
@@ -126,7 +130,9 @@ function nextFirst(
   const isLikeStored = received >= storedRows;
   // A total may count the page alone: then the largest pages are where the service cuts them.
   const isAll = total === received && received < Math.min(size, known.records);
-  const isShort = (total === null || total <= received) && isFarBelow(seen, known);
+  const honoursSize = !position.isFixed && rules.honoursSize;
+  const isShort =
+    (total === null || total <= received) && isLastByLength(pageLengths, seen, known, { size, honoursSize });
   if (isLikeStored && (isAll || isShort)) {
     const lastPage = { size, records: received };
     return endNumbered(position, true, { isSingle: true, ...(isAll ? {} : { lastPage }) });

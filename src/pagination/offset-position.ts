@@ -45,8 +45,10 @@ export function stepForward(
   thisPage = pageMark(page.marks),
 ): OffsetPosition {
   const received = page.marks.length;
-  // One row less than the page, so that the walk moves even where a server gives tiny pages.
-  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
+  // One row less than the page, so that the walk moves even where a server gives tiny pages. Behind the first page less
+  // than half of it: a page that shows that alone is far below it, and the end.
+  const most = position.pages === 0 ? Math.max(1, Math.ceil(received / 2) - 1) : fullOverlap;
+  const expected = Math.max(0, Math.min(fullOverlap, most, received - 1));
   const tail = page.marks.slice(-rememberedKeys).map(shortMark);
   return {
     ...position,

@@ -1,4 +1,5 @@
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
+import type { PageLength } from '../sinks/partition.ts';
 import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
 import { numberedPagination } from './numbered.ts';
 import type { OffsetRules } from './numbered-position.ts';
@@ -9,14 +10,13 @@ import {
   stepForward,
   type OffsetPosition,
 } from './offset-position.ts';
-import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
+import { isLastByLength, noteFollowed, noteLength, noteWhole, type PageLengths } from './page-lengths.ts';
 
 const stepBack = 2 * fullOverlap;
 
 type Step =
   | Exclude<Advance, { kind: 'continue' }>
-  /** `isMore`: the page shows that the one before it was not the last. */
-  | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
+  | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly followed?: PageLength };
 
 /**
  * Answers say nothing about the next page: the walk itself must find out whether it met everything. A total saves it
@@ -54,21 +54,20 @@ export function offsetPagination(rules: OffsetRules, listing: Listing): Paginati
     const shown = countShown(before, page);
     const position = { ...before, total, shown };
     const step =
-      before.pages === 0 ? nextFirst(position, page, listing, rules) : nextLater(position, page, listing);
+      before.pages === 0
+        ? nextFirst(position, page, listing, rules)
+        : nextLater(position, page, listing, rules);
     const came = shown ?? furthest;
     if (step.kind === 'end' && lastTotal !== null && lastTotal > came) {
       const askedAgain = position.hasAskedAgain ? null : askAgain(position, page);
       if (askedAgain !== null) return { kind: 'continue', position: askedAgain, isFurther: false };
       return { ...step, doubt: { kind: 'total', total: lastTotal, shown: came } };
     }
+    if (step.kind === 'end' && position.pages > 0 && step.proof.kind === 'single') {
+      noteWhole(pageLengths, { size: position.size, records: furthest });
+    }
     if (step.kind !== 'continue') return step;
-    const isMore = position.before > 0 && (step.isMore ?? false);
-    return {
-      kind: 'continue',
-      position: { ...step.position, furthest },
-      isFurther: furthest > before.furthest,
-      ...(isMore ? noteFollowed(pageLengths, { size: position.size, records: position.before }) : {}),
-    };
+    return { ...step, position: { ...step.position, furthest }, isFurther: furthest > before.furthest };
   }
 
   /** Exactly while this process has met all of the walk; after a resume, as far as the position remembers records. */
@@ -95,7 +94,7 @@ function nextFirst(
   position: OffsetPosition,
   page: PageSeen,
   { pageLengths, storedRows, isOrdered }: Listing,
-  { totalCountsListing }: OffsetRules,
+  { totalCountsListing, honoursSize }: OffsetRules,
 ): Step {
   const received = page.marks.length;
   const known = noteLength(pageLengths, position.size, page);
@@ -104,16 +103,23 @@ function nextFirst(
   // documents it, a total may count the page alone: then the largest pages are where the service cuts them.
   const isTotalSure = totalCountsListing === true || received < known.records;
   const isAll = isTotalSure && isAllOf(position, page);
-  return received >= storedRows && (isAll || isFarBelow(page, known))
+  const isShort = isLastByLength(pageLengths, page, known, { size: position.size, honoursSize });
+  return received >= storedRows && (isAll || isShort)
     ? endOf({ ...position, isSingle: true }, page, isOrdered, !isAll)
     : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
 }
 
-function nextLater(position: OffsetPosition, page: PageSeen, { pageLengths, isOrdered }: Listing): Step {
+function nextLater(
+  position: OffsetPosition,
+  page: PageSeen,
+  { pageLengths, isOrdered }: Listing,
+  { honoursSize }: OffsetRules,
+): Step {
   const received = page.marks.length;
-  const known = noteLength(pageLengths, position.size, page);
+  const { size } = position;
+  const known = noteLength(pageLengths, size, page);
   if (received === 0) return position.expected === 0 ? endOf(position, page, isOrdered) : seamLost(position);
-  if (position.expected === 0) return behindTheEnd(position);
+  if (position.expected === 0) return behindTheEnd(position, pageLengths);
   const recent = new Set(position.recent);
   if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
   const thisPage = pageMark(page.marks);
@@ -127,11 +133,15 @@ function nextLater(position: OffsetPosition, page: PageSeen, { pageLengths, isOr
   };
   if (received < known.records && isAllOf(position, page)) return endOf(next, page, isOrdered);
   const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
+  // First: no page as long as the one before is the last by its length.
+  const followed = hasNewKey ? noteMore(position, pageLengths) : {};
+  const isShort = isLastByLength(pageLengths, page, known, { size, honoursSize, isLater: hasNewKey });
+  if (hasNewKey && isShort) return { ...endOf(next, page, isOrdered, true), ...followed };
   // A full page of known records may end just where unread ones begin.
   if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
-    return { kind: 'continue', position: next, isMore: hasNewKey };
+    return { kind: 'continue', position: next, ...followed };
   }
-  if (isFarBelow(page, known)) return endOf(next, page, isOrdered, true);
+  if (isShort) return endOf(next, page, isOrdered, true);
   // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
   const offset = position.offset + received;
   return {
@@ -140,8 +150,18 @@ function nextLater(position: OffsetPosition, page: PageSeen, { pageLengths, isOr
   };
 }
 
+/** The page before is not the last one. */
+function noteMore({ size, before }: OffsetPosition, pageLengths: PageLengths) {
+  return before > 0 ? noteFollowed(pageLengths, { size, records: before }) : {};
+}
+
 /** `isByLength`: it is the last page because it is short. */
-function endOf(position: OffsetPosition, page: PageSeen, isOrdered: boolean, isByLength = false): Step {
+function endOf(
+  position: OffsetPosition,
+  page: PageSeen,
+  isOrdered: boolean,
+  isByLength = false,
+): Extract<Advance, { kind: 'end' }> {
   return {
     kind: 'end',
     position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
@@ -177,7 +197,7 @@ function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
  * Records where none were expected: the overlapping page was cut just behind its known records, which are read again
  * with half the overlap.
  */
-function behindTheEnd(position: OffsetPosition): Step {
+function behindTheEnd(position: OffsetPosition, pageLengths: PageLengths): Step {
   const expected = Math.floor(position.overlap / 2);
   if (!position.isProbe || expected === 0) {
     const why =
@@ -186,7 +206,7 @@ function behindTheEnd(position: OffsetPosition): Step {
   }
   return {
     kind: 'continue',
-    isMore: true,
+    ...noteMore(position, pageLengths),
     position: {
       ...position,
       offset: position.offset - expected,

@@ -10,15 +10,17 @@ interface KnownLengths {
   readonly bytes: number;
   /** Pages at least as long have been followed by more. */
   readonly followed: number;
+  /** A page of so many records was all of its listing, as another call has confirmed. */
+  readonly whole: number;
 }
 
 /**
- * By requested size, over all partitions of an entity in this run: the largest page, and the shortest that more came
- * after.
+ * By requested size, over all partitions of an entity in this run: the largest page, the shortest that more came after,
+ * and the largest that was confirmed to be all. It tells where the service cuts its pages.
  */
 export type PageLengths = Map<number, KnownLengths>;
 
-const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity };
+const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity, whole: 0 };
 
 /** Notes a page; gives what was known before it. */
 export function noteLength(lengths: PageLengths, size: number, page: Page): KnownLengths {
@@ -32,24 +34,52 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
 }
 
 /**
- * A page of `records` was followed by more: gives what to make walks again for, where that is not known. Powers of two,
- * so that a falling cap repeats few walks.
+ * A page of `records` was followed by more: gives what to make walks again for, where that is not known. A full page
+ * may always be. Powers of two, so that a falling cap repeats few walks.
  */
 export function noteFollowed(
   lengths: PageLengths,
   { size, records }: PageLength,
 ): { readonly followed?: PageLength } {
   const known = lengths.get(size) ?? nothingKnown;
-  if (records < 1 || records >= known.followed) return {};
+  if (records < 1 || records >= Math.min(size, known.followed)) return {};
   const followed = 2 ** Math.floor(Math.log2(records));
   lengths.set(size, { ...known, followed });
   return { followed: { size, records: followed } };
 }
 
+/** A page of `records` was confirmed to be all of its listing. */
+export function noteWhole(lengths: PageLengths, { size, records }: PageLength): void {
+  const known = lengths.get(size) ?? nothingKnown;
+  lengths.set(size, { ...known, whole: Math.max(known.whole, records) });
+}
+
 /**
- * Less than half of the largest page in records and bytes, by one of which a service may cap silently; shorter than any
- * that more came after.
+ * The page is the last one because it is short: where the service documents that it gives pages of the size asked for
+ * and nothing has contradicted that, no longer than what has agreed; elsewhere far below the largest. `known`: before
+ * this page. No page is that more came after one as short. `isLater`: it is behind the first page and shows something
+ * new; a walk finds out so that pages have become shorter.
  */
-export function isFarBelow(page: Page, { records, bytes, followed }: KnownLengths): boolean {
-  return page.marks.length * 2 < records && page.bytes * 2 < bytes && page.marks.length < followed;
+export function isLastByLength(
+  lengths: PageLengths,
+  page: Page,
+  known: KnownLengths,
+  asked: { readonly size: number; readonly honoursSize?: boolean | undefined; readonly isLater?: boolean },
+): boolean {
+  const { size, honoursSize = false, isLater = false } = asked;
+  const records = page.marks.length;
+  const { followed } = lengths.get(size) ?? known;
+  const isHonoured = honoursSize && records < size && followed === Infinity;
+  if (isHonoured && hasAgreed(page, known)) return true;
+  return !isLater && records < followed && isFarBelow(page, known);
+}
+
+/** The service gives longer pages, or one as long was all of its listing; and as many bytes. */
+function hasAgreed({ marks, bytes }: Page, { records, bytes: mostBytes, whole }: KnownLengths): boolean {
+  return (marks.length <= whole || marks.length < records) && bytes <= mostBytes;
+}
+
+/** Less than half of the largest page in records and bytes, by one of which a service may cap silently. */
+function isFarBelow({ marks, bytes }: Page, { records, bytes: mostBytes }: KnownLengths): boolean {
+  return marks.length * 2 < records && bytes * 2 < mostBytes;
 }

@@ -108,10 +108,11 @@ export type Advance =
       /** A page of this length was not the last one, which was not known before. */
       readonly followed?: PageLength;
     }
-  /** `lastPage`: it was the last one because it was short. */
+  /** `lastPage`: it was the last one because it was short; `followed`: the one before it was as above. */
   | {
       readonly kind: 'end';
       readonly position: Position;
+      readonly followed?: PageLength;
       readonly proof: Proof;
       readonly lastPage?: PageLength;
       readonly doubt?: Doubt;

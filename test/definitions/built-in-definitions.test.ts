@@ -60,6 +60,7 @@ describe('the email-marketing definition', () => {
           maxSize: 1000,
           totalKeys: ['total_items'],
           totalCountsListing: true,
+          honoursSize: true,
         });
       }
     }

@@ -20,7 +20,7 @@ describe('random histories', () => {
 
   it(
     `leave the same rows, partitions, missing rows and reports in SQLite and PostgreSQL (${histories} histories, seed ${seed})`,
-    { timeout: 3_600_000 },
+    { timeout: 60_000 + 20_000 * histories },
     async () => {
       const kinds = [sqliteKind(), await postgresSinkKind()];
       for (let number = 0; number < histories; number += 1) {

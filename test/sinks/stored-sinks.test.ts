@@ -41,7 +41,7 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
       expect(full).toMatchObject({ outcome: 'ok', written: 0 });
       expect(full?.fetched).toBeGreaterThan(0);
     }
-    expect(after).toEqual(expected.after);
+    expect(withoutFetched(after)).toEqual(withoutFetched(expected.after));
   });
 
   // Proves promise 1.7
@@ -57,3 +57,11 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
     expect(statements).toBeGreaterThan(looksAtEach[type]);
   }, 1_200_000);
 });
+
+/** Pages overlap, so some records come twice: how many is not what a ledger says. */
+function withoutFetched<Value>(value: Value): Value {
+  // `as`: a copy of JSON.
+  return JSON.parse(
+    JSON.stringify(value, (name, one: unknown) => (name === 'fetched' ? undefined : one)),
+  ) as Value;
+}
