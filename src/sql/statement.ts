@@ -113,14 +113,19 @@ const mostKnown = 2_000;
 
 /** Compiles each text once. */
 export function statementsOf(dialect: Dialect): (sql: string) => CompiledStatement {
-  const known = new Map<string, CompiledStatement>();
+  return onceEach(mostKnown, (sql) => compileStatement(sql, dialect));
+}
+
+/** Makes the statement of each text once. When there are `most` of them, all are forgotten. */
+export function onceEach<Made>(most: number, make: (sql: string) => Made): (sql: string) => Made {
+  const known = new Map<string, Made>();
   return (sql) => {
     const found = known.get(sql);
     if (found !== undefined) return found;
-    const compiled = compileStatement(sql, dialect);
-    if (known.size >= mostKnown) known.clear();
-    known.set(sql, compiled);
-    return compiled;
+    const made = make(sql);
+    if (known.size >= most) known.clear();
+    known.set(sql, made);
+    return made;
   };
 }
 

@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Cells, Scalar, Tx, Values } from '../database.ts';
 import {
   camelCase,
+  onceEach,
   rowColumns,
   rowOf,
   statementsOf,
@@ -77,7 +78,6 @@ const compile = statementsOf(sqliteDialect);
 const mostPrepared = 1_000;
 
 export function statementsOn(db: Database.Database): Statements {
-  const known = new Map<string, Known>();
   const loops = new Map<string, Prepared>();
   const prepare = (sql: string): Known => {
     const compiled = compile(sql);
@@ -86,14 +86,7 @@ export function statementsOn(db: Database.Database): Statements {
     if (columns !== null) statement.raw(true).safeIntegers(true);
     return { ...compiled, statement, columns };
   };
-  const knownOf = (sql: string): Known => {
-    const found = known.get(sql);
-    if (found !== undefined) return found;
-    const made = prepare(sql);
-    if (known.size >= mostPrepared) known.clear();
-    known.set(sql, made);
-    return made;
-  };
+  const knownOf = onceEach(mostPrepared, prepare);
   return {
     rows: (sql, values) => {
       const { statement, columns, parameters } = knownOf(sql);

@@ -14,7 +14,7 @@ export interface WatchedSqlite extends AsyncDisposable {
 }
 
 /**
- * One connection serves both, one call after the other: a worker watches every sink, and each connection costs
+ * One connection serves both, one call after the other: a worker watches many files, and each connection costs
  * descriptors and pages in memory. Numbers of two connections have nothing to do with each other, so it is never
  * replaced. Nothing is opened before something is asked.
  */
