@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
@@ -176,9 +176,7 @@ function entityName(text: string): EntityName {
 
 /** Changes with everything of a definition that decides what is read and stored. */
 export function contentHashOf(file: DefinitionFile): string {
-  return createHash('sha256')
-    .update(sortedJson(whatReadingDependsOn(file)))
-    .digest('hex');
+  return hash('sha256', sortedJson(whatReadingDependsOn(file)), 'hex');
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Template } from '../definitions/upstream/template.ts';
+import { fillTemplate, type Template } from '../definitions/upstream/template.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 /**
@@ -6,9 +6,7 @@ import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
  * value that brings a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
-  const text = template
-    .map((part) => (part.kind === 'text' ? part.text : (variables.get(part.name) ?? '')))
-    .join('');
+  const text = fillTemplate(template, (name) => variables.get(name) ?? '');
   const url = URL.canParse(text) ? new URL(text) : null;
   const hasNames = template.some(({ kind }) => kind === 'name');
   if (url === null || (hasNames && !isAt(url, hostOf(template, variables)))) {
@@ -21,7 +19,7 @@ export function buildAddress(template: Template, variables: ReadonlyMap<string, 
 
 /** The address with an invented host where that has names: for its scheme and its port. */
 export function withoutNames(template: Template): URL {
-  return new URL(template.map((part) => (part.kind === 'text' ? part.text : 'x')).join(''));
+  return new URL(fillTemplate(template, () => 'x'));
 }
 
 function isAt(url: URL, host: string): boolean {

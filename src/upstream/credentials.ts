@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import { credentialProblems } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -55,9 +55,7 @@ export function readCredentials(
     secrets: [...values]
       .filter(([field]) => shape?.fields.get(field)?.isSecret ?? true)
       .map(([, value]) => value),
-    account: createHash('sha256')
-      .update(JSON.stringify([definition.name, upstream.baseUrl, named, stable]))
-      .digest('hex'),
+    account: hash('sha256', JSON.stringify([definition.name, upstream.baseUrl, named, stable]), 'hex'),
   };
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
@@ -184,7 +184,5 @@ async function newTokens(
 }
 
 function hashOf({ values }: OpenCredentials): string {
-  return createHash('sha256')
-    .update(JSON.stringify([...values]))
-    .digest('hex');
+  return hash('sha256', JSON.stringify([...values]), 'hex');
 }

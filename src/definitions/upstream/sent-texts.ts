@@ -1,5 +1,5 @@
 import { textAs } from '../schema-problems.ts';
-import { type AnswerPath, type Template, namesIn, parseTemplate } from './template.ts';
+import { type AnswerPath, type Template, fillTemplate, namesIn, parseTemplate } from './template.ts';
 
 // Readers of single texts: addresses, paths, and the names and values that are sent.
 
@@ -18,7 +18,7 @@ export function templateUrl(text: string, note: NoteText): Template {
     return [];
   }
   // Parsed with a letter in place of each name; in a host a letter can stand wherever a name can.
-  const plain = plainText(template);
+  const plain = fillTemplate(template, () => 'x');
   const url = URL.canParse(plain) ? new URL(plain) : null;
   const [, scheme = '', host = ''] = /^(https?):\/\/([^/:]*)(:\d+)?(\/[^?#\\]*)?$/.exec(plain) ?? [];
   if (!hostName.test(host) || url?.hostname !== host || url.username !== '') {
@@ -44,7 +44,7 @@ export function requestPath() {
       note(braces);
       return path;
     }
-    const text = plainText(template);
+    const text = fillTemplate(template, () => 'x');
     const segments = text.slice(1).split('/');
     if (!text.startsWith('/')) note('expected a / at its beginning');
     else if (!/^[\w/.~!$'()*+,;=:@-]*$/.test(text)) {
@@ -57,10 +57,6 @@ export function requestPath() {
     if (twice !== undefined) note(`{${twice}} stands in it twice`);
     return path;
   });
-}
-
-function plainText(template: Template): string {
-  return template.map((one) => (one.kind === 'text' ? one.text : 'x')).join('');
 }
 
 /** Names (and positions, as digits) joined by dots, from the top of a JSON answer: `bot.workspace_id`. */
