@@ -6,7 +6,7 @@ import { quoted } from '../../sql/quoted.ts';
 import { sqliteTx } from '../../sql/sqlite/sqlite-tx.ts';
 import type { CopiedRecord } from '../copies.ts';
 import { tableName } from '../decisions/stored-table.ts';
-import { knownTables } from '../ledger/tables.ts';
+import { storedTable } from '../ledger/tables.ts';
 import type { ChangeFile } from './change-file.ts';
 import { lineWriters } from './line.ts';
 import { isLost } from './lost-rows.ts';
@@ -64,12 +64,10 @@ type StoredCells = [
 /** The same of a table with all columns that it has had. */
 export async function appendStoredLines(
   tx: Tx,
-  { connector, entity }: OfEntity,
+  of: OfEntity,
   range: SeqRange,
   changes: ChangeFile,
 ): Promise<void> {
-  const known = (await knownTables(tx, connector, [entity])).get(entity);
-  if (known === undefined) return;
-  const table = { entity, key: known.key, columns: known.stored };
-  await appendLinesOf(tx, connector, table, range, changes);
+  const table = await storedTable(tx, of);
+  if (table !== undefined) await appendLinesOf(tx, of.connector, table, range, changes);
 }

@@ -61,9 +61,7 @@ export async function repairing<Result>(
 ): Promise<Result> {
   const since = instant(ledger.clock.now());
   const holder = { pid: process.pid, host: hostname(), command: `repair of ${connector}`, since };
-  return await holdingMeanwhile(ledger, connector, holder, work, async (tx) => {
-    await checkWhole(tx, connector);
-  });
+  return await holdingMeanwhile(ledger, connector, holder, work, (tx) => checkWhole(tx, connector));
 }
 
 /** One transaction that holds the connector; `check` runs when it is taken. */

@@ -152,18 +152,8 @@ function ledgerCopies(ledger: Ledger): Copies {
     openSource: async (connector, holder) => await openSource(ledger, connector, holder),
     openTarget: async (copied, how) => await openTarget(ledger, copied, how),
     discard: async (connector, holder) =>
-      await holdingMeanwhile(
-        ledger,
-        connector,
-        holder,
-        async (tx) => await discardCopy(tx, ledger, connector),
-      ),
+      await holdingMeanwhile(ledger, connector, holder, (tx) => discardCopy(tx, ledger, connector)),
     reopen: async (connector, holder) =>
-      await holdingMeanwhile(
-        ledger,
-        connector,
-        holder,
-        async (tx) => await noteCopiedTo(tx, connector, null),
-      ),
+      await holdingMeanwhile(ledger, connector, holder, (tx) => noteCopiedTo(tx, connector, null)),
   };
 }

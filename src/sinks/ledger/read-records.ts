@@ -9,7 +9,7 @@ import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts'
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
 import { columnValue } from '../records/mark-rows.ts';
-import { knownTables } from './tables.ts';
+import { storedTable } from './tables.ts';
 
 /** One state of a sink. Its reader disposes it. */
 export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
@@ -36,7 +36,8 @@ export async function openRecordReader({
     sinkId: sinkId ?? '',
     history: ledgerReader(records, (work) => snapshot.read(work)),
     newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
-    table: (connector, entity) => snapshot.read((tx) => storedTable(tx, connector, entity)),
+    table: (connector, entity) =>
+      snapshot.read(async (tx) => (await storedTable(tx, { connector, entity })) ?? null),
     tableId: (connector, entity) => snapshot.read((tx) => storedTableId(tx, connector, entity)),
     changes: async function* (connector, table, after) {
       const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`;
@@ -58,8 +59,8 @@ export async function openRecordReader({
 export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' | 'records'>): KeyReader {
   return {
     keys: async function* (connector, table) {
-      const stored = await snapshot.read((tx) => storedTable(tx, connector, table.entity));
-      if (stored === null) return;
+      const stored = await snapshot.read((tx) => storedTable(tx, { connector, entity: table.entity }));
+      if (stored === undefined) return;
       if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
       const columns = cellsOf(['_hash', ...table.key]);
       const name = quoted(records.tableName(connector, table.entity));
@@ -78,15 +79,6 @@ export function keyReader({ snapshot, records }: Pick<SinkSnapshot, 'snapshot' |
 async function storedTableId(tx: Tx, connector: ConnectorName, entity: EntityName): Promise<string | null> {
   const sql = 'SELECT table_id FROM _sync_tables WHERE connector = :connector AND entity = :entity';
   return (await cellOf<string>(tx, sql, { connector, entity })) ?? null;
-}
-
-async function storedTable(
-  tx: Tx,
-  connector: ConnectorName,
-  entity: EntityName,
-): Promise<EntityTable | null> {
-  const table = (await knownTables(tx, connector, [entity])).get(entity);
-  return table === undefined ? null : { entity, columns: table.stored, key: table.key };
 }
 
 const own = ['_extra', '_deleted_at', '_seq', '_changed_at', '_run_id'];

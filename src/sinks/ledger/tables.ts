@@ -10,10 +10,12 @@ import {
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RecordTables } from './driver.ts';
-import type { RecordTable } from './record-table.ts';
+
 import type { Tx } from '../../sql/database.ts';
 
-type TableRow = Readonly<Record<keyof TableColumns, string>> & Pick<KnownTable, 'asOf'>;
+/** The columns of a table as `_sync_tables` has them. */
+export type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
+type TableRow = ColumnTexts & Pick<KnownTable, 'asOf'>;
 
 /** A table as its view shows it. */
 export interface ViewedTable {
@@ -57,16 +59,15 @@ export async function knownTables(
  * The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. For its rows,
  * not to write them.
  */
-export async function openStoredTable(
-  tx: Tx,
-  records: RecordTables,
-  connector: ConnectorName,
-  entity: EntityName,
-): Promise<RecordTable | undefined> {
+export async function openStoredTable(tx: Tx, records: RecordTables, of: OfEntity) {
+  const table = await storedTable(tx, of);
+  return table && records.open({ connector: of.connector, table, stored: table.columns });
+}
+
+/** An entity's table with every column that it has had; undefined where nothing of the entity was ever stored. */
+export async function storedTable(tx: Tx, { connector, entity }: OfEntity): Promise<EntityTable | undefined> {
   const known = (await knownTables(tx, connector, [entity])).get(entity);
-  if (known === undefined) return undefined;
-  const { key, stored } = known;
-  return records.open({ connector, table: { entity, key, columns: stored }, stored });
+  return known && { entity, columns: known.stored, key: known.key };
 }
 
 /**
@@ -137,13 +138,7 @@ async function save(
   );
 }
 
-/** As `_sync_tables` has them. */
-export function textsOf({
-  key,
-  stored,
-  declared,
-  evolved,
-}: TableColumns): Record<keyof TableColumns, string> {
+export function textsOf({ key, stored, declared, evolved }: TableColumns): ColumnTexts {
   return {
     key: JSON.stringify(key),
     stored: writeColumns(stored),
@@ -152,12 +147,16 @@ export function textsOf({
   };
 }
 
-function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
+export function readColumns({ key, stored, declared, evolved }: ColumnTexts): TableColumns {
   return {
     key: parseNames(key),
     stored: parseColumns(stored),
     declared: parseColumns(declared),
-    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
-    asOf,
+    evolved: parseColumns(evolved),
   };
+}
+
+function readTable({ asOf, ...texts }: TableRow): KnownTable {
+  const columns = readColumns(texts);
+  return { ...columns, evolved: columns.evolved.map((column) => ({ ...column, isEvolved: true })), asOf };
 }

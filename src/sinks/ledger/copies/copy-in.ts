@@ -156,7 +156,7 @@ async function dropCopy(
   await tx.run(`DELETE FROM _sync_copies WHERE connector = :connector`, { connector });
 }
 
-async function dropFacts(tx: Tx, connector: ConnectorName): Promise<void> {
+export async function dropFacts(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run(
     `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`,
     { connector },

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { writeJson } from '../../../core/json-text.ts';
 import { instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
@@ -16,12 +16,15 @@ import {
 } from '../../copies.ts';
 import { factColumns } from '../../copies/facts.ts';
 import { inPages, onePageOf } from '../../copies/in-pages.ts';
-import type { Holder, Pause, StoredIdentity } from '../../lease.ts';
-import { parseColumns, parseNames } from '../../stored-json.ts';
+import type { Holder, StoredIdentity } from '../../lease.ts';
+
 import type { TableColumns } from '../../decisions/stored-table.ts';
 import { checkWhole, noRun } from '../acquire.ts';
 import { noteCopiedTo, noteHolder } from '../connectors.ts';
+import { readPause } from '../history/read-overview.ts';
+import type { Taken } from '../driver.ts';
 import type { Ledger } from '../ledger.ts';
+import { readColumns, type ColumnTexts } from '../tables.ts';
 import { camelCase } from '../../../sql/statement.ts';
 import type { Tx } from '../../../sql/database.ts';
 
@@ -41,21 +44,15 @@ export async function openSource(
     return {
       connector: await ask(async (tx) => await describe(tx, ledger, connector)),
       records: (table, after) =>
-        inPages<CopiedRecord>(
-          async (last, limit) =>
-            await ask(
-              async (tx) => await ledger.records.readWhole(tx, connector, table, last?.row ?? after, limit),
-            ),
+        inPages<CopiedRecord>((last, limit) =>
+          ask((tx) => ledger.records.readWhole(tx, connector, table, last?.row ?? after, limit)),
         ),
       facts: () => readFacts(connector, ask),
       noteCopied: async ({ from, to }) =>
-        await taken.inTurn(
-          async () =>
-            await taken.transact(noRun, async (tx) => {
-              const copiedTo = writeJson({ from, to, at: instant(ledger.clock.now()) });
-              await noteCopiedTo(tx, connector, copiedTo);
-            }),
-        ),
+        await taken.inTurn(async () => {
+          const copiedTo = writeJson({ from, to, at: instant(ledger.clock.now()) });
+          await taken.transact(noRun, (tx) => noteCopiedTo(tx, connector, copiedTo));
+        }),
       [Symbol.asyncDispose]: async () => await taken.release(),
     };
   } catch (error) {
@@ -68,7 +65,7 @@ interface ConnectorRow extends StoredIdentity, Pick<CopiedConnector, 'definition
   readonly epoch: number;
 }
 
-type TableRow = Omit<CopiedTable, keyof TableColumns> & Readonly<Record<keyof TableColumns, string>>;
+type TableRow = Omit<CopiedTable, keyof TableColumns> & ColumnTexts;
 
 async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promise<CopiedConnector> {
   const found = await tx.first<ConnectorRow>(
@@ -79,9 +76,7 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
   }
   const { epoch, ...identity } = found;
-  const pause = await tx.first<Pause>(`SELECT since, reason FROM _sync_pauses WHERE connector = :connector`, {
-    connector,
-  });
+
   const rows = await tx.rows<TableRow>(
     `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
      FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
@@ -89,32 +84,24 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
   );
   const tables = rows.map(({ key, stored, declared, evolved, ...table }): CopiedTable => ({
     ...table,
-    key: parseNames(key),
-    stored: parseColumns(stored),
-    declared: parseColumns(declared),
-    evolved: parseColumns(evolved),
+    ...readColumns({ key, stored, declared, evolved }),
   }));
   // All that changes records takes the connector for a run first, which notes its epoch; a reset with data drops
   // tables.
-  const state = createHash('sha256')
-    .update(JSON.stringify([epoch, tables]))
-    .digest('hex');
+  const state = hash('sha256', JSON.stringify([epoch, tables]), 'hex');
   return {
     connector,
     sinkId: ledger.sinkId,
     ...identity,
     state,
-    pause: pause ?? null,
+    pause: await readPause(tx, connector),
     tables,
     newestSeq: await ledger.newestSeq(tx, connector),
     highestPartition: await ledger.highestPartition(tx),
   };
 }
 
-async function* readFacts(
-  connector: ConnectorName,
-  ask: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>,
-): AsyncGenerator<FactBatch> {
+async function* readFacts(connector: ConnectorName, ask: Taken['read']): AsyncGenerator<FactBatch> {
   for (const of of factNames) {
     const pages = inPages<FactRow>(async (last, limit) => {
       const sql = onePageOf(selectFacts(of, last === null), {

@@ -212,5 +212,5 @@ export async function tableOf(
   { ledger, held: { connector }, current, tx }: Commit,
   entity: EntityName,
 ): Promise<RecordTable | undefined> {
-  return current.tables.get(entity) ?? (await openStoredTable(tx, ledger.records, connector, entity));
+  return current.tables.get(entity) ?? (await openStoredTable(tx, ledger.records, { connector, entity }));
 }

@@ -69,7 +69,7 @@ export async function readMissing(
   const keys = new Map<EntityName, ReadonlyMap<number, { readonly keyText: string }>>();
   for (const [entity, ofEntity] of grouped(noted, (one) => one.entity)) {
     const rows = ofEntity.map(({ row }) => row);
-    const table = await openStoredTable(tx, records, connector, entity);
+    const table = await openStoredTable(tx, records, { connector, entity });
     if (table !== undefined) keys.set(entity, await table.rows(tx, rows));
   }
   return noted.flatMap((one) => {

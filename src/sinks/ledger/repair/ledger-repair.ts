@@ -4,6 +4,7 @@ import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/re
 import { checkCounts } from '../../decisions/add-up.ts';
 import type { Repair, UndeletedRows, ResetCounts, ResetScope } from '../../repair.ts';
 import type { RowsOf } from '../../run-report.ts';
+import { dropFacts } from '../copies/copy-in.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
 import { beginFiles } from '../downloads/note-files.ts';
@@ -137,7 +138,9 @@ async function resetConnector(resetting: Resetting, entities: readonly EntityNam
   await forbidContinuing(tx, connector);
   if (!what.withData) return { partitions, rows: 0 };
   const rows = await dropRecords(resetting, entities);
-  await dropConnector(resetting);
+  // The rest of the connector. A pause stays: it is a person's request, not progress.
+  await dropFacts(tx, connector);
+  await deleteOf(resetting, ['_sync_tables', '_sync_connectors', '_sync_copies']);
   return { partitions, rows };
 }
 
@@ -191,20 +194,6 @@ async function dropRecords(resetting: Resetting, entities: readonly EntityName[]
   await records.drop(tx, connector, entities);
   await deleteOf(resetting, tablesOfRecords, entities);
   return stored ?? 0;
-}
-
-/**
- * The rest of a connector: its partitions, runs and identity. A pause stays: it is a person's request, not progress.
- */
-async function dropConnector(resetting: Resetting): Promise<void> {
-  const { tx, connector } = resetting;
-  await tx.run(
-    `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`,
-    { connector },
-  );
-  await transitions.dropConnector(tx, { connector });
-  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors', '_sync_copies'];
-  await deleteOf(resetting, [...tablesOfRecords, ...others]);
 }
 
 /** Every statement names the connector: nothing of another one is touched. Of all its entities where none are named. */
