@@ -21,11 +21,8 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
     // Lines are never rewritten: a field has its column from now on, and stays in `_extra` of older ones. So no value
     // has to fit.
     fitting: async (_tx, _place, columns) => columns,
-    fill: async (tx, place, _columns, stamp) => {
-      const { taken, stamp: noting } = notingSeqs(stamp);
-      await stampLostDeletions(tx, place, noting);
-      await appendTaken(tx, place, taken(), changes);
-    },
+    fill: async (tx, place, _columns, stamp) =>
+      await lined(tx, place, changes, stamp, (noting) => stampLostDeletions(tx, place, noting)),
     // Readers of the files have no use for views.
     renewViews: async () => undefined,
     drop: async (tx, connector, entities) => {
@@ -43,11 +40,6 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
 
 function linedTable(table: RecordTable, place: TablePlace, changes: ChangeFiles): RecordTable {
   const lines = lineWriters(place.table);
-  const lined = async (tx: Tx, stamp: Stamp, mark: (stamp: Stamp) => Promise<void>): Promise<void> => {
-    const { taken, stamp: noting } = notingSeqs(stamp);
-    await mark(noting);
-    await appendTaken(tx, place, taken(), changes);
-  };
   return {
     ...table,
     write: async (tx, rows, stamp) => {
@@ -62,12 +54,26 @@ function linedTable(table: RecordTable, place: TablePlace, changes: ChangeFiles)
       }
     },
     tombstone: async (tx, rows, stamp) =>
-      await lined(tx, stamp, async (noting) => await table.tombstone(tx, rows, noting)),
+      await lined(tx, place, changes, stamp, (noting) => table.tombstone(tx, rows, noting)),
     revive: async (tx, rows, stamp) => {
       await checkFields(tx, place, rows);
-      await lined(tx, stamp, async (noting) => await table.revive(tx, rows, noting));
+      await lined(tx, place, changes, stamp, (noting) => table.revive(tx, rows, noting));
     },
   };
+}
+
+/** Appends the lines of rows as they are stored once `mark` has given them their numbers. */
+async function lined(
+  tx: Tx,
+  { connector, table }: TablePlace,
+  changes: ChangeFiles,
+  stamp: Stamp,
+  mark: (stamp: Stamp) => Promise<void>,
+): Promise<void> {
+  const { taken, stamp: noting } = notingSeqs(stamp);
+  await mark(noting);
+  const range = taken();
+  if (range !== null) await appendLinesOf(tx, connector, table, range, changes.of(connector, table.entity));
 }
 
 /** A stamp that notes the numbers that are taken: in one transaction they follow each other. */
@@ -84,16 +90,6 @@ function notingSeqs(stamp: Stamp): { readonly stamp: Stamp; readonly taken: () =
       },
     },
   };
-}
-
-async function appendTaken(
-  tx: Tx,
-  { connector, table }: TablePlace,
-  range: SeqRange | null,
-  changes: ChangeFiles,
-): Promise<void> {
-  if (range === null) return;
-  await appendLinesOf(tx, connector, table, range, changes.of(connector, table.entity));
 }
 
 /** Throws `SyncError` USAGE where a row was deleted by a version that kept the key alone. */

@@ -157,9 +157,7 @@ const oldHalf = 2_048;
 const half = 512;
 const parts = oldHalf / half;
 
-interface SeenChunk {
-  readonly connector: string;
-  readonly entity: string;
+interface SeenChunk extends OfEntity {
   readonly origin: number;
   readonly chunk: number;
   readonly bits: Buffer;

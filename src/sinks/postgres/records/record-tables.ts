@@ -43,9 +43,7 @@ export function postgresTables(schema: string): RecordTables {
     },
     fill: async (tx, { connector, table }, columns, stamp) => {
       const name = quotedTable(connector, table.entity);
-      await fillFromExtra(tx, name, columns, stamp, async (moved) => {
-        await writeMoved(tx, name, columns, moved, stamp);
-      });
+      await fillFromExtra(tx, name, columns, stamp, (moved) => writeMoved(tx, name, columns, moved, stamp));
     },
     renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
     drop: async (tx, connector, entities) => {

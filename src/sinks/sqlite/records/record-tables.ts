@@ -31,9 +31,7 @@ export const sqliteTables: RecordTables = {
     await fittingColumns(tx, quoted(tableName(connector, table.entity)), columns),
   fill: async (tx, { connector, table }, columns, stamp) => {
     const name = quoted(tableName(connector, table.entity));
-    await fillFromExtra(tx, name, columns, stamp, async (moved) => {
-      await writeMoved(tx, name, columns, moved, stamp);
-    });
+    await fillFromExtra(tx, name, columns, stamp, (moved) => writeMoved(tx, name, columns, moved, stamp));
   },
   renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
   drop: async (tx, connector, entities) => {
