@@ -39,7 +39,7 @@ async function runPhases(run: Run): Promise<void> {
   checkAccount(run);
   // After all that stores records: later ones would not be prepared for the new columns.
   await evolveColumns(run);
-  await filesPhase(run);
+  if (!ending.isOver) await fetchFiles(run).catch(ending.end);
 }
 
 function checkAccount({ tally, ending }: Run): void {
@@ -72,11 +72,6 @@ async function evolveColumns({ ending, sink, lease, id, definition, entities }: 
   }
 }
 
-async function filesPhase(run: Run): Promise<void> {
-  if (run.ending.isOver || fetchedEntities(run).length === 0) return;
-  await fetchFiles(run).catch(run.ending.end);
-}
-
 /** Stores the report, and with it the run's end. */
 async function report(run: Run): Promise<RunReport> {
   const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent, startedMs } = run;
@@ -93,7 +88,7 @@ async function report(run: Run): Promise<RunReport> {
   const lost = plan.kind === 'sync' ? await lostForGood(run, entities) : [];
   const outcome = isRead && lost.length > 0 ? 'degraded' : ended;
   const { error } = ending;
-  const { calls, retries, waitedMs, bytes } = run.source.stats();
+  const { serverTime: _serverTime, ...costs } = run.source.stats();
   const ofWalks = tally.failures();
   const ofFiles = fileTally.failures(reportedFailures - ofWalks.reported.length);
   const report: RunReport = {
@@ -105,10 +100,7 @@ async function report(run: Run): Promise<RunReport> {
     finishedAt: instant(clock.now()),
     continues: run.continues,
     entities,
-    calls,
-    retries,
-    waitedMs,
-    bytes,
+    ...costs,
     failures: [...lost, ...ofWalks.reported, ...ofFiles.reported],
     failuresOmitted: ofWalks.omitted + ofFiles.omitted,
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
@@ -130,6 +122,7 @@ async function report(run: Run): Promise<RunReport> {
   };
   await sink.finish(lease, id, report);
   const ms = clock.now() - startedMs;
+  const { waitedMs } = costs;
   onEvent({ kind: 'run-finished', connector: identity.connector, run: id, outcome, ms, waitedMs });
   return report;
 }

@@ -44,14 +44,13 @@ export function keysetPagination(
     'pageLengths' | 'trustsTotal'
   >,
 ): Pagination {
-  const { sinceParam, pageLengths, trustsTotal } = options;
+  const { sinceParam } = options;
   // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
   const behindBound = offsetStyle(rules).walk({
+    ...options,
     isOrdered: true,
     growsOnly: false,
-    pageLengths,
     storedRows: 0,
-    trustsTotal,
   });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {

@@ -20,18 +20,9 @@ export interface RecordShape
  * policy whatever comes is stored.
  */
 export function recordShape(entity: Entity, policy: SchemaPolicy = acceptEverything): RecordShape {
-  const { table, ignored, volatile, filledFrom, moved, explode, actions } = entity;
+  const { explode, actions } = entity;
   const download = actions.get('download') ?? null;
-  return {
-    table,
-    ignored,
-    volatile,
-    filledFrom,
-    moved,
-    explodedField: explode?.field ?? null,
-    download,
-    policy,
-  };
+  return { ...entity, explodedField: explode?.field ?? null, download, policy };
 }
 
 /** The shape of the elements of the entity's exploded field; null where it explodes nothing. */
