@@ -27,10 +27,7 @@ interface ForbiddenPart {
  * an anchor are one and the same object wherever it is used. The library does all of that too, in time that grows with
  * the square of the number of keys and aliases.
  */
-export function yamlData(document: Document.Parsed): {
-  readonly data: unknown;
-  readonly forbidden: readonly ForbiddenPart[];
-} {
+export function yamlData(document: Document.Parsed) {
   const forbidden: ForbiddenPart[] = [];
   const anchors = new Map<string, Anchored>();
   /** So far, with aliases written out. */

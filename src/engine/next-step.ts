@@ -88,11 +88,7 @@ function smallerPage(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Ne
 }
 
 /** Halved so often, or as often as it can be. */
-function halved(
-  pagination: Pagination,
-  whole: Position,
-  times: number,
-): Pick<WalkPoint, 'position' | 'halvings'> {
+function halved(pagination: Pagination, whole: Position, times: number) {
   let position = whole;
   for (let halvings = 0; halvings < times; halvings += 1) {
     const next = pagination.halve(position);

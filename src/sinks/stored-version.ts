@@ -5,10 +5,7 @@ export interface KnownVersions {
 }
 
 /** Why tables of this version cannot be used, and what to do; null: they can. */
-export function checkVersion(
-  version: number,
-  { oldest, newest }: KnownVersions,
-): { readonly found: string; readonly advice: string } | null {
+export function checkVersion(version: number, { oldest, newest }: KnownVersions) {
   if (version > newest) {
     return {
       found: `it has schema version ${version} and this version of connector-sync knows ${newest}`,

@@ -46,11 +46,7 @@ export async function addressOf(template: Template, facts: HostFacts, signal: Ab
   return buildAddress(template, variables);
 }
 
-async function firstValue(
-  sources: readonly HostSource[],
-  facts: HostFacts,
-  signal: AbortSignal,
-): Promise<{ readonly value: string; readonly source: HostSource } | null> {
+async function firstValue(sources: readonly HostSource[], facts: HostFacts, signal: AbortSignal) {
   for (const source of sources) {
     const value =
       source.kind === 'lookup'

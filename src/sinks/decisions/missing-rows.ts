@@ -106,11 +106,7 @@ export function isLedTo(
 }
 
 /** Of several full walks that have not met a row, the one that proves least decides what else must agree. */
-function weakest(
-  owner: LookedForRow['owner'],
-  otherPlaces: readonly OtherPlace[],
-  { origin }: LookingChain,
-): { readonly owner: number; readonly needs: Needs } {
+function weakest(owner: LookedForRow['owner'], otherPlaces: readonly OtherPlace[], { origin }: LookingChain) {
   let found = { owner: owner.partition, needs: owner.absence };
   for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
     const hasMissed = isLive && fullOrigin === origin;

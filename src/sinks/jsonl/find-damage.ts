@@ -12,10 +12,7 @@ const chunkBytes = 1024 * 1024;
  * A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it
  * between the attempts.
  */
-export function findFile(
-  directory: string,
-  file: ListedFile,
-): { readonly path: string; readonly size: number | null } {
+export function findFile(directory: string, file: ListedFile) {
   for (const name of [closedName(file), growingName(file), closedName(file)]) {
     const path = join(directory, name);
     const size = statSync(path, { throwIfNoEntry: false })?.size;

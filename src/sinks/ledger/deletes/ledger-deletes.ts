@@ -1,5 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { EntityName } from '../../../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
 import { ask } from '../../../sql/database.ts';
 import { textHash } from '../../../sql/text-hash.ts';
@@ -12,6 +12,7 @@ import { addCounts } from '../counts.ts';
 import { dayChanges } from '../day-account.ts';
 import { grouped } from '../grouped.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
+import type { Leftover } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { readStored, storeRows } from '../store-rows.ts';
 import { tableNumbers } from '../stored-rows.ts';
@@ -52,9 +53,11 @@ export function ledgerDeletes({ deletedAtOnce }: Pick<Ledger, 'deletedAtOnce'>, 
   };
 }
 
+type OfRun = { readonly connector: ConnectorName; readonly run: RunId };
+
 /** What this run has set aside and is below a tombstoned record now. */
 const endedBelow = ask<
-  { connector: string; run: string },
+  OfRun,
   EndedPartition
 >(`SELECT id, entity FROM _sync_partitions {index _sync_partitions_set_aside}
      WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`);
@@ -131,8 +134,8 @@ export async function judgeRows(
 
 /** Records that led to listings that do not exist according to the API (404 in this run). */
 const notFoundBelow = ask<
-  { connector: string; run: string },
-  { readonly parentEntity: EntityName; readonly parentKey: string }
+  OfRun,
+  Pick<Leftover, 'parentEntity' | 'parentKey'>
 >(`SELECT DISTINCT parent_entity, parent_key FROM _sync_partitions {index _sync_partitions_set_aside}
      WHERE connector = :connector AND set_aside_run = :run AND parent_key IS NOT NULL AND gone = ${standing.live}
        AND failure_code = 'NOT_FOUND' ORDER BY parent_entity, parent_key`);
