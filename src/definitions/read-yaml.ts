@@ -14,6 +14,7 @@ import {
 } from 'yaml';
 import type { Problem } from '../core/problems.ts';
 import { yamlData } from './yaml-data.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
 
 /** A config of 100,000 connectors fits. */
 const maxBytes = 16 * 1024 * 1024;
@@ -106,11 +107,7 @@ export type YamlPath = readonly PropertyKey[];
  */
 function openYamlPlaces(document: Document.Parsed): (path: YamlPath) => number | undefined {
   const pairsByMap = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
-  const pairs = (map: YAMLMap): ReadonlyMap<string, Pair> => {
-    const known = pairsByMap.get(map) ?? pairsOf(map);
-    pairsByMap.set(map, known);
-    return known;
-  };
+  const pairs = (map: YAMLMap): ReadonlyMap<string, Pair> => knownOrMade(pairsByMap, map, () => pairsOf(map));
   let anchors: ReadonlyMap<string, Node> | null = null;
   const behind = (node: Node | null): Node | null => {
     if (!isAlias(node)) return node;

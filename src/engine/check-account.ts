@@ -6,6 +6,7 @@ import type { StoredAccount, StoredKey } from '../sinks/stored-keys.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
 import { findGetParams } from './sweep/find-get-params.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
 
 /** Of an entity with no more rows a page with other keys says nothing. */
 const tellingRows = 1_000;
@@ -55,11 +56,8 @@ export function openAccountCheck(run: Run) {
   let attempts = 0;
 
   /** As it was when the run first asked: its own rows are not its measure. */
-  function accountOf(entity: EntityName): Promise<StoredAccount> {
-    const known = accounts.get(entity) ?? sink.stored.account(lease, entity);
-    accounts.set(entity, known);
-    return known;
-  }
+  const accountOf = (entity: EntityName): Promise<StoredAccount> =>
+    knownOrMade(accounts, entity, () => sink.stored.account(lease, entity));
 
   async function judge(entity: Entity, page: Pick<PreparedPage, 'stored'>): Promise<void> {
     attempts += 1;

@@ -6,6 +6,7 @@ import type { Partition, Proof, Seal, WalkFailure } from '../sinks/partition.ts'
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
 
 /** A report names no more. */
 export const reportedFailures = 100;
@@ -66,12 +67,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
   const failures = openFailures();
 
-  function of(entity: EntityName): EntityTally {
-    const tally = tallies.get(entity) ?? { ...nothingDone };
-    tallies.set(entity, tally);
-    return tally;
-  }
-
+  const of = (entity: EntityName): EntityTally => knownOrMade(tallies, entity, () => ({ ...nothingDone }));
   const inChain = (entity: EntityName): Wholeness => wholeness(of(entity), earlierByEntity.get(entity));
 
   function receive(entity: EntityName, records: number): void {

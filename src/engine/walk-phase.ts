@@ -10,6 +10,7 @@ import type { Run } from './run.ts';
 import { walkPartition } from './walk-partition.ts';
 import type { WalkContext } from './walk.ts';
 import { newWake, workPool } from './work-pool.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
 
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
 const maxInFlightBytes = 64 * 1024 * 1024;
@@ -30,9 +31,7 @@ export async function walkPhase(run: Run): Promise<void> {
   const denied = new Map<EntityName, WalkFailure>();
 
   /** What the walks of an entity share, made when the first of them starts. */
-  function contextOf(name: EntityName): WalkContext {
-    const known = contexts.get(name);
-    if (known !== undefined) return known;
+  function makeContext(name: EntityName): WalkContext {
     const { definition, entities } = run;
     const entity = definition.entities.get(name);
     if (entity === undefined) {
@@ -42,7 +41,7 @@ export async function walkPhase(run: Run): Promise<void> {
       );
     }
     const isBackfill = run.asked.window !== null;
-    const context: WalkContext = {
+    return {
       run,
       commits,
       inFlight,
@@ -60,15 +59,14 @@ export async function walkPhase(run: Run): Promise<void> {
         if (newlyDue > 0) wake.wake();
       },
     };
-    contexts.set(name, context);
-    return context;
   }
 
   async function walk(partition: Partition): Promise<void> {
     const { entity, params } = partition;
     const denial = denied.get(entity);
     if (denial !== undefined) return await setAside(partition, denial);
-    const end = await walkPartition(contextOf(entity), partition);
+    const context = knownOrMade(contexts, entity, () => makeContext(entity));
+    const end = await walkPartition(context, partition);
     if (end.kind === 'set-aside') {
       if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
       return await setAside(partition, end.failure);

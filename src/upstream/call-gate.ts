@@ -5,6 +5,7 @@ import type { SharedBudget } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
 import { inTime, openSlots } from './slots.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
+import { knownOrMade } from '../core/known-or-made.ts';
 
 export type CallGate = ReturnType<typeof openCallGate>;
 export type CallLane = ReturnType<typeof openLane>;
@@ -56,12 +57,10 @@ export function openCallGate(options: CallGateOptions = {}) {
     /** The lane of one account; all callers of it get the same. `account` is a hash, never a credential. */
     lane(account: string, limits: LaneLimits): CallLane {
       for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) forget(name, lane);
-      const known = lanes.get(account);
-      if (known !== undefined) return known;
-      const budget = openShared?.(account, limits) ?? null;
-      const lane = openLane(account, limits, { clock, maxWaitMs, budget, refusals });
-      lanes.set(account, lane);
-      return lane;
+      return knownOrMade(lanes, account, () => {
+        const budget = openShared?.(account, limits) ?? null;
+        return openLane(account, limits, { clock, maxWaitMs, budget, refusals });
+      });
     },
     async [Symbol.asyncDispose]() {
       for (const [name, lane] of lanes) forget(name, lane);

@@ -3,6 +3,7 @@ import type { Params } from '../../core/records.ts';
 import type { FileFailure, FileFolder, LeftFiles } from '../../sinks/files.ts';
 import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
 import type { FileSource } from '../../source/source.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 export interface FileOptions {
   readonly source: FileSource;
@@ -21,11 +22,8 @@ export function fileTally() {
   const failures: FailureReport[] = [];
   let failed = 0;
 
-  const of = (entity: EntityName): Sums => {
-    const known = sums.get(entity) ?? { stored: 0, bytes: 0, failed: 0 };
-    sums.set(entity, known);
-    return known;
-  };
+  const of = (entity: EntityName): Sums =>
+    knownOrMade(sums, entity, () => ({ stored: 0, bytes: 0, failed: 0 }));
 
   return {
     stored: (entity: EntityName, bytes: number): void => {

@@ -12,6 +12,7 @@ import { recordShape } from '../prepare/record-shape.ts';
 import { acceptEverything, refusing } from '../prepare/schema-policy.ts';
 import { eachOf } from '../work-pool.ts';
 import { findGetParams, meaningOfGet } from './find-get-params.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 /**
  * A run without limits spends so many seconds of its rate on asking for rows that seem deleted; the rest waits for the
@@ -57,16 +58,11 @@ export function openConfirmation(run: Run) {
   const isLimited = asked.maxCalls !== null || asked.budgetMs !== null;
   let getsLeft = isLimited ? Number.POSITIVE_INFINITY : getsWithoutLimits(requestsPerSecond);
 
-  function askingOf(entity: Entity): Asking {
-    const asking = askingByEntity.get(entity) ?? {
-      entity,
-      read: compileReadConfirmed(run, entity),
-      unansweredInARow: 0,
-      withdrawn: new Set(),
-    };
-    askingByEntity.set(entity, asking);
-    return asking;
-  }
+  const askingOf = (entity: Entity): Asking =>
+    knownOrMade(askingByEntity, entity, () => {
+      const read = compileReadConfirmed(run, entity);
+      return { entity, read, unansweredInARow: 0, withdrawn: new Set() };
+    });
 
   /**
    * `rows` that were asked for, with or without an answer; 0: there are no more of them in this run. `error`: what must

@@ -14,6 +14,7 @@ import {
   readFileName,
   type ListedFile,
 } from './file-list.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 interface ChangeFilesOptions {
   readonly directory: string;
@@ -70,13 +71,11 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     of: (connector: ConnectorName, entity: EntityName): ChangeFile => {
       const holder = held.get(connector);
       if (holder === undefined) throw new TypeError(`${connector} is written while no process holds it`);
-      const known = holder.ofEntity.get(entity);
-      if (known !== undefined) return known;
-      const { epoch } = holder;
-      const folder = entityDirectory(directory, connector, entity);
-      const made = new ChangeFile({ files, directory: folder, connector, entity, epoch, isDurable });
-      holder.ofEntity.set(entity, made);
-      return made;
+      const { epoch, ofEntity } = holder;
+      return knownOrMade(ofEntity, entity, () => {
+        const folder = entityDirectory(directory, connector, entity);
+        return new ChangeFile({ files, directory: folder, connector, entity, epoch, isDurable });
+      });
     },
     /** This transaction ends the connector's run: its files are closed. */
     endRun: (connector: ConnectorName): void => {

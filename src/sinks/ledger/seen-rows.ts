@@ -1,5 +1,6 @@
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 /** A chunk's first half says which rows were met, the second which of them in their owner. */
 const chunkBytes = 1_024;
@@ -42,14 +43,6 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
     stored = new Set((await storedChunks(tx, chain)).map(keyOf));
   };
 
-  const chunksOf = (entity: EntityName): Map<number, Chunk> => {
-    const known = chunksByEntity.get(entity);
-    if (known !== undefined) return known;
-    const chunks = new Map<number, Chunk>();
-    chunksByEntity.set(entity, chunks);
-    return chunks;
-  };
-
   const chunkOf = (entity: EntityName, row: number): Chunk => {
     const chunk = chunksByEntity.get(entity)?.get(numberOf(row));
     if (chunk === undefined) throw new TypeError(`Seen rows of ${entity} are asked for that were not loaded`);
@@ -76,7 +69,7 @@ export function openSeenRows(connector: ConnectorName, origin: number) {
       if (tx !== lastTx && count > keptChunks) drop();
       lastTx = tx;
       await begin(tx);
-      const chunks = chunksOf(entity);
+      const chunks = knownOrMade(chunksByEntity, entity, () => new Map<number, Chunk>());
       const missing = [...new Set(rows.map(numberOf))].filter((number) => !chunks.has(number));
       if (missing.length === 0) return;
       const wanted = missing.filter((chunk) => stored?.has(keyOf({ entity, chunk })) === true);

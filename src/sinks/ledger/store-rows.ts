@@ -12,6 +12,7 @@ import type { Commit } from './ledger.ts';
 import { meetRows, type Batch, type Meeting, type ShownRows } from './meet-rows.ts';
 import { livePartitions } from './partitions/read-partitions.ts';
 import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 /** What is known of a commit's records before they are met. */
 export type KnownRows = Awaited<ReturnType<typeof readStored>>;
@@ -27,14 +28,12 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   const wholeOf = new Map<EntityName, Set<string>>();
   for (const rows of shown) {
     checkWidth(commit, rows);
-    const keys = keysOf.get(rows.entity) ?? new Map<string, PreparedRecord>();
-    const whole = wholeOf.get(rows.entity) ?? new Set();
+    const keys = knownOrMade(keysOf, rows.entity, () => new Map<string, PreparedRecord>());
+    const whole = knownOrMade(wholeOf, rows.entity, () => new Set<string>());
     for (const record of rows.records) {
       keys.set(record.keyText, record);
       if (record.partial === undefined) whole.add(record.keyText);
     }
-    keysOf.set(rows.entity, keys);
-    wholeOf.set(rows.entity, whole);
   }
   const entities = [...keysOf.keys()];
   const asked = entities.filter((entity) => (keysOf.get(entity)?.size ?? 0) > 0);
@@ -136,8 +135,7 @@ async function liveOwners(
   for (const { entity, owner, records } of shown) {
     if (owner === null) continue;
     const rows = batches.get(entity)?.rows;
-    const ownerOf = ownersOf.get(entity) ?? new Map<string, number>();
-    ownersOf.set(entity, ownerOf);
+    const ownerOf = knownOrMade(ownersOf, entity, () => new Map<string, number>());
     for (const { keyText } of records) {
       const known = ownerOf.get(keyText) ?? rows?.get(keyText)?.owner ?? null;
       if (known !== null && known !== owner) owners.add(known).add(owner);

@@ -1,5 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import { orAborted } from '../../http/or-aborted.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 export type BrokenAnswers = ReturnType<typeof watchBrokenAnswers>;
 type Repeating = ReturnType<typeof startRepeating>;
@@ -7,11 +8,7 @@ type Repeating = ReturnType<typeof startRepeating>;
 /** One for all parameters of the same entity and action, which `label` names. */
 export function openBrokenAnswers(): (label: string) => BrokenAnswers {
   const byLabel = new Map<string, BrokenAnswers>();
-  return (label) => {
-    const known = byLabel.get(label) ?? watchBrokenAnswers();
-    byLabel.set(label, known);
-    return known;
-  };
+  return (label) => knownOrMade(byLabel, label, watchBrokenAnswers);
 }
 
 /**

@@ -3,6 +3,7 @@ import type { PostgresConnection, PostgresHost } from './place.ts';
 import { failingOf } from './postgres-error.ts';
 import type { Settings } from './session.ts';
 import { tlsOptions } from './tls.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 
 export interface ConnectionsOptions {
   readonly connection: PostgresConnection;
@@ -33,9 +34,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
   /** The host that was no standby when it was last asked. */
   let current = 0;
 
-  const poolOf = (host: number): pg.Pool => {
-    const known = pools.get(host);
-    if (known !== undefined) return known;
+  const openPool = (host: number): pg.Pool => {
     const at = connection.hosts[host] ?? { host: 'localhost', port: 5432 };
     const pool = new pg.Pool({
       ...clientConfig(connection, at),
@@ -45,7 +44,6 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     // A connection that breaks while it is idle is replaced when the next one is asked for.
     pool.on('error', onLoss);
     pool.on('connect', leaveToQuestions);
-    pools.set(host, pool);
     return pool;
   };
 
@@ -53,7 +51,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     for (let tried = 1; ; tried += 1) {
       let why: unknown = noPrimary();
       try {
-        const client = await poolOf(current).connect();
+        const client = await knownOrMade(pools, current, () => openPool(current)).connect();
         const isStandby = await leadsToStandby(client, connection).catch((error: unknown) => {
           destroy(client);
           throw error;

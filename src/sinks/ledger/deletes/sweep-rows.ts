@@ -17,6 +17,7 @@ import { transitions } from '../partitions/transitions.ts';
 import type { OwnedRow } from '../record-table.ts';
 import { dropOwnerless, noteMissing, type Missed } from './noted-rows.ts';
 import { leavePlaces, otherPlaces, placesById, readShared, type SharedRow, type RowAt } from './places.ts';
+import { knownOrMade } from '../../../core/known-or-made.ts';
 
 /** A partition whose full walk of this chain is to be swept. */
 interface UnsweptPartition extends EndedPartition {
@@ -165,8 +166,7 @@ function walkSweep(
     const stored = read?.partitions.get(id);
     if (left <= 0 || read === undefined || stored === undefined) break;
     ahead.delete(id);
-    const decided = found.get(entity) ?? { owners: new Map(), left: new Map(), missed: [] };
-    found.set(entity, decided);
+    const decided = knownOrMade(found, entity, () => ({ owners: new Map(), left: new Map(), missed: [] }));
     const sweep = sweepOf(commit, partition, read, decided);
     if (!areOwnRowsSwept(sweptTo)) {
       const rows = stored.rows.slice(0, left);

@@ -14,6 +14,7 @@ import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { Drift } from '../../drift.ts';
 import { addEvolved, knownTables } from '../tables.ts';
+import { knownOrMade } from '../../../core/known-or-made.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
 export async function driftOf(
@@ -38,8 +39,7 @@ const notedByRun = new WeakMap<CurrentRun, Map<EntityName, readonly NotedDrift[]
 /** Notes the drift of a commit's pages. Accepted once, a field is never a refused one again. */
 export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): Promise<void> {
   const { held, current, tx, stamp } = commit;
-  const read = notedByRun.get(current) ?? new Map<EntityName, readonly NotedDrift[]>();
-  notedByRun.set(current, read);
+  const read = knownOrMade(notedByRun, current, () => new Map<EntityName, readonly NotedDrift[]>());
   const known = newsIn(drift, (entity) => read.get(entity) ?? []);
   const unsure = [...new Set(known.map(({ entity }) => entity))];
   if (unsure.length === 0) return;
@@ -68,8 +68,7 @@ function newsIn(
   const memories = new Map<EntityName, DriftMemory>();
   return drift.flatMap((met) => {
     const { entity } = met;
-    const memory = memories.get(entity) ?? rememberDrift(knownOf(entity));
-    memories.set(entity, memory);
+    const memory = knownOrMade(memories, entity, () => rememberDrift(knownOf(entity)));
     const news = newsOf(memory, met);
     return news === null ? [] : [{ ...news, entity }];
   });
