@@ -4,18 +4,13 @@ import type { EntityGlobs } from './app.ts';
 import { instant, type Clock } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
-import type { RunReport } from '../sinks/run-report.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
 import { storedStatus } from '../sinks/registry.ts';
 
 /** What a sync of several connectors has in common with others, according to their ledgers. */
 export type SharedWork = Awaited<ReturnType<typeof shareWork>>;
 
-export interface DoneRun {
-  readonly because: 'done-before-interruption' | 'done-by-another-sync';
-  readonly report: RunReport;
-  readonly pid: number;
-}
+export type DoneRun = NonNullable<Awaited<ReturnType<SharedWork['done']>>>;
 
 export interface AskedWork extends EntityGlobs {
   readonly full: boolean;
@@ -47,15 +42,15 @@ export async function shareWork(connectors: readonly ConnectorSettings[], what: 
     /** Connectors in which the same command was interrupted: they come first. */
     interrupted: new Set(cut.filter(({ holder }) => holder.work.id === id).map(({ run }) => run.connector)),
     /** The run that has already done this connector's part; null: none has. */
-    done: async (connector: ConnectorSettings): Promise<DoneRun | null> => {
+    done: async (connector: ConnectorSettings) => {
       const sync = await newestSync(connector, asked);
       if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
       const { run, holder } = sync;
       const found = { report: sync.run.report, pid: holder.pid };
       const wasMeanwhile = (run.finishedAt ?? '') >= beganAt;
-      if (wasMeanwhile && !isOwn(holder)) return { ...found, because: 'done-by-another-sync' };
+      if (wasMeanwhile && !isOwn(holder)) return { ...found, because: 'done-by-another-sync' as const };
       const isPart = holder.work.id === resumedId && run.state === 'ok';
-      return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' } : null;
+      return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' as const } : null;
     },
     /** True while the run that holds the connector may still be running. */
     isRunning: async (connector: ConnectorSettings): Promise<boolean> => {

@@ -1,47 +1,21 @@
-import type { Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable } from '../core/records.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
-import type { EntityFreshness } from '../sinks/ledger-reader.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 
-export interface Written {
-  readonly upserts: number;
-  readonly deletes: number;
-}
+export type EntityChanges = Awaited<ReturnType<typeof openChanges>>;
 
 /** What a consumer stores beside the records, in the same transaction. */
-export interface ExportEnd extends Written {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
-  /** Random id made with the sink: numbers mean nothing in another one. Null: there is none yet. */
-  readonly sink: string | null;
-  readonly sinceSeq: number;
-  /** What to give as `--since-seq` the next time. */
-  readonly nextSeq: number;
-  /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
-  readonly run: { readonly run: RunId; readonly finishedAt: Instant | null } | null;
-  /** What changed upstream before is in; null where the entity was never read whole. */
-  readonly asOf: Instant | null;
-  /** The same of every entity of the connector. */
-  readonly entities: readonly EntityFreshness[];
+export type ExportEnd = Awaited<ReturnType<EntityChanges['end']>>;
+
+interface Written {
+  readonly upserts: number;
+  readonly deletes: number;
 }
 
 const searchedRuns = 100;
 
 /** The changes of an entity after a number, in one state of its sink. */
-export interface EntityChanges extends AsyncDisposable {
-  /** The newest number that the sink has given; 0 where it has given none. */
-  readonly newestSeq: number;
-  /** As it is stored; as it is declared where nothing is. */
-  readonly table: EntityTable;
-  records(): AsyncIterable<readonly StoredRecord[]>;
-  /** Of the same state as the records. */
-  end(written: Written): Promise<ExportEnd>;
-}
-
-export async function openChanges(target: EntityTarget, sinceSeq: number): Promise<EntityChanges> {
+export async function openChanges(target: EntityTarget, sinceSeq: number) {
   const { connector, table: declared } = target;
   const { name } = connector;
   const reader = await openExistingRecords(connector.sink);
@@ -49,11 +23,14 @@ export async function openChanges(target: EntityTarget, sinceSeq: number): Promi
     if (reader !== null) await checkCopied(reader.history, name);
     const stored = (await reader?.table(name, declared.entity)) ?? null;
     return {
+      /** The newest number that the sink has given; 0 where it has given none. */
       newestSeq: (await reader?.newestSeq(name)) ?? 0,
+      /** As it is stored; as it is declared where nothing is. */
       table: stored ?? declared,
       records: () =>
         reader === null || stored === null ? noRecords() : reader.changes(name, stored, sinceSeq),
-      end: async (written) =>
+      /** Of the same state as the records. */
+      end: async (written: Written) =>
         reader === null
           ? nothingStored(target, sinceSeq)
           : await exportEnd(target, reader, sinceSeq, written),
@@ -72,7 +49,7 @@ async function exportEnd(
   reader: RecordReader,
   sinceSeq: number,
   written: Written,
-): Promise<ExportEnd> {
+) {
   const { name } = connector;
   const { sinkId, history } = reader;
   const runs = await history.runs({ connector: name, kind: 'sync', limit: searchedRuns });
@@ -82,16 +59,21 @@ async function exportEnd(
     connector: name,
     entity: table.entity,
     ...written,
+    /** Random id made with the sink: numbers mean nothing in another one. Null: there is none yet. */
     sink: sinkId,
     sinceSeq,
+    /** What to give as `--since-seq` the next time. */
     nextSeq: await reader.newestSeq(name),
+    /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
     run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
+    /** What changed upstream before is in; null where the entity was never read whole. */
     asOf: entities.find(({ entity }) => entity === table.entity)?.asOf ?? null,
+    /** The same of every entity of the connector. */
     entities,
   };
 }
 
-function nothingStored({ connector, table }: EntityTarget, sinceSeq: number): ExportEnd {
+function nothingStored({ connector, table }: EntityTarget, sinceSeq: number) {
   const nothing = { upserts: 0, deletes: 0, sink: null, run: null, asOf: null, entities: [] };
   return { connector: connector.name, entity: table.entity, sinceSeq, nextSeq: sinceSeq, ...nothing };
 }

@@ -61,12 +61,7 @@ async function workerProblems(worker: HealthSources['worker']): Promise<readonly
   }
 }
 
-interface SinkProblem {
-  readonly shown: string;
-  readonly logged: string;
-}
-
-async function sinkProblems(sinks: HealthSources['sinks']): Promise<readonly SinkProblem[]> {
+async function sinkProblems(sinks: HealthSources['sinks']) {
   try {
     return (await sinks())
       .filter(({ problem }) => problem !== null)
@@ -79,7 +74,7 @@ async function sinkProblems(sinks: HealthSources['sinks']): Promise<readonly Sin
   }
 }
 
-function unknownState(why: string): SinkProblem {
+function unknownState(why: string) {
   const shown = 'the state of the sinks is unknown; the log says why';
   return { shown, logged: `${shown}: ${why}` };
 }

@@ -62,20 +62,11 @@ interface LeftoverAges {
   readonly isDryRun: boolean;
 }
 
-interface Leftovers {
-  readonly removed: FileCount;
-  /** Too young to be removed. */
-  readonly waiting: FileCount;
-}
-
 /** Removals at once: not every server removes many objects in one request. */
 const removers = 8;
 
-/** Removes those that are old enough. */
-export async function removeOld(
-  found: readonly Leftover[],
-  { ageMs, now, isDryRun }: LeftoverAges,
-): Promise<Leftovers> {
+/** Removes those that are old enough. `waiting`: those too young to be removed. */
+export async function removeOld(found: readonly Leftover[], { ageMs, now, isDryRun }: LeftoverAges) {
   const storeMs = found.every(({ isLocal }) => isLocal) ? 0 : await now();
   const isOld = ({ modifiedAtMs, isLocal }: Leftover): boolean =>
     modifiedAtMs < (isLocal === true ? systemClock.now() : storeMs) - ageMs;

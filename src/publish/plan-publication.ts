@@ -17,23 +17,8 @@ interface Wishes {
 /** An entity whose rows stay as they were published, until it has been read completely again. */
 export type HeldBack = Pick<PublishedEntity, 'connector' | 'entity'>;
 
-export interface PublicationPlan {
-  readonly publication: number;
-  readonly entities: readonly EntityPlan[];
-  /** Their rows stay as they were published: those that are held back or have left the settings. */
-  readonly unchanged: readonly PublishedEntity[];
-  readonly heldBack: readonly HeldBack[];
-  /** There is something to publish even where no row has changed. */
-  readonly isNeeded: boolean;
-}
-
-export interface EntityPlan {
-  readonly planned: PlannedEntity;
-  readonly hasSnapshot: boolean;
-  readonly hasNewColumns: boolean;
-  /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
-  readonly reason: string | null;
-}
+export type PublicationPlan = ReturnType<typeof planPublication>;
+export type EntityPlan = ReturnType<typeof planEntity>;
 
 /**
  * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is
@@ -41,11 +26,7 @@ export interface EntityPlan {
  * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
  * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
  */
-export function planPublication(
-  newest: Manifest | null,
-  stored: StoredState,
-  wishes: Wishes,
-): PublicationPlan {
+export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
   const publication = (newest?.publication ?? 0) + 1;
   const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
   const ofAll = reasonForAll(newest, stored, wishes);
@@ -76,11 +57,13 @@ export function planPublication(
   return {
     publication,
     entities,
+    // Their rows stay as they were published: those that are held back or have left the settings.
     // All that stays is of this sink: what leaves now comes back with a new generation.
     unchanged: (wishes.snapshot === null && ofAll === null ? others : heldBack).map((one) =>
       withoutRows(one, stored),
     ),
     heldBack: heldBack.map(({ connector, entity }) => ({ connector, entity })),
+    /** There is something to publish even where no row has changed. */
     isNeeded,
   };
 }
@@ -158,7 +141,7 @@ interface Planning {
   readonly wishes: Wishes;
 }
 
-function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
+function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning) {
   const { table, tableId, asOf } = entity;
   const columns = nameColumns(table, published?.columns ?? []);
   const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
@@ -185,9 +168,10 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
       run: connector.newestRun,
       table,
       isNewGeneration: old === null,
-    },
+    } satisfies PlannedEntity,
     hasSnapshot,
     hasNewColumns: published !== null && !isSameSchema,
+    /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
     reason,
   };
 }

@@ -15,15 +15,6 @@ import type { PrunedTarget } from './target.ts';
 
 const dayMs = 24 * 3_600_000;
 
-/** What is needed of a manifest to choose: thousands may be there. */
-interface Kept {
-  readonly publication: number;
-  readonly createdMs: number;
-  /** The oldest publication that a reader of this one needs. */
-  readonly base: number;
-  readonly files: ReadonlyMap<string, number>;
-}
-
 interface Prune {
   readonly layout: string;
   readonly clock: Clock;
@@ -89,11 +80,15 @@ async function timeOf(store: ObjectStore, name: string, text: string): Promise<n
   return 0;
 }
 
-function keptOf({ manifest }: StoredManifest): Kept {
+type Kept = ReturnType<typeof keptOf>;
+
+/** What is needed of a manifest to choose: thousands may be there. */
+function keptOf({ manifest }: StoredManifest) {
   const { publication, createdAt, entities } = manifest;
   return {
     publication,
     createdMs: Date.parse(createdAt),
+    /** The oldest publication that a reader of this one needs. */
     base: Math.min(publication, ...entities.map(({ base }) => base)),
     files: new Map(filesOf(manifest).map(({ path, bytes }) => [path, bytes])),
   };
@@ -113,12 +108,6 @@ interface Found extends Leftover {
   readonly attempt: string;
 }
 
-interface Known {
-  /** Names that are no leftovers. */
-  readonly named: Set<string>;
-  readonly newest: number;
-}
-
 /**
  * What attempts left that were killed, or that are under way; the newest time of a file that a publisher wrote; the
  * newest publication meanwhile. Null: nothing is known of the manifests.
@@ -126,8 +115,8 @@ interface Known {
 async function findUnnamed(
   store: ObjectStore,
   pattern: LinearPattern,
-  all: Known | null,
-): Promise<{ readonly unnamed: readonly Found[]; readonly newestMs: number; readonly newest: number }> {
+  all: Awaited<ReturnType<typeof knownOf>> | null,
+) {
   const found: Found[] = [];
   const numbers = new Set<number>();
   let newestMs = 0;
@@ -158,12 +147,11 @@ async function findUnnamed(
   return { unnamed: found.filter(({ name }) => !named.has(name)), newestMs, newest: newestNow };
 }
 
-/** A publication is of one attempt: where all files with its number are of the same one, these are its files. */
-async function knownOf(
-  store: ObjectStore,
-  found: readonly Found[],
-  numbers: ReadonlySet<number>,
-): Promise<Known> {
+/**
+ * The newest publication, and the names that are no leftovers. A publication is of one attempt: where all files with
+ * its number are of the same one, these are its files.
+ */
+async function knownOf(store: ObjectStore, found: readonly Found[], numbers: ReadonlySet<number>) {
   const attempts = new Map<number, string>();
   const several = new Set<number>();
   for (const { publication, attempt } of found) {

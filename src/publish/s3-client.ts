@@ -122,14 +122,7 @@ function toTargetError(error: unknown, verb: string, key: string, place: S3Place
   });
 }
 
-interface Facts {
-  /** 0: no answer came. */
-  readonly status: number;
-  readonly code: string;
-  readonly region: string | null;
-}
-
-function factsOf(error: unknown): Facts {
+function factsOf(error: unknown) {
   const of = (value: unknown, name: string): unknown =>
     typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
   const wordOf = (...values: readonly unknown[]): string | undefined =>
@@ -137,6 +130,7 @@ function factsOf(error: unknown): Facts {
   const status = of(of(error, '$metadata'), 'httpStatusCode');
   const headers = of(of(error, '$response'), 'headers');
   return {
+    /** 0: no answer came. */
     status: typeof status === 'number' ? status : 0,
     // An error of the network has its kind in `code`, one of S3 in `name`.
     code: wordOf(of(error, 'code'), of(error, 'Code'), of(error, 'name')) ?? 'unknown',

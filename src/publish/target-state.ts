@@ -1,28 +1,20 @@
 import { SyncError } from '../core/errors.ts';
 import { openExistingRecords } from '../sinks/registry.ts';
-import type { StoredManifest } from './manifest.ts';
-import type { HeldBack } from './plan-publication.ts';
 import { isUpToDate, noSinkError, planOf, type PublishRequest } from './publish-once.ts';
 import type { Target } from './target.ts';
 
 /** What a target holds, and what the next publication would do. */
-export interface TargetState {
-  /** Null: nothing was published yet. */
-  readonly newest: StoredManifest | null;
-  /** A publication would find nothing to publish. */
-  readonly isUpToDate: boolean;
-  /** For people: why the next publication starts an entity from the beginning; null: it does not. */
-  readonly newGeneration: string | null;
-  readonly heldBack: readonly HeldBack[];
-  /** Why a publication would be refused; null: it would not. */
-  readonly refusal: SyncError | null;
-}
+export type TargetState = Awaited<ReturnType<typeof readTargetState>>;
 
-/** Changes nothing. */
+/**
+ * Changes nothing. `newest` null: nothing was published yet. `isUpToDate`: a publication would find nothing to publish.
+ * `newGeneration`, for people: why the next publication starts an entity from the beginning; null: it does not.
+ * `refusal`: why a publication would be refused; null: it would not.
+ */
 export async function readTargetState(
   target: Target,
   { settings, clock }: Pick<PublishRequest, 'settings' | 'clock'>,
-): Promise<TargetState> {
+) {
   const newest = await target.newest();
   const [first] = settings.connectors;
   await using reader = first === undefined ? null : await openExistingRecords(first.sink);

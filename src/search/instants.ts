@@ -42,16 +42,10 @@ export function timeSpelling(text: string): string | null {
 }
 
 /**
- * Texts outside of the range are on the same side of a bound, whether they are compared as they stand or as instants.
+ * A range of texts, without `to` itself: those outside of it are on the same side of the bound, whether they are
+ * compared as they stand or as instants. `none`: the order of times does not depend on the bound. Null: unknown.
  */
-export interface TextRange {
-  readonly from: string;
-  /** Not in the range itself. */
-  readonly to: string;
-}
-
-/** `none`: the order of times does not depend on the bound. Null: unknown. */
-export function rangeAround(bound: string): TextRange | 'none' | null {
+export function rangeAround(bound: string) {
   if (!/^\d/.test(bound)) return 'none';
   const [, year, month = '01', day = '01'] =
     /^(\d{4})(?:-(\d\d)(?:-(\d\d)[^]*)?)?$/.exec(comparable(bound)) ?? [];

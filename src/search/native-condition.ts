@@ -1,6 +1,6 @@
 import type { FieldType } from '../core/records.ts';
 import { sourceSql } from './field-value.ts';
-import { isTime, rangeAround, type TextRange } from './instants.ts';
+import { isTime, rangeAround } from './instants.ts';
 import { globOf, likePattern } from './like-pattern.ts';
 import type { FieldCondition, Ordering, Scalar } from './search-request.ts';
 import { type FieldSource, isJsonType, type SearchField } from './search-target.ts';
@@ -72,7 +72,7 @@ function ordered(
 function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () => string): Piece | null {
   const ranges = times
     .map(rangeAround)
-    .filter((range): range is TextRange => range !== null && range !== 'none')
+    .filter((range) => range !== null && range !== 'none')
     .toSorted((one, other) => (one.from < other.from ? -1 : 1));
   const [first] = ranges;
   const last = ranges.at(-1);

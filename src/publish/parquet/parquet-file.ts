@@ -22,19 +22,13 @@ const groupChars = 16 * 1024 * 1024;
 /** Bytes that are held before they are written to the disk. */
 const heldBytes = 1024 * 1024;
 
-/**
- * One Parquet file, written synchronously by a process that does nothing else. Its methods throw `SyncError`
- * TARGET_FAILED.
- */
-export interface ParquetFile extends Disposable {
-  /** Gives the bytes so far. */
-  write(records: readonly StoredRecord[]): number;
-  /** Makes it survive a power loss, and compares its footer with what was written. */
-  close(expected: RowsOfFile): { readonly bytes: number; readonly sha256: string };
-}
+export type ParquetFile = ReturnType<typeof createParquetFile>;
 
-/** Creates it for its owner alone. Disposed, it is closed; the caller removes it. */
-export function createParquetFile(path: string, record: readonly RecordColumn[]): ParquetFile {
+/**
+ * One Parquet file, written synchronously by a process that does nothing else. Created for its owner alone. Disposed,
+ * it is closed; the caller removes it. It and its methods throw `SyncError` TARGET_FAILED.
+ */
+export function createParquetFile(path: string, record: readonly RecordColumn[]) {
   const columns = parquetColumns(record);
   let isOpen = true;
   const explained = <Result>(work: () => Result): Result => {
@@ -64,7 +58,8 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
   };
 
   return {
-    write: (records) =>
+    /** Gives the bytes so far. */
+    write: (records: readonly StoredRecord[]) =>
       explained(() => {
         for (const one of records) {
           addRow(columns, group, one, path);
@@ -72,7 +67,8 @@ export function createParquetFile(path: string, record: readonly RecordColumn[])
         }
         return sink.offset;
       }),
-    close: (expected) =>
+    /** Makes it survive a power loss, and compares its footer with what was written. */
+    close: (expected: RowsOfFile) =>
       explained(() => {
         flush();
         void writer.finish();
@@ -101,15 +97,11 @@ const zstd = 'zstdCompressSync' in zlib ? (zlib.zstdCompressSync as (bytes: Uint
 const compression =
   zstd === null ? ({ codec: 'SNAPPY' } as const) : ({ codec: 'ZSTD', compressors: { ZSTD: zstd } } as const);
 
-interface Group {
-  /** By column. */
-  readonly values: readonly ParquetValue[][];
-  rows: number;
-  chars: number;
-}
+type Group = ReturnType<typeof newGroup>;
 
-function newGroup(columns: readonly ParquetColumn[]): Group {
-  return { values: columns.map(() => []), rows: 0, chars: 0 };
+/** `values`: by column. */
+function newGroup(columns: readonly ParquetColumn[]) {
+  return { values: columns.map((): ParquetValue[] => []), rows: 0, chars: 0 };
 }
 
 function addRow(columns: readonly ParquetColumn[], group: Group, record: StoredRecord, path: string): void {

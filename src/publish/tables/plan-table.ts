@@ -90,13 +90,6 @@ function typed(columns: readonly Column[]): readonly TableColumn[] {
   return columns.map(({ name, type }) => ({ name, type }));
 }
 
-interface ColumnChange {
-  /** With the types that they should have. */
-  readonly kept: readonly TableColumn[];
-  readonly dropped: readonly string[];
-  readonly added: readonly Column[];
-}
-
 /**
  * A column with another type is another column. Types change with a generation alone: one that has another type without
  * that left with an earlier generation, and is empty. Where only names are known, a column that is there is taken.
@@ -106,7 +99,7 @@ function columnChange(
   had: GivenShape,
   { columns, key }: Wanted,
   there: ReadonlyMap<string, string> | null,
-): ColumnChange {
+) {
   const wanted = new Map(columns.map(({ name, type }) => [name, type]));
   const known = had.columns.flatMap(({ name, type }) => {
     const needed = wanted.get(name) ?? type;
@@ -120,6 +113,7 @@ function columnChange(
   const kept = [...known, ...typed(taken)];
   const names = new Set(kept.map(({ name }) => name));
   return {
+    /** With the types that they should have. */
     kept,
     dropped: had.columns.map(({ name }) => name).filter((name) => !names.has(name)),
     added: columns.filter(({ name }) => !names.has(name)),

@@ -65,19 +65,17 @@ export interface TableColumn {
   readonly type: PublishedColumn['type'] | null;
 }
 
-/** What a table was made with, besides the columns that all have. */
-export interface GivenShape {
-  readonly columns: readonly TableColumn[];
-  readonly key: readonly string[];
-  /** Its unique index is on hashes of the key's texts. */
-  readonly hasLongKeys: boolean;
-}
+export type GivenShape = ReturnType<typeof givenShape>;
 
-export function givenShape({ key, columns, hasLongKeys = false }: KnownTable): GivenShape {
+/**
+ * What a table was made with, besides the columns that all have. `hasLongKeys`: its unique index is on hashes of the
+ * key's texts.
+ */
+export function givenShape({ key, columns, hasLongKeys = false }: KnownTable) {
   const given = JSON.parse(columns) as readonly (TableColumn | string)[];
   return {
     key: JSON.parse(key) as readonly string[],
-    columns: given.map((one) => (typeof one === 'string' ? { name: one, type: null } : one)),
+    columns: given.map((one): TableColumn => (typeof one === 'string' ? { name: one, type: null } : one)),
     hasLongKeys,
   };
 }
