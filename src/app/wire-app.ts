@@ -120,17 +120,16 @@ function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable
 
 /** For a config without an API: commands that need one are refused earlier, by `withParts`. */
 function absentClient({ clock }: Pick<AppOptions, 'clock'>): ApiClient {
-  const refuse = async (): Promise<never> => {
+  const refuse = (): never => {
     throw usage('This needs a Connector Execution API, and the config names none: add api.');
   };
+  const refuseCall = async (): Promise<never> => refuse();
   return {
-    definitions: refuse,
-    findConnectors: refuse,
-    connector: refuse,
-    call: refuse,
-    openBudget: () => {
-      throw usage('This needs a Connector Execution API, and the config names none: add api.');
-    },
+    definitions: refuseCall,
+    findConnectors: refuseCall,
+    connector: refuseCall,
+    call: refuseCall,
+    openBudget: refuse,
     serverTime: () => null,
     clock,
     [Symbol.asyncDispose]: () => Promise.resolve(),

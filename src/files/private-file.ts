@@ -108,17 +108,15 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
  * locks on it.
  */
 export function syncFile(file: string): void {
-  const descriptor = openSync(file, constants.O_RDWR);
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+  syncOpened(openSync(file, constants.O_RDWR));
 }
 
 /** Makes names created in or renamed within `directory` survive a power loss. */
 export function syncDirectory(directory: string): void {
-  const descriptor = openSync(directory, constants.O_RDONLY);
+  syncOpened(openSync(directory, constants.O_RDONLY));
+}
+
+function syncOpened(descriptor: number): void {
   try {
     fsyncSync(descriptor);
   } finally {

@@ -84,12 +84,16 @@ export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly Co
   const request = { path: connectorsPath, query };
   return catalogCall('find connectors', request, summaryList, (found) =>
     // A service that ignores the filter must not make the answer ambiguous.
-    found.filter(
-      (one) =>
-        definitionId === undefined ||
-        one.definitionId === null ||
-        one.definitionId.toLowerCase() === definitionId.toLowerCase(),
-    ),
+    found.filter((one) => isOfType(one, definitionId)),
+  );
+}
+
+/** `definitionId` undefined: any type will do. */
+export function isOfType(found: ConnectorSummary, definitionId: string | undefined): boolean {
+  return (
+    definitionId === undefined ||
+    found.definitionId === null ||
+    found.definitionId.toLowerCase() === definitionId.toLowerCase()
   );
 }
 

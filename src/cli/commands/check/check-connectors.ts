@@ -5,7 +5,7 @@ import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
-import type { ConnectorSummary } from '../../../source/api/catalog-calls.ts';
+import { type ConnectorSummary, isOfType } from '../../../source/api/catalog-calls.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { isAccount } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
@@ -129,11 +129,8 @@ async function openListingClient(
   return {
     ...client,
     findConnectors: async ({ workspace, definitionId }, callSignal) =>
-      (await client.findConnectors({ workspace }, callSignal)).filter(
-        (found) =>
-          definitionId === undefined ||
-          found.definitionId === null ||
-          found.definitionId.toLowerCase() === definitionId.toLowerCase(),
+      (await client.findConnectors({ workspace }, callSignal)).filter((found) =>
+        isOfType(found, definitionId),
       ),
     connector: async (id, callSignal, asked) =>
       listed.get(id) ?? (await client.connector(id, callSignal, asked)),
