@@ -2,7 +2,6 @@ import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
-import type { RunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { Pause } from '../sinks/lease.ts';
@@ -35,10 +34,7 @@ export async function servedSink(settings: SinkSettings, clock: Clock): Promise<
 /**
  * Opens a sink for writing, which makes it where there is none, and says where it is and how many connectors it holds.
  */
-export async function checkWritable(
-  sink: SinkSettings,
-  how: How,
-): Promise<{ readonly place: string; readonly connectors: number }> {
+export async function checkWritable(sink: SinkSettings, how: How) {
   await using opened = await openSink(sink, how);
   const known = (await opened.history.overview()).filter(({ identity }) => identity !== null);
   return { place: accessSink(sink).place, connectors: known.length };
@@ -62,11 +58,7 @@ export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles |
 type How = Pick<OpenHow, 'clock' | 'signal'>;
 
 /** Returns the sink's id, and the run that is still in progress according to the ledger. */
-export async function pauseConnector(
-  { name, sink: settings }: ConnectorSettings,
-  why: Pause,
-  how: How,
-): Promise<{ readonly sinkId: string; readonly running: RunId | null }> {
+export async function pauseConnector({ name, sink: settings }: ConnectorSettings, why: Pause, how: How) {
   await using sink = await openSink(settings, how);
   await sink.pause(name, why);
   const [last] = await sink.history.runs({ connector: name, limit: 1 });

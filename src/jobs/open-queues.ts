@@ -143,10 +143,7 @@ const lookedAt = 100;
  * The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows
  * it.
  */
-async function newestFailures(
-  queues: QueueSet,
-  sinkIds: readonly string[],
-): Promise<ReadonlyMap<string, FailedJob>> {
+async function newestFailures(queues: QueueSet, sinkIds: readonly string[]) {
   const newest = new Map<string, FailedJob>();
   for (const sinkId of sinkIds) {
     // Newest first.
@@ -161,10 +158,7 @@ async function newestFailures(
   return newest;
 }
 
-async function failedPublications(
-  queues: QueueSet,
-  sinkIds: readonly string[],
-): Promise<ReadonlyMap<string, FailedJob>> {
+async function failedPublications(queues: QueueSet, sinkIds: readonly string[]) {
   const newest = new Map<string, FailedJob>();
   const doneAt = new Map<string, number>();
   for (const sinkId of sinkIds) {

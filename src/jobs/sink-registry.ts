@@ -111,10 +111,7 @@ async function forget(queues: QueueSet, sinkId: string): Promise<void> {
 }
 
 /** One process's claim to the schedules of the sinks that it serves. */
-export interface ScheduleClaim {
-  /** When the process started, by the clock of Redis, in milliseconds. */
-  readonly sinceMs: number;
-}
+export type ScheduleClaim = Readonly<Awaited<ReturnType<typeof beginClaim>>>;
 
 /**
  * Keeps the claim of the config that started last, in whatever order claims arrive; returns the fingerprint in force.
@@ -128,7 +125,8 @@ end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
 return ARGV[3]`;
 
-export async function beginClaim(redis: Redis): Promise<ScheduleClaim> {
+/** `sinceMs`: when the process started, by the clock of Redis, in milliseconds. */
+export async function beginClaim(redis: Redis) {
   const [seconds = 0, microseconds = 0] = (await redis.time()).map(Number);
   return { sinceMs: seconds * 1000 + Math.floor(microseconds / 1000) };
 }

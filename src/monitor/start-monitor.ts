@@ -19,17 +19,15 @@ export interface MonitorOptions {
   readonly limits?: Partial<typeof defaultMonitorLimits>;
 }
 
-export interface Monitor extends AsyncDisposable {
-  /** `http://<host>:<port>`, as this machine reaches it. */
-  readonly url: string;
-}
+export type Monitor = Awaited<ReturnType<typeof startMonitor>>;
 
 /**
  * Serves what an operator and a supervisor look at: `/healthz`, `/readyz`, `/metrics`, `/board`. Resolves when the port
- * answers; disposing cuts open connections and frees it. The queues stay the caller's.
+ * answers; disposing cuts open connections and frees it. `url`: `http://<host>:<port>`, as this machine reaches it. The
+ * queues stay the caller's.
  * Throws `SyncError` USAGE when the address cannot be listened on.
  */
-export async function startMonitor(options: MonitorOptions): Promise<Monitor> {
+export async function startMonitor(options: MonitorOptions) {
   const { listen, log, clock = systemClock } = options;
   const limits = { ...defaultMonitorLimits, ...options.limits };
   const server = fastify({

@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import { linearPattern, type LinearPattern } from '../definitions/linear-pattern.ts';
-import { otherVersionAdvice, readManifest, type StoredManifest } from './manifest.ts';
+import { otherVersionAdvice, readManifest, type PublishedEntity, type StoredManifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import type { FileFormat } from './open-row-file-writers.ts';
 
@@ -88,10 +88,7 @@ export async function readStored(store: ObjectStore, publication: number): Promi
 }
 
 /** What the name of a published file says. */
-export interface PartName {
-  readonly connector: string;
-  readonly entity: string;
-  readonly generation: number;
+export interface PartName extends Pick<PublishedEntity, 'connector' | 'entity' | 'generation'> {
   readonly kind: 'changes' | 'snapshot';
   /** The day, UTC, on which the publication was begun. */
   readonly date: string;

@@ -1,5 +1,5 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
@@ -12,22 +12,7 @@ export interface StoredState {
   readonly connectors: readonly StoredConnector[];
 }
 
-export interface StoredConnector {
-  readonly connector: ConnectorName;
-  readonly newestSeq: number;
-  /** Null: the ledger knows none. */
-  readonly newestRun: PublishedEntity['run'];
-  readonly oldestRunAt: Instant | null;
-  /** The ledger still has the run that the newest publication names; true where it names none. */
-  readonly isPublishedRunKnown: boolean;
-  /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
-  readonly isPublishedEndKnown: boolean;
-  /** Changes of a later run have numbers that were published before it began. */
-  readonly hasReusedNumbers: boolean;
-  /** Those of the settings, stored or not. */
-  readonly declared: readonly EntityName[];
-  readonly entities: readonly StoredEntity[];
-}
+export type StoredConnector = Readonly<Awaited<ReturnType<typeof readStoredConnector>>>;
 
 export interface StoredEntity {
   readonly table: EntityTable;
@@ -43,7 +28,7 @@ export async function readStoredConnector(
   reader: RecordReader,
   { name, definition, entities: chosen }: ConnectorSettings,
   newest: Manifest | null,
-): Promise<StoredConnector> {
+) {
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
@@ -67,14 +52,19 @@ export async function readStoredConnector(
   return {
     connector: name,
     newestSeq: await reader.newestSeq(name),
+    /** Null: the ledger knows none. */
     newestRun:
       newestRun === undefined
         ? null
         : { run: newestRun.run, startedAt: newestRun.startedAt, finishedAt: newestRun.finishedAt },
     oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
+    /** The ledger still has the run that the newest publication names; true where it names none. */
     isPublishedRunKnown: isKnown,
+    /** The published run ended then as the ledger says; true where it had not ended, or is not known. */
     isPublishedEndKnown: known === null || publishedEnd === null || known.finishedAt === publishedEnd,
+    /** Changes of a later run have numbers that were published before it began. */
     hasReusedNumbers: newest !== null && isKnown && (await hasReusedNumbers(reader, name, entities, newest)),
+    /** Those of the settings, stored or not. */
     declared,
     entities,
   };

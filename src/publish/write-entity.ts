@@ -1,14 +1,12 @@
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { OfEntity } from '../core/names.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
 import type { PublishedFile } from './manifest.ts';
 import type { EntityPlan } from './plan-publication.ts';
 import type { OpenPublication, PlannedEntity, WrittenEntity } from './target.ts';
 
 /** Reported after each batch of rows. */
-export interface PublishProgress {
-  readonly connector: ConnectorName;
-  readonly entity: EntityName;
+export interface PublishProgress extends OfEntity {
   /** Of the entity so far, those of its snapshot included. */
   readonly rows: number;
 }
@@ -59,14 +57,7 @@ export async function writeEntity(
 }
 
 /** What was read of an entity. */
-interface Tally {
-  upserts: number;
-  deletes: number;
-  /** 0 where there was no row. */
-  firstSeq: number;
-  lastSeq: number;
-  isRead: boolean;
-}
+type Tally = ReturnType<typeof tallied>['tally'];
 
 type Span = Pick<PlannedEntity, 'connector' | 'entity' | 'after' | 'through'>;
 
@@ -74,8 +65,9 @@ function tallied(
   batches: AsyncIterable<readonly StoredRecord[]>,
   span: Span,
   onRows: (rows: number) => void,
-): { readonly tally: Tally; readonly rows: AsyncIterable<readonly StoredRecord[]> } {
-  const tally: Tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
+) {
+  /** Numbers of changes are 0 where there was no row. */
+  const tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
   async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
     let last = span.after;
     for await (const records of batches) {

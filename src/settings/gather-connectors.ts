@@ -91,11 +91,7 @@ function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
   return places;
 }
 
-function readNamed(
-  main: WrittenFile,
-  names: unknown,
-  env: Env,
-): { readonly files: readonly WrittenFile[]; readonly problems: readonly Problem[] } {
+function readNamed(main: WrittenFile, names: unknown, env: Env) {
   const problems: Problem[] = [];
   const add = (index: number, message: string): void => {
     const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];

@@ -79,12 +79,9 @@ export function readPostgresUrl(text: string, note: NoteText) {
   };
 }
 
-interface Host {
-  readonly host: string;
-  readonly port: number;
-}
+type Host = ReturnType<typeof hostOf>;
 
-function hostOf(place: string, note: NoteText): Host {
+function hostOf(place: string, note: NoteText) {
   const found = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(place);
   const port = Number(found?.[2] ?? defaultPort);
   if (found === null || port < 1 || port > 65_535) note(`expected a host and a port: ${example}`);

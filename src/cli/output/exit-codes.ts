@@ -1,5 +1,5 @@
 import { type ErrorCode, SyncError } from '../../core/errors.ts';
-import { type Problem, ProblemsError } from '../../core/problems.ts';
+import { ProblemsError } from '../../core/problems.ts';
 import type { EntityReport, RunReport } from '../../sinks/run-report.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -87,17 +87,10 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   INTERRUPTED: exitCodes.interrupted,
 };
 
-interface ErrorDocument {
-  readonly code: string;
-  readonly message: string;
-  readonly context?: SyncError['context'];
-  readonly problems?: readonly Problem[];
-}
-
 /**
  * What a failure says, for machines. Errors we did not raise have the code INTERNAL and their message, nothing more.
  */
-export function errorDocument(error: unknown): ErrorDocument {
+export function errorDocument(error: unknown) {
   if (error instanceof ProblemsError) {
     return { code: error.code, message: error.message, problems: error.problems };
   }
@@ -116,7 +109,7 @@ export function reportError(terminal: Terminal, error: unknown, isDebug: boolean
   if (isDebug && error instanceof Error && error.stack !== undefined) terminal.note(error.stack);
 }
 
-function lead(error: unknown, { code, problems }: ErrorDocument): string {
+function lead(error: unknown, { code, problems }: ReturnType<typeof errorDocument>): string {
   if (problems !== undefined) {
     const what = code === 'DEFINITION_INVALID' ? 'definitions' : 'config';
     return `The ${what} cannot be used (${problems.length} ${problems.length === 1 ? 'error' : 'errors'}):\n`;

@@ -1,7 +1,5 @@
 import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { EntityTable } from '../../core/records.ts';
-import type { Entity } from '../../definitions/definition.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
@@ -11,33 +9,8 @@ import { entityName, type PublishedColumn, type PublishedEntity } from '../manif
 import type { PublishedState, StateFile } from './read-published.ts';
 
 /** What generated text is about: the tables of one target, or those that the definitions would give. */
-export interface Catalogue {
-  /** Where the rows are that generated text reads; null: the config has no target. */
-  readonly place: PublishPlace | null;
-  /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
-  readonly publication: number | null;
-  readonly tables: readonly CatalogueTable[];
-}
-
-export interface CatalogueTable extends Omit<Published, 'columns'> {
-  /** Of the connector type, for people. */
-  readonly title: string;
-  /** What its records are, in the words of the definition; null: it does not say. */
-  readonly description: string | null;
-  /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
-  readonly name: string;
-  /** As they are in files and tables; the program's own are not among them. */
-  readonly columns: readonly CatalogueColumn[];
-  readonly joins: readonly Join[];
-  /** In the words of a description: what becomes of deleted records. */
-  readonly deletes: string;
-  /** How long rows may stay unchanged before a person should check; null: not known. */
-  readonly staleAfterMs: number | null;
-  /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
-  readonly glob: string;
-  /** What its state at the newest publication consists of; null: nothing is published. */
-  readonly files: readonly StateFile[] | null;
-}
+export type Catalogue = Readonly<ReturnType<typeof catalogueOf>>;
+export type CatalogueTable = Readonly<ReturnType<typeof tableOf>>;
 
 /** A target of files. */
 export type FilesPlace = Extract<PublishPlace, { readonly type: 'files' | 's3' }>;
@@ -59,7 +32,7 @@ export function catalogueOf(
   connectors: readonly ConnectorSettings[],
   place: PublishPlace | null,
   published: PublishedState | null,
-): Catalogue {
+) {
   const declared = connectors.flatMap(declaredTables);
   const newest = published?.newest ?? null;
   const tables =
@@ -73,9 +46,11 @@ export function catalogueOf(
           return tableOf(found ?? null, entity, place, files);
         });
   return {
+    /** Where the rows are that generated text reads; null: the config has no target. */
     place,
+    /** The newest publication; null: nothing is published, so names and columns are those of the definitions. */
     publication: newest?.publication ?? null,
-    tables: tables.map((table) => ({
+    tables: tables.map((table): CatalogueTable => ({
       ...table,
       joins: table.joins.flatMap((join) => named(join, table, tables)),
     })),
@@ -96,18 +71,14 @@ function named(join: Join, child: CatalogueTable, tables: readonly CatalogueTabl
   return isWhole ? [{ ...join, columns, parentColumns }] : [];
 }
 
-interface Declared {
-  readonly connector: ConnectorSettings;
-  readonly entity: Entity;
-  /** Of the entity, or of what an array of it is exploded into. */
-  readonly table: EntityTable;
-}
+type Declared = ReturnType<typeof declaredTables>[number];
 
-function declaredTables(connector: ConnectorSettings): readonly Declared[] {
+/** `table`: of the entity, or of what an array of it is exploded into. */
+function declaredTables(connector: ConnectorSettings) {
   const { definition, entities } = connector;
   return [...definition.entities.values()]
     .filter(({ name }) => entities.has(name))
-    .flatMap((entity): Declared[] => {
+    .flatMap((entity) => {
       const { table, explodedTable } = entity;
       const own = { connector, entity, table };
       return explodedTable === null ? [own] : [own, { connector, entity, table: explodedTable }];
@@ -127,26 +98,34 @@ function tableOf(
   published: Published,
   place: PublishPlace | null,
   files: readonly StateFile[] | null,
-): CatalogueTable {
+) {
   const { connector, entity, generation, schema, key, columns } = published;
   const described = declared === null ? null : describedTable(declared);
   return {
     connector,
     entity,
+    /** Of the connector type, for people. */
     title: declared?.connector.definition.title ?? connector,
+    /** What its records are, in the words of the definition; null: it does not say. */
     description: described?.description ?? null,
+    /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
     name: tableName(connector, entity),
     generation,
     schema,
     key,
-    columns: columns.map((column) => ({
+    /** As they are in files and tables; the program's own are not among them. */
+    columns: columns.map((column): CatalogueColumn => ({
       ...column,
       description: described?.columns[column.field] ?? null,
     })),
     joins: declared === null ? [] : joinsOf(declared, described?.joins ?? []),
+    /** In the words of a description: what becomes of deleted records. */
     deletes: deletesOf(declared),
+    /** How long rows may stay unchanged before a person should check; null: not known. */
     staleAfterMs: declared === null ? null : freshnessOf(declared.connector, declared.entity.name),
+    /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
     glob: globOf(published, place),
+    /** What its state at the newest publication consists of; null: nothing is published. */
     files,
   };
 }

@@ -25,11 +25,7 @@ export const ownColumns: readonly {
 ];
 
 /** All columns of a table as a warehouse has them, keys as NOT NULL. */
-export function columnsOf({ columns, key }: CatalogueTable): readonly {
-  readonly name: string;
-  readonly type: OwnType | 'number';
-  readonly isRequired: boolean;
-}[] {
+export function columnsOf({ columns, key }: CatalogueTable) {
   return [
     ...columns.map(({ name, type }) => ({
       name,

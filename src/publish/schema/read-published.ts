@@ -1,4 +1,4 @@
-import { entityName, neededFiles, type Manifest } from '../manifest.ts';
+import { entityName, neededFiles } from '../manifest.ts';
 import type { Target } from '../target.ts';
 
 /** A file of an entity's state at the newest publication. */
@@ -10,15 +10,13 @@ export interface StateFile {
   readonly columns: readonly string[];
 }
 
-/** The newest publication, and the files that it consists of. */
-export interface PublishedState {
-  readonly newest: Manifest;
-  /** By `entityName`; null: the target keeps tables. */
-  readonly files: ReadonlyMap<string, readonly StateFile[]> | null;
-}
+export type PublishedState = NonNullable<Awaited<ReturnType<typeof readPublished>>>;
 
-/** Null before the first publication. Rejects as the target does. */
-export async function readPublished(target: Target): Promise<PublishedState | null> {
+/**
+ * The newest publication, and the files that it consists of, by `entityName`; without files where the target keeps
+ * tables. Null before the first publication. Rejects as the target does.
+ */
+export async function readPublished(target: Target) {
   const newest = (await target.newest())?.manifest ?? null;
   if (newest === null) return null;
   if (target.layout === null) return { newest, files: null };

@@ -12,13 +12,8 @@ import {
   newConnector,
 } from './new-connector.ts';
 
-interface Outcome {
-  /** Why the check failed; null: it succeeded. */
-  readonly why: string | null;
-  readonly now: number;
-}
-
-const outcome = shownAs<Outcome>()('ConnectorCheck', {
+/** `why`: why the check failed; null: it succeeded. */
+const outcome = shownAs<{ readonly why: string | null; readonly now: number }>()('ConnectorCheck', {
   id: [z.guid().describe('Of the check.'), () => randomUUID()],
   status: [z.enum(['succeeded', 'failed']), ({ why }) => (why === null ? 'succeeded' : 'failed')],
   error_message: [z.string().nullable(), ({ why }) => why],
