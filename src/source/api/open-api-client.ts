@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
-import { systemClock, type Clock, type Instant } from '../../core/clock.ts';
+import { systemClock, type Clock } from '../../core/clock.ts';
 import { hasCode } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
+import { openApiCaller, type ApiCall } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import { stopError } from './call-failure.ts';
@@ -15,8 +15,6 @@ import {
   scopedTokenCall,
   tokenCall,
   type ConnectorFilter,
-  type ConnectorSummary,
-  type SourceDefinition,
 } from './catalog-calls.ts';
 import type { Secret } from '../../core/secret.ts';
 import { checkBaseUrl, openHttpTransport } from './http-transport.ts';
@@ -58,39 +56,14 @@ interface ApiClientOptions {
   readonly limits?: Partial<ApiLimits>;
 }
 
+export type ApiClient = ReturnType<typeof openApiClient>;
+
 /**
  * One account of a Connector Execution API: sockets, token, retries. Every method rejects with a classified
  * `SyncError` once its retries are used up, or at once with the signal's reason. Disposing it breaks off calls on
- * their way.
+ * their way. Opens no connection yet. Throws `SyncError` CONFIG_INVALID for settings that must not be used.
  */
-export interface ApiClient extends AsyncDisposable {
-  /** The catalog of connector types, narrowed to names that contain `name` (without case). */
-  definitions(name: string | null, signal: AbortSignal): Promise<readonly SourceDefinition[]>;
-  /**
-   * Every connector of a workspace, cached for `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
-   * service does not know the workspace.
-   */
-  findConnectors(filter: ConnectorFilter, signal: AbortSignal): Promise<readonly ConnectorSummary[]>;
-  /**
-   * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a
-   * service without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
-   */
-  connector(
-    id: ConnectorId,
-    signal: AbortSignal,
-    asked?: { readonly isFresh: boolean },
-  ): Promise<ConnectorSummary>;
-  /** For the source: any call, through a budget of the caller's. */
-  readonly call: ApiCaller;
-  /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
-  openBudget(options: Omit<CallBudgetOptions, 'clock' | 'maxThrottleWaitMs'>): CallBudget;
-  /** By the answer that came last, whatever was asked. */
-  serverTime(): Instant | null;
-  readonly clock: Clock;
-}
-
-/** Opens no connection yet. Throws `SyncError` CONFIG_INVALID for settings that must not be used. */
-export function openApiClient(options: ApiClientOptions): ApiClient {
+export function openApiClient(options: ApiClientOptions) {
   const { api, clock = systemClock, onEvent = () => undefined } = options;
   const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
   const baseUrl = checkBaseUrl(api.baseUrl);
@@ -109,7 +82,9 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const headers = organizationHeader(api.organizationId);
   const common = { transport, headers, clock, limits, redact, onServerDate };
   const { maxThrottleWaitMs } = limits;
-  const openBudget: ApiClient['openBudget'] = (how) => openCallBudget({ ...how, clock, maxThrottleWaitMs });
+  /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
+  const openBudget = (how: Omit<CallBudgetOptions, 'clock' | 'maxThrottleWaitMs'>): CallBudget =>
+    openCallBudget({ ...how, clock, maxThrottleWaitMs });
   // A separate budget for each kind: token requests must not queue behind the calls that wait for the token.
   const openTokens = (request: () => ApiCall<IssuedToken>, by: TokenCache | null): TokenCache => {
     const call = openApiCaller({ ...common, tokens: by });
@@ -140,21 +115,33 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   };
 
   return {
-    definitions: (name, signal) => call(definitionsCall(name), catalogBudget, onEvent, signal),
-    findConnectors: (filter, signal) =>
+    /** The catalog of connector types, narrowed to names that contain `name` (without case). */
+    definitions: (name: string | null, signal: AbortSignal) =>
+      call(definitionsCall(name), catalogBudget, onEvent, signal),
+    /**
+     * Every connector of a workspace, cached for `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
+     * service does not know the workspace.
+     */
+    findConnectors: (filter: ConnectorFilter, signal: AbortSignal) =>
       lookUp(
         JSON.stringify(filter),
         findConnectorsCall(filter),
         'the workspace is not known to the service: check its name and the credentials',
         signal,
       ),
-    connector: async (id, signal, { isFresh } = { isFresh: false }) => {
+    /**
+     * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a
+     * service without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
+     */
+    connector: async (id: ConnectorId, signal: AbortSignal, { isFresh } = { isFresh: false }) => {
       const what = connectorCall(checkConnectorId(id));
       if (isFresh) lookUps.forget(id);
       return await lookUp(id, what, unknownId(id), signal);
     },
+    /** For the source: any call, through a budget of the caller's. */
     call,
     openBudget,
+    /** By the answer that came last, whatever was asked. */
     serverTime: () => serverClock.now(),
     clock,
     async [Symbol.asyncDispose]() {
