@@ -2,20 +2,20 @@ import type { Note } from './check-names.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { placeName } from './sound-rest.ts';
 
-/** Places of a file that do not say what they should. */
-interface BrokenPlaces {
-  /** Whether the place is broken, or lies in a broken one. */
-  readonly include: (at: YamlPath) => boolean;
-  /** Whether the place is broken, or lies in a broken one, or a broken one lies in it. */
-  readonly touch: (at: YamlPath) => boolean;
-}
+type BrokenPlaces = ReturnType<typeof brokenPlaces>;
 
-/** Asked in time that does not grow with the number of places: a long list may be broken in all its elements. */
-export function brokenPlaces(paths: readonly YamlPath[]): BrokenPlaces {
+/**
+ * Places of a file that do not say what they should. Asked in time that does not grow with the number of places: a long
+ * list may be broken in all its elements.
+ */
+export function brokenPlaces(paths: readonly YamlPath[]) {
   const broken = new Set(paths.map(placeName));
   const around = new Set(paths.flatMap((path) => outerPlaces(path).map(placeName)));
+  /** Whether the place is broken, or lies in a broken one. */
   const include = (at: YamlPath): boolean => outerPlaces(at).some((outer) => broken.has(placeName(outer)));
-  return { include, touch: (at) => include(at) || around.has(placeName(at)) };
+  /** Whether the place is broken, or lies in a broken one, or a broken one lies in it. */
+  const touch = (at: YamlPath): boolean => include(at) || around.has(placeName(at));
+  return { include, touch };
 }
 
 /**

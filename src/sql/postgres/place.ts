@@ -27,12 +27,7 @@ export function placeOf(
   { hosts, database }: Pick<PostgresConnection, 'hosts' | 'database'>,
   schema: string,
 ): string {
-  const places = hosts.map(({ host, port }) =>
-    host.startsWith('/') ? `${host}:${port}` : `${bracketed(host)}:${port}`,
-  );
+  const isIpv6 = (host: string): boolean => host.includes(':') && !host.startsWith('/');
+  const places = hosts.map(({ host, port }) => (isIpv6(host) ? `[${host}]:${port}` : `${host}:${port}`));
   return `${places.join(',')}/${database}/${schema}`;
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }

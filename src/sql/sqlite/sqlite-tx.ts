@@ -41,17 +41,6 @@ interface Known extends CompiledStatement {
   readonly columns: readonly RowColumn[] | null;
 }
 
-/**
- * Statements of one connection, prepared once each. SQLite prepares them again by itself where the schema has changed.
- */
-export interface Statements {
-  rows(sql: string, values: Values): object[];
-  run(sql: string, values: Values): number;
-  /** Rows one by one. The statement is not among those that are kept: it cannot be stepped through twice at a time. */
-  iterate(sql: string, values: Values): Iterator<Cells>;
-  prepared(sql: string, how: PrepareHow): Prepared;
-}
-
 /** Lists and sets are JSON texts, which hold U+0000, lone surrogates and whole integers as bound values do. */
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
@@ -77,7 +66,12 @@ const compile = statementsOf(sqliteDialect);
 /** Each holds some KiB. */
 const mostPrepared = 1_000;
 
-export function statementsOn(db: Database.Database): Statements {
+export type Statements = ReturnType<typeof statementsOn>;
+
+/**
+ * Statements of one connection, prepared once each. SQLite prepares them again by itself where the schema has changed.
+ */
+export function statementsOn(db: Database.Database) {
   const loops = new Map<string, Prepared>();
   const prepare = (sql: string): Known => {
     const compiled = compile(sql);
@@ -88,7 +82,7 @@ export function statementsOn(db: Database.Database): Statements {
   };
   const knownOf = onceEach(mostPrepared, prepare);
   return {
-    rows: (sql, values) => {
+    rows: (sql: string, values: Values): object[] => {
       const { statement, columns, parameters } = knownOf(sql);
       const bound = bind(parameters, values);
       if (columns === null) {
@@ -98,20 +92,23 @@ export function statementsOn(db: Database.Database): Statements {
       const rows = statement.all(bound) as unknown[][];
       return rows.map((cells) => rowOf(columns, cells, cellOf));
     },
-    run: (sql, values) => {
+    run: (sql: string, values: Values): number => {
       const { statement, columns, parameters } = knownOf(sql);
       const bound = bind(parameters, values);
       if (columns === null) return statement.run(bound).changes;
       return statement.all(bound).length;
     },
-    iterate: function* (sql, values) {
+    /**
+     * Rows one by one. The statement is not among those that are kept: it cannot be stepped through twice at a time.
+     */
+    iterate: function* (sql: string, values: Values): Iterator<Cells> {
       const { statement, columns, parameters } = prepare(sql);
       if (columns === null) throw new TypeError('A statement that gives no rows was asked for some');
       for (const cells of statement.iterate(bind(parameters, values)) as Iterable<unknown[]>) {
         yield cells.map(cellOf);
       }
     },
-    prepared: (sql, { isRaw = false, isWide = false }) => {
+    prepared: (sql: string, { isRaw = false, isWide = false }: PrepareHow): Prepared => {
       const name = `${isRaw ? 'r' : '-'}${isWide ? 'w' : '-'}${sql}`;
       const found = loops.get(name);
       if (found !== undefined) return found;

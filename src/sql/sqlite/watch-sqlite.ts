@@ -3,22 +3,14 @@ import { openTurns } from '../turns.ts';
 import { inOneState, readerOn, type Reader, type ReadSqliteOptions } from './read-sqlite.ts';
 import type { SqliteTx } from './sqlite-tx.ts';
 
-/** A SQLite file that is read for days on one connection, which stays open. */
-export interface WatchedSqlite extends AsyncDisposable {
-  read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
-  /**
-   * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
-   * read, it shows later whether that read is still current.
-   */
-  mark(): Promise<number>;
-}
+export type WatchedSqlite = ReturnType<typeof watchSqlite>;
 
 /**
- * One connection serves both, one call after the other: a worker watches many files, and each connection costs
- * descriptors and pages in memory. Numbers of two connections have nothing to do with each other, so it is never
- * replaced. Nothing is opened before something is asked.
+ * A SQLite file that is read for days on one connection, which stays open. One connection serves both, one call after
+ * the other: a worker watches many files, and each connection costs descriptors and pages in memory. Numbers of two
+ * connections have nothing to do with each other, so it is never replaced. Nothing is opened before something is asked.
  */
-export function watchSqlite(options: ReadSqliteOptions): WatchedSqlite {
+export function watchSqlite(options: ReadSqliteOptions) {
   const { file, openReader, explain, cacheKiB, delay } = options;
   const turns = openTurns();
   let opened: Reader | null = null;
@@ -35,7 +27,12 @@ export function watchSqlite(options: ReadSqliteOptions): WatchedSqlite {
     );
 
   return {
-    read: async (work) => await use(async (reader) => await inOneState(reader, work, delay)),
+    read: async <Result>(work: (tx: SqliteTx) => Promise<Result>) =>
+      await use(async (reader) => await inOneState(reader, work, delay)),
+    /**
+     * Another number whenever something was committed to the file, by this process or another. Asked for in front of a
+     * read, it shows later whether that read is still current.
+     */
     mark: async () => await use(async ({ db }) => Number(db.pragma('data_version', { simple: true }))),
     [Symbol.asyncDispose]: async () =>
       await turns.take(async () => {
