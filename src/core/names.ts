@@ -11,6 +11,7 @@ export type RunId = Branded<'RunId'>;
 
 /** An entity of a connector. */
 export type OfEntity = { readonly connector: ConnectorName; readonly entity: EntityName };
+export type OfEntities = { readonly connector: ConnectorName; readonly entities: readonly EntityName[] };
 
 export const maxNameLength = 40;
 const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;

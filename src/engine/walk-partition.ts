@@ -206,11 +206,7 @@ function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
-function prepare(
-  { run, partition, preparePage }: Walk,
-  { state }: WalkPoint,
-  { page }: CompletedPage,
-): PreparedPage {
+function prepare({ run, partition, preparePage }: Walk, { state }: WalkPoint, { page }: CompletedPage) {
   return preparePage(partition, page.records, {
     alreadyRead: state.read,
     answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),

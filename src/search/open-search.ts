@@ -75,6 +75,6 @@ async function storedTables(
   connector: ConnectorName,
   entities: readonly EntityName[],
 ): Promise<ReadonlyMap<EntityName, EntityTable>> {
-  const known = await knownTables(tx, connector, entities);
+  const known = await knownTables(tx, { connector, entities });
   return new Map([...known].map(([entity, { key, stored }]) => [entity, { entity, columns: stored, key }]));
 }

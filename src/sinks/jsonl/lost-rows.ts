@@ -1,4 +1,4 @@
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { EntityName, OfEntities } from '../../core/names.ts';
 import { columnOf, cellOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
@@ -28,11 +28,7 @@ function lostIndexName(table: string): string {
 }
 
 /** Those of the entities of which rows were ever lost. */
-async function withLosses(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<readonly EntityName[]> {
+async function withLosses(tx: Tx, { connector, entities }: OfEntities): Promise<readonly EntityName[]> {
   if (entities.length === 0) return [];
   const found = await columnOf<string>(
     tx,
@@ -42,14 +38,10 @@ async function withLosses(
   return entities.filter((entity) => found.includes(lostIndexName(tableName(connector, entity))));
 }
 
-export async function countLost(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<readonly RowsOf[]> {
+export async function countLost(tx: Tx, of: OfEntities): Promise<readonly RowsOf[]> {
   const lost: RowsOf[] = [];
-  for (const entity of await withLosses(tx, connector, entities)) {
-    const sql = `SELECT count(*) FROM ${quoted(tableName(connector, entity))} WHERE ${isToCome}`;
+  for (const entity of await withLosses(tx, of)) {
+    const sql = `SELECT count(*) FROM ${quoted(tableName(of.connector, entity))} WHERE ${isToCome}`;
     const rows = (await cellOf<number>(tx, sql)) ?? 0;
     if (rows > 0) lost.push({ entity, rows });
   }
@@ -57,14 +49,10 @@ export async function countLost(
 }
 
 /** They were reported, and are not counted again: every listing has been read since, and none showed them. */
-export async function giveUpLost(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<void> {
-  for (const entity of await withLosses(tx, connector, entities)) {
+export async function giveUpLost(tx: Tx, of: OfEntities): Promise<void> {
+  for (const entity of await withLosses(tx, of)) {
     await tx.run(
-      `UPDATE ${quoted(tableName(connector, entity))} SET _hash = '${givenUpHash}' WHERE ${isToCome}`,
+      `UPDATE ${quoted(tableName(of.connector, entity))} SET _hash = '${givenUpHash}' WHERE ${isToCome}`,
     );
   }
 }
@@ -75,7 +63,7 @@ export async function stampLostDeletions(
   { connector, table }: TablePlace,
   stamp: Stamp,
 ): Promise<void> {
-  const [entity] = await withLosses(tx, connector, [table.entity]);
+  const [entity] = await withLosses(tx, { connector, entities: [table.entity] });
   if (entity === undefined) return;
   const name = quoted(tableName(connector, entity));
   const rows = await tx.rows<{ readonly row: number }>(

@@ -203,10 +203,7 @@ function seqOf(line: Buffer): number | null {
 }
 
 /** What a line says of a record; null for a text that is no such line. Numbers keep all their digits. */
-function recordOfLine(
-  { columns }: EntityTable,
-  text: string,
-): { readonly values: readonly ColumnValue[]; readonly extra: string | null } | null {
+function recordOfLine({ columns }: EntityTable, text: string) {
   const line = readJson(text);
   if (!isJsonObject(line)) return null;
   const { _extra: extra } = line;

@@ -70,11 +70,7 @@ export async function commitPages(
  * Stores the pages' records. Of each page the walk's own entity comes first; what its records were exploded into
  * follows.
  */
-async function countPages(
-  commit: Commit,
-  placed: readonly PlacedPage[],
-  known: KnownRows,
-): Promise<readonly Pick<CommittedPage, 'counts' | 'partial'>[]> {
+async function countPages(commit: Commit, placed: readonly PlacedPage[], known: KnownRows) {
   const shown = placed.flatMap(({ page, partition: { entity, owner } }) =>
     page.rows.map((rows) => ({ ...rows, owner, isInsertOnly: rows.entity !== entity })),
   );

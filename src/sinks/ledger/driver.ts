@@ -1,4 +1,4 @@
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName, RunId, OfEntities } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import type { Database, TransactHow, Tx } from '../../sql/database.ts';
 import type { CopiedRecord, CopiedTable } from '../copies.ts';
@@ -65,9 +65,9 @@ export interface ChangeLines {
     entities: readonly EntityName[] | null,
   ): Promise<(tx: Tx) => Promise<void>>;
   /** Live rows that are stored by their keys alone, and that no walk has met since. */
-  countLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<readonly RowsOf[]>;
+  countLost(tx: Tx, of: OfEntities): Promise<readonly RowsOf[]>;
   /** They were reported, and are not counted again. */
-  giveUpLost(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
+  giveUpLost(tx: Tx, of: OfEntities): Promise<void>;
 }
 
 /** A connector that this process holds: by a lock of its file, or by a lease of its server. */

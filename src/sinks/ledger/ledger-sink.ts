@@ -101,7 +101,7 @@ export function ledgerSink(ledger: Ledger): Sink {
     lostRows: async (lease) => {
       const { connector, run, read } = heldOf(lease);
       const entities = [...(run?.tables.keys() ?? [])];
-      return await read(async (tx) => (await ledger.lines?.countLost(tx, connector, entities)) ?? []);
+      return await read(async (tx) => (await ledger.lines?.countLost(tx, { connector, entities })) ?? []);
     },
     pause: async (connector, pause) =>
       await db.transact(async (tx) => await writePause(tx, connector, pause)),

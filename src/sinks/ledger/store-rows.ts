@@ -38,7 +38,9 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
   const entities = [...keysOf.keys()];
   const asked = entities.filter((entity) => (keysOf.get(entity)?.size ?? 0) > 0);
   const [numbers, missed, found] = await Promise.all([
-    asked.length === 0 ? new Map<EntityName, TableNumbers>() : tableNumbers(tx, held.connector, asked),
+    asked.length === 0
+      ? new Map<EntityName, TableNumbers>()
+      : tableNumbers(tx, { connector: held.connector, entities: asked }),
     isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
     Promise.all(
       entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),

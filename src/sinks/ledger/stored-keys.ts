@@ -11,7 +11,8 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
   return {
     account: async (lease, entity) =>
       await heldOf(lease).read(async (tx) => {
-        const found = (await tableNumbers(tx, lease.connector, [entity])).get(entity);
+        const numbers = await tableNumbers(tx, { connector: lease.connector, entities: [entity] });
+        const found = numbers.get(entity);
         return found === undefined
           ? nothingStored
           : { live: found.live, isAdopted: found.adoptedAt !== null };
@@ -30,7 +31,8 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
         const table = held.run?.tables.get(entity);
         const before = await lastEnd(tx, lease.connector);
         if (table === undefined || before === null) return [];
-        const { lastRow = 0 } = (await tableNumbers(tx, lease.connector, [entity])).get(entity) ?? {};
+        const numbers = await tableNumbers(tx, { connector: lease.connector, entities: [entity] });
+        const { lastRow = 0 } = numbers.get(entity) ?? {};
         const rows = new Set<number>();
         for (const after of spreadOver(lastRow, count)) {
           for (const row of await table.liveBefore(tx, before, after, 1)) rows.add(row);

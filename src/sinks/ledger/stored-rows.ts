@@ -1,5 +1,5 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, OfEntity, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntities, OfEntity, RunId } from '../../core/names.ts';
 import { noteInDay } from './day-account.ts';
 import type { Tx } from '../../sql/database.ts';
 
@@ -26,15 +26,11 @@ export interface TableNumbers {
 }
 
 /** By entity; only tables that were declared. */
-export async function tableNumbers(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlyMap<EntityName, TableNumbers>> {
+export async function tableNumbers(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, TableNumbers>> {
   const rows = await tx.rows<TableNumbers & { readonly entity: EntityName }>(
     `SELECT entity, rows - deleted AS live, last_row, first_origin, adopted_at FROM _sync_tables
      WHERE connector = :connector AND entity IN {entities text}`,
-    { connector, entities },
+    of,
   );
   return new Map(rows.map((row) => [row.entity, row]));
 }

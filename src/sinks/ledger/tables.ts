@@ -1,5 +1,5 @@
 import type { DescribedTable } from '../../core/described-table.ts';
-import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity, OfEntities } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import {
   declareTable,
@@ -42,15 +42,11 @@ export async function noteView(tx: Tx, of: OfEntity & { readonly view: string | 
 /* `_sync_tables`: the columns each entity's table has had. `stored-rows.ts` has its rows. */
 
 /** Without those that were never declared. */
-export async function knownTables(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlyMap<EntityName, KnownTable>> {
+export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, KnownTable>> {
   const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
     `SELECT entity, key, stored, declared, evolved, as_of FROM _sync_tables
      WHERE connector = :connector AND entity IN {entities text}`,
-    { connector, entities },
+    of,
   );
   return new Map(rows.map((row) => [row.entity, readTable(row)]));
 }
@@ -65,9 +61,13 @@ export async function openStoredTable(tx: Tx, records: RecordTables, of: OfEntit
 }
 
 /** An entity's table with every column that it has had; undefined where nothing of the entity was ever stored. */
-export async function storedTable(tx: Tx, { connector, entity }: OfEntity): Promise<EntityTable | undefined> {
-  const known = (await knownTables(tx, connector, [entity])).get(entity);
-  return known && { entity, columns: known.stored, key: known.key };
+export async function storedTable(tx: Tx, of: OfEntity): Promise<EntityTable | undefined> {
+  const known = await knownTable(tx, of);
+  return known && { entity: of.entity, columns: known.stored, key: known.key };
+}
+
+export async function knownTable(tx: Tx, { connector, entity }: OfEntity): Promise<KnownTable | undefined> {
+  return (await knownTables(tx, { connector, entities: [entity] })).get(entity);
 }
 
 /**
@@ -81,7 +81,7 @@ export async function declareTables(
   tables: readonly EntityTable[],
 ): Promise<readonly DeclaredTable[]> {
   const entities = tables.map(({ entity }) => entity);
-  const known = await knownTables(tx, connector, entities);
+  const known = await knownTables(tx, { connector, entities });
   const changes: DeclaredTable[] = [];
   for (const table of tables) {
     const before = known.get(table.entity);
@@ -94,15 +94,10 @@ export async function declareTables(
 }
 
 /** Notes columns that were added for undeclared fields; they are declared from now on. */
-export async function addEvolved(
-  tx: Tx,
-  connector: ConnectorName,
-  entity: EntityName,
-  columns: readonly Column[],
-): Promise<void> {
-  const before = (await knownTables(tx, connector, [entity])).get(entity);
+export async function addEvolved(tx: Tx, of: OfEntity, columns: readonly Column[]): Promise<void> {
+  const before = await knownTable(tx, of);
   if (before === undefined || columns.length === 0) return;
-  await save(tx, { connector, entity, name: '' }, before, withAdded(before, columns));
+  await save(tx, { ...of, name: '' }, before, withAdded(before, columns));
 }
 
 /** What the definition says of tables that are there. */

@@ -152,12 +152,7 @@ async function migrate(tx: WriteTx, at: string, version: number): Promise<void> 
  * what it believes to be stored may be missing; the next run resumes from what is stored. What was restored into
  * another system is another sink.
  */
-async function moveOn(
-  tx: WriteTx,
-  at: string,
-  found: StoredMeta,
-  server: ServerIdentity,
-): Promise<Pick<FoundSink, 'sinkId'>> {
+async function moveOn(tx: WriteTx, at: string, found: StoredMeta, server: ServerIdentity) {
   const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
   await overtakeAll(tx, at);
   await tx.run(

@@ -194,12 +194,7 @@ async function weighMissing(commit: Commit): Promise<readonly EntityMissing[]> {
   return weighed;
 }
 
-type Account = Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay' | 'isAdopted'>;
-
-async function accountsOf(
-  commit: Commit,
-  entities: readonly EntityName[],
-): Promise<(entity: EntityName) => Account> {
+async function accountsOf(commit: Commit, entities: readonly EntityName[]) {
   const { held, stamp, tx } = commit;
   const { connector } = held;
   const waiting = await countBelowDeleted(tx, { connector });
@@ -211,9 +206,9 @@ async function accountsOf(
     const counts = (await table?.countLive(tx, owners, Number.MAX_SAFE_INTEGER)) ?? new Map<number, number>();
     for (const rows of counts.values()) judged.set(entity, (judged.get(entity) ?? 0) + rows);
   }
-  const accounts = await tableNumbers(tx, connector, entities);
+  const accounts = await tableNumbers(tx, { connector, entities });
   const days = await dayChanges(tx, connector, stamp.now);
-  return (entity) => {
+  return (entity: EntityName) => {
     const { live: stored = 0, adoptedAt = null } = accounts.get(entity) ?? {};
     const { added: addedInDay, deleted: deletedInDay } = days.get(entity) ?? { added: 0, deleted: 0 };
     const account = { stored, judged: judged.get(entity) ?? 0, addedInDay, deletedInDay };

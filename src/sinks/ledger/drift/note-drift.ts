@@ -1,4 +1,4 @@
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { EntityName, OfEntities } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
 import {
   newsOf,
@@ -13,19 +13,15 @@ import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
 import { grouped } from '../grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { Drift } from '../../drift.ts';
-import { addEvolved, knownTables } from '../tables.ts';
+import { addEvolved, knownTable, knownTables } from '../tables.ts';
 import { knownOrMade } from '../../../core/known-or-made.ts';
 
 /** What is noted of these entities, by field, kind and first meeting. Entities without drift are left out. */
-export async function driftOf(
-  tx: Tx,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
+async function driftOf(tx: Tx, of: OfEntities): Promise<ReadonlyMap<EntityName, readonly NotedDrift[]>> {
   const rows = await tx.rows<EntityDrift>(
     `SELECT entity, field, kind, type, is_refused FROM _sync_drift
      WHERE connector = :connector AND entity IN {entities text} ORDER BY entity, field, kind, first_seen_at, type`,
-    { connector, entities },
+    of,
   );
   return grouped(rows, ({ entity }) => entity);
 }
@@ -43,7 +39,7 @@ export async function noteDrift(commit: Commit, drift: readonly FieldDrift[]): P
   const known = newsIn(drift, (entity) => read.get(entity) ?? []);
   const unsure = [...new Set(known.map(({ entity }) => entity))];
   if (unsure.length === 0) return;
-  const stored = await driftOf(tx, held.connector, unsure);
+  const stored = await driftOf(tx, { connector: held.connector, entities: unsure });
   for (const entity of unsure) read.set(entity, stored.get(entity) ?? []);
   const ofUnsure = drift.filter(({ entity }) => unsure.includes(entity));
   const added = newest(newsIn(ofUnsure, (entity) => stored.get(entity) ?? []));
@@ -88,8 +84,8 @@ export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
   return {
     known: async (connector, entities) =>
       await db.read(async (tx) => {
-        const drift = await driftOf(tx, connector, entities);
-        const tables = await knownTables(tx, connector, entities);
+        const drift = await driftOf(tx, { connector, entities });
+        const tables = await knownTables(tx, { connector, entities });
         return new Map(
           entities.map((entity) => {
             const { evolved = [], asOf = null } = tables.get(entity) ?? {};
@@ -99,20 +95,17 @@ export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
       }),
     evolve: inLease(
       async ({ held: { connector }, tx, stamp }, entity) => {
-        const table = (await knownTables(tx, connector, [entity])).get(entity);
-        const drift = (await driftOf(tx, connector, [entity])).get(entity) ?? [];
+        const table = await knownTable(tx, { connector, entity });
+        const drift = (await driftOf(tx, { connector, entities: [entity] })).get(entity) ?? [];
         const wanted = table === undefined ? [] : chooseColumns(drift, table);
         if (table === undefined || wanted.length === 0) return [];
         // A service that invents fields stops no run: those without room for a column stay in `_extra`.
-        const before = {
-          connector,
-          table: { entity, key: table.key, columns: table.stored },
-          stored: table.stored,
-        };
+        const { key, stored } = table;
+        const before = { connector, table: { entity, key, columns: stored }, stored };
         const columns = await records.fitting(tx, before, wanted);
         if (columns.length === 0) return [];
-        await addEvolved(tx, connector, entity, columns);
-        const place = { connector, table: widerTable(entity, table, columns), stored: table.stored };
+        await addEvolved(tx, { connector, entity }, columns);
+        const place = { connector, table: widerTable(entity, table, columns), stored };
         await records.ensure(tx, place);
         await records.fill(tx, place, columns, stamp);
         await records.renewViews(tx, connector);

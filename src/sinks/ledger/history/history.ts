@@ -89,7 +89,8 @@ async function readDrift(tx: Tx, connector: ConnectorName): Promise<readonly Dri
      WHERE connector = :connector ORDER BY entity, field, kind DESC, first_seen_at, type`,
     { connector },
   );
-  const tables = await knownTables(tx, connector, [...new Set(seen.map(({ entity }) => entity))]);
+  const entities = [...new Set(seen.map(({ entity }) => entity))];
+  const tables = await knownTables(tx, { connector, entities });
   const drift = seen.flatMap((one): readonly SeenDrift[] => {
     const { evolved = [], declared = [] } = tables.get(one.entity) ?? {};
     const isEvolved = evolved.some(({ name }) => name === one.field);

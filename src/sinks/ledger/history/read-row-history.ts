@@ -6,7 +6,7 @@ import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-read
 import { grouped } from '../grouped.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { knownTables, openStoredTable } from '../tables.ts';
+import { openStoredTable, storedTable } from '../tables.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(
@@ -17,7 +17,7 @@ export async function readRowHistory(
   keyText: string,
 ): Promise<RowHistory | null> {
   const { entity } = table;
-  const isStored = (await knownTables(tx, connector, [entity])).has(entity);
+  const isStored = (await storedTable(tx, { connector, entity })) !== undefined;
   const found = isStored ? await records.row(tx, connector, table, keyText) : undefined;
   if (found === undefined) return null;
   const { run, owner, ...row } = found;

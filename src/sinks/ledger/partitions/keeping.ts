@@ -1,4 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
+import type { OfEntities } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import { insertFacts } from '../copies/insert-facts.ts';
 import { write } from '../../../sql/database.ts';
@@ -142,5 +143,3 @@ export const keeping = {
     ]),
   }),
 } as const;
-
-type OfEntities = { readonly connector: string; readonly entities: readonly string[] };

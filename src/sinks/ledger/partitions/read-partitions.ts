@@ -147,10 +147,7 @@ export async function isLeft(tx: Tx, chain: InChain): Promise<boolean> {
 }
 
 /** Partitions that the run would now walk. */
-export async function countReady(
-  tx: Tx,
-  of: { readonly connector: ConnectorName; readonly window: string },
-): Promise<number> {
+export async function countReady(tx: Tx, of: Pick<Scope, 'connector' | 'window'>): Promise<number> {
   const sql = `SELECT count(*) FROM _sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`;
   return (await cellOf<number>(tx, sql, of)) ?? 0;
 }

@@ -50,11 +50,7 @@ async function undelete(commit: Commit, of: RunId, limit: number): Promise<Undel
     left -= tombstoned.length;
   }
   const revived = rows.map(({ entity, rows: count }) => ({ entity, inserted: 0, revived: count }));
-  const numbers = await tableNumbers(
-    tx,
-    connector,
-    revived.map(({ entity }) => entity),
-  );
+  const numbers = await tableNumbers(tx, { connector, entities: revived.map(({ entity }) => entity) });
   noteStored(tx, connector, revived, { origin: current.origin, now: stamp.now, numbers });
   return { rows, isDone: left > 0 };
 }

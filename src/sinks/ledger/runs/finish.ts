@@ -91,7 +91,7 @@ async function noteWhole(
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
   const read = whole.map(({ entity }) => entity);
-  await ledger.lines?.giveUpLost(tx, connector, read);
+  await ledger.lines?.giveUpLost(tx, { connector, entities: read });
 }
 
 const newestSync = `WITH newest_sync AS MATERIALIZED (
