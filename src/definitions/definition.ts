@@ -181,9 +181,9 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of
- * another field or a moved address does not change a record, a total and a documented page size only save calls, who offers an action says
- * nothing about records, and what a whole record has says only what is not stored: a change of these does not cause a
- * new full read. Of `upstream` only the requests of the entities count.
+ * another field or a moved address does not change a record, a total and a documented page size only save calls, who
+ * offers an action says nothing about records, and what a whole record has says only what is not stored: a change of
+ * these does not cause a new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
