@@ -86,7 +86,8 @@ function numbered(count: number): string[] {
 const nothing: TotalOf = () => undefined;
 
 describe('a walk by offset whose answers have a total', () => {
-  const longer = (): PageLengths => new Map([[100, { records: 100, bytes: 10_000, followed: Infinity, whole: 0 }]]);
+  const longer = (): PageLengths =>
+    new Map([[100, { records: 100, bytes: 10_000, followed: Infinity, whole: 0 }]]);
 
   it.each([1, 2, 11, 50, 99])(
     'proves a listing of %i rows by its one page, once a longer one came',
