@@ -110,7 +110,10 @@ it.runIf(isLong)(
  * What the host has sent last of a commit, and how many bytes of these messages that are; -1: none of it is in them.
  */
 const points: readonly (readonly [string, (messages: Buffer) => number])[] = [
-  ['its first statements', (messages) => (messages.includes('BEGIN\0') ? messages.length : -1)],
+  [
+    'its first statements',
+    (messages) => (messages.includes('BEGIN ISOLATION LEVEL READ COMMITTED\0') ? messages.length : -1),
+  ],
   ['its last question', (messages) => (messages.includes('SELECT chunk, bits') ? messages.length : -1)],
   ['a part of its rows', (messages) => messages.indexOf('PGCOPY') + (messages.includes('PGCOPY') ? 200 : 0)],
   ['all but COMMIT', (messages) => messages.indexOf('COMMIT\0')],
