@@ -17,7 +17,6 @@ import {
 import { factColumns } from '../../copies/facts.ts';
 import { inPages, onePageOf } from '../../copies/in-pages.ts';
 import type { Holder, StoredIdentity } from '../../lease.ts';
-
 import type { TableColumns } from '../../decisions/stored-table.ts';
 import { checkWhole, noRun } from '../acquire.ts';
 import { noteCopiedTo, noteHolder } from '../connectors.ts';
@@ -76,7 +75,6 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
     throw usage(`The sink at ${ledger.db.place} holds nothing of connector "${connector}".`);
   }
   const { epoch, ...identity } = found;
-
   const rows = await tx.rows<TableRow>(
     `SELECT entity, key, stored, declared, evolved, rows, deleted, last_row, as_of, taken_over, adopted_at, first_origin, table_id, described
      FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
