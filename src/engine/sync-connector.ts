@@ -1,6 +1,9 @@
 import { instant } from '../core/clock.ts';
 import { SyncError, type Recovery } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
+import type { Definition } from '../definitions/definition.ts';
 import type { EntityReport, FailureReport, RunOutcome, RunReport } from '../sinks/run-report.ts';
+import type { ChosenEntities } from './chosen-entities.ts';
 import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { watchTime } from './run-ending.ts';
@@ -9,7 +12,6 @@ import { openRun, type Run, type SyncOptions } from './run.ts';
 import { getsWithoutLimits } from './sweep/confirm-missing.ts';
 import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
-import { wholeEntities } from './whole-entities.ts';
 
 /**
  * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service
@@ -132,6 +134,34 @@ function outcomeOf({ ending, signal, tally, fileTally }: Run): RunOutcome {
   if (ending.resumeAt !== null || ending.isSpent) return 'partial';
   if (signal.aborted) return 'interrupted';
   return tally.isDegraded() || fileTally.isDegraded() ? 'degraded' : 'ok';
+}
+
+/**
+ * The reports (parents first), with an entity as whole, and as proven, only where all that leads to it is: nothing else
+ * would show what an unread parent leads to.
+ */
+export function wholeEntities(
+  definition: Definition,
+  chosen: ChosenEntities,
+  reports: readonly EntityReport[],
+  unproven: ReadonlySet<EntityName>,
+): readonly EntityReport[] {
+  const originOf = new Map(
+    [...definition.entities.values()].flatMap(({ name, explodedTable }) =>
+      explodedTable === null ? [] : [[explodedTable.entity, name] as const],
+    ),
+  );
+  const whole = new Set<EntityName>();
+  const proven = new Set<EntityName>();
+  return reports.map((report) => {
+    const origin = originOf.get(report.entity);
+    const leading = chosen.get(report.entity)?.parents ?? (origin === undefined ? [] : [origin]);
+    const isWhole = report.isWhole && leading.every((name) => whole.has(name));
+    if (isWhole) whole.add(report.entity);
+    const isProven = !unproven.has(report.entity) && leading.every((name) => proven.has(name));
+    if (isProven) proven.add(report.entity);
+    return { ...report, isWhole, isProven };
+  });
 }
 
 /** Every listing of these entities was read since their rows were lost, and none showed them. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { noCounts } from '../../src/core/records.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import { wholeEntities } from '../../src/engine/whole-entities.ts';
+import { wholeEntities } from '../../src/engine/sync-connector.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities, chosenEntities } from '../support/sync-once.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
