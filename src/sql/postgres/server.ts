@@ -1,8 +1,7 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
 import { openConnections, type Connections, type ConnectionsOptions } from './connections.ts';
-import { watchLosses } from './losses.ts';
-import { watchOutage, type Away } from './outage.ts';
+import { watchLosses, watchOutage, type Away } from './outage.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection } from './postgres-error.ts';
 import { durableSettingsIn, normalSettingsIn, readSettingsIn } from './transaction-settings.ts';
