@@ -133,7 +133,7 @@ function nextLater(
   };
   if (received < known.records && isAllOf(position, page)) return endOf(next, page, isOrdered);
   const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
-  // First: no page as long as the one before is the last by its length.
+  // Noted before the length is judged: once more has come after a page, a page as long does not end a walk.
   const followed = hasNewKey ? noteMore(position, pageLengths) : {};
   const isShort = isLastByLength(pageLengths, page, known, { size, honoursSize, isLater: hasNewKey });
   if (hasNewKey && isShort) return { ...endOf(next, page, isOrdered, true), ...followed };

@@ -55,10 +55,10 @@ export function noteWhole(lengths: PageLengths, { size, records }: PageLength): 
 }
 
 /**
- * The page is the last one because it is short: where the service documents that it gives pages of the size asked for
- * and nothing has contradicted that, no longer than what has agreed; elsewhere far below the largest. `known`: before
- * this page. No page is that more came after one as short. `isLater`: it is behind the first page and shows something
- * new; a walk finds out so that pages have become shorter.
+ * Whether the page is short enough to be the last one. Where the service documents that it gives pages of the size
+ * asked for, and no page of this run has contradicted that: a page no longer than what has agreed with it. Elsewhere: a
+ * page far below the largest, and shorter than any that more came after; but not one behind the first page that shows
+ * something new (`isLater`), because pages may have become shorter during the walk. `known`: before this page.
  */
 export function isLastByLength(
   lengths: PageLengths,

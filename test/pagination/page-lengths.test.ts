@@ -104,6 +104,8 @@ describe.each([
     size = 101;
     expect(walk(5).calls).toBe(2);
     expect(walk(5).calls).toBe(1);
+    size = 50;
+    expect(walk(6).calls, 'more records in fewer bytes').toBe(2);
   });
 
   it('confirms a full page', () => {
