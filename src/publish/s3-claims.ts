@@ -4,7 +4,8 @@ import { SyncError } from '../core/errors.ts';
 import type { Leftover, ObjectStore } from './object-store.ts';
 
 /**
- * How long a claim counts, by the server's times: longer than all requests of its owner after it was listed can take.
+ * How long a claim counts, in the server's time. After its owner has listed the claims, all its requests together take
+ * less.
  */
 const claimMs = 15 * 60_000;
 
