@@ -14,7 +14,7 @@ import { parseDoubt, parseProof, writePosition } from '../../stored-json.ts';
 import type { Absence, PageLength, Position, Seal, WalkMode } from '../../partition.ts';
 import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
-import type { PartitionRow } from './read-partitions.ts';
+import { dueById, type PartitionRow } from './read-partitions.ts';
 import { ask, put, write } from '../../../sql/database.ts';
 import { anyLive, transition } from './states.ts';
 import { walking, type Ids } from './walking.ts';
@@ -135,8 +135,8 @@ const readWholeTrees = ask<
        (SELECT {json inside.proof doubt} FROM _sync_partitions AS inside
         WHERE inside.tree = one.id AND inside.proof LIKE '%"doubt":%' ORDER BY inside.params LIMIT 1) AS inner_doubt
      FROM _sync_partitions AS one
-     WHERE one.id IN {ids bigint} AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
-       SELECT 1 FROM _sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`);
+     WHERE one.id IN {ids bigint} AND one.listed = 1 AND ${dueById}
+       AND (SELECT count(inside.due_since) FROM _sync_partitions AS inside WHERE inside.tree = one.id) = 0`);
 
 function absencesOf(texts: string | null): readonly Absence[] {
   if (texts === null) return [];

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
 import { ask, put, write } from '../../../sql/database.ts';
-import { inScope, type Scope } from './read-partitions.ts';
+import { dueById, inScope, type Scope } from './read-partitions.ts';
 import { anyLive, transition } from './states.ts';
 
 const foundColumns = `entity text, params text, params_hash bytea, base bigint, inject text, rank integer, tree bigint, tree_depth integer,
@@ -96,7 +96,7 @@ export const walking = {
         full_at = CASE WHEN :dropWatermark = 1 THEN NULL ELSE full_at END,
         midway = CASE WHEN :dropPosition = 1 OR :dropWatermark = 1 THEN 0 ELSE midway END,
         mode = CASE WHEN :dropWatermark = 1 THEN 'full' ELSE mode END
-      WHERE id = :id AND due_since IS NOT NULL`,
+      WHERE id = :id AND ${dueById}`,
     ),
   }),
   retry: transition({
