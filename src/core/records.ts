@@ -45,6 +45,16 @@ export interface PreparedRecord {
    * Absent: all of it came.
    */
   readonly partial?: Quarantined;
+  /**
+   * Keyed hash of the bytes that it came as (`StartedRun.rawKey`): 16 characters, each one byte. Absent: it is not to
+   * be remembered by its bytes.
+   */
+  readonly raw?: string;
+  /**
+   * Of a record that was not parsed, because its row was stored from the same bytes: it has the row's hashes, its key's
+   * values and nulls. Gives all of it, with the same key. Called only where it must be written after all.
+   */
+  readonly whole?: () => PreparedRecord;
 }
 
 /** The text of a key's parts: what a store reads back gives the same text again. */

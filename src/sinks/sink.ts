@@ -168,6 +168,11 @@ export interface StartedRun {
   readonly isFull: boolean;
   /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
   readonly earlier: readonly EarlierCounts[];
+  /**
+   * Secret of this connector in this sink, for the hashes of `PreparedRecord.raw`. Their maker mixes in what else
+   * decides what is stored of a record: a hash must differ where the same bytes are to be stored in another way.
+   */
+  readonly rawKey: string;
 }
 
 export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined'> {

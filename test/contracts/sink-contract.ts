@@ -18,6 +18,7 @@ import { opening } from './sink/opening.ts';
 import { operating } from './sink/operating.ts';
 import { orphans } from './sink/orphans.ts';
 import { resetting } from './sink/resetting.ts';
+import { sameBytes } from './sink/same-bytes.ts';
 import { storedKeys } from './sink/stored-keys.ts';
 import { sweeping } from './sink/sweeping.ts';
 import { tableChanges } from './sink/table-changes.ts';
@@ -37,6 +38,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('committing', () => committing(kind));
     describe('classifying', () => classifying(kind));
     describe('stored keys', () => storedKeys(kind));
+    describe('records of the same bytes', () => sameBytes(kind));
     describe('sweeping', () => sweeping(kind));
     describe('deleting', () => deleting(kind));
     describe('below vanished records', () => orphans(kind));

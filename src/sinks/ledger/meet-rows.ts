@@ -5,6 +5,7 @@ import {
   classifyMet,
   isNothingStored,
   meetingPlace,
+  misfitError,
   type MeetingPlace,
   type MetRecord,
   type Showing,
@@ -73,13 +74,14 @@ export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): Stor
 function insertRow(
   { commit: { current, stamp }, isMet }: Meeting,
   batch: Batch,
-  record: PreparedRecord,
+  given: PreparedRecord,
   owner: number | null,
 ): void {
-  const row = batch.newRows.get(record.keyText) ?? 0;
-  const { hash, volatileHash } = record;
+  const record = wholeOf(batch, given);
+  const { keyText, hash, volatileHash } = record;
+  const row = batch.newRows.get(keyText) ?? 0;
   batch.written.push({ row, record, owner });
-  batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, owner });
+  batch.rows.set(keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, owner });
   if (isMet) current.seen.mark(batch.entity, row, true);
   batch.inserted += 1;
 }
@@ -97,15 +99,23 @@ function meetRow(
   const { staleBefore } = meeting;
   const met = classifyMet(stored, record, { ...shown, wasSeen, staleBefore });
   if (met.isWritten) {
-    const { hash, volatileHash } = record;
-    batch.written.push({ row, record });
+    const whole = wholeOf(batch, record);
+    const { keyText, hash, volatileHash } = whole;
+    batch.written.push({ row, record: whole });
     const changedAt = meeting.commit.stamp.now;
-    batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt, deletedAt: null, owner });
+    batch.rows.set(keyText, { row, hash, volatileHash, changedAt, deletedAt: null, owner });
   } else if (owner !== stored.owner) {
     batch.rows.set(record.keyText, { ...stored, owner });
   }
   batch.revived += stored.deletedAt === null ? 0 : 1;
   return met.kind;
+}
+
+/** The record as it is stored: one that was not parsed is, because its row is no longer as it was found. */
+function wholeOf({ entity }: Batch, record: PreparedRecord): PreparedRecord {
+  const whole = record.whole?.() ?? record;
+  if (whole.keyText === record.keyText && whole.values.length === record.values.length) return whole;
+  throw misfitError(entity, 'parsed as a whole, a record has another key or width');
 }
 
 /**

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { EntityName } from '../../../core/names.ts';
 import {
   chainReadings,
@@ -67,6 +68,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       due: await countReady(tx, { connector, window: plan.window }),
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
+      rawKey: randomBytes(32).toString('hex'),
     },
   };
 }
