@@ -193,6 +193,7 @@ export function trees(kind: SinkKind): void {
       due: 1,
       isFull: false,
       earlier: [],
+      rawKey: expect.any(String) as string,
     });
     expect(await ready(sink, started.lease)).toEqual([
       { at: 'page', id: tree, tree: null, treeDepth: 0, position: null },
