@@ -52,7 +52,7 @@ export interface PreparedRecord {
   readonly raw?: string;
   /**
    * Of a record that was not parsed, because its row was stored from the same bytes: it has the row's hashes, its key's
-   * values and nulls. Gives all of it, with the same key. Called only where it must be written after all.
+   * values and nulls. Gives all of it, with the same key and `raw`. Called only where it must be written after all.
    */
   readonly whole?: () => PreparedRecord;
 }

@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
+import { schemaVersion } from '../../src/sinks/sqlite/schema.ts';
 import { textHash } from '../../src/sql/text-hash.ts';
 import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
@@ -14,7 +15,7 @@ import { openStored } from '../support/stored/stored-fixture.ts';
 import { ledgerFiles } from '../support/stored/stored-kinds.ts';
 import { isLong } from '../support/trials.ts';
 
-/* A file of version 7, as the ledger of version 8 reads and migrates it. */
+/* A file of version 7, as the ledger reads and migrates it. */
 
 const optionsOf = (path: string) =>
   ({ type: 'sqlite', name: 'warehouse', path, durability: 'full' }) as const;
@@ -70,7 +71,7 @@ it('becomes what a new file is', async ({ folder }) => {
   await opened(other);
   expect(schemaOf(file)).toEqual(schemaOf(other));
   expect(all(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
-  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 8 }]);
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: schemaVersion }]);
 });
 
 it('keeps every row, and gives each what version 8 has besides', async ({ folder }) => {
@@ -123,7 +124,7 @@ it('is read as it is, and says the same once it is migrated', async ({ folder })
 });
 
 it('is whole after a kill in front of any statement of its opening, and opened by the next process', async () => {
-  const { bench } = await openStored('sqlite');
+  const { bench } = await openStored({ type: 'sqlite', name: 'sqlite' });
   onTestFinished(async () => await bench.close());
   const before = await told(join(bench.folder, ledgerFiles.sqlite));
   const versions = new Set<unknown>();
@@ -147,7 +148,7 @@ it('is migrated once by several processes that open it at the same time', async 
   const startAtMs = String(Date.now() + 2_000);
   const openers = Array.from({ length: 4 }, () => startScript([script, folder, '1', startAtMs], folder));
   for (const { result } of openers) expect(await result).toMatchObject({ code: 0, stderr: '' });
-  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 8 }]);
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: schemaVersion }]);
   expect(await told(file)).toEqual(before);
 });
 
@@ -160,7 +161,7 @@ it('is refused where it is of an older version still, and stays as it was', asyn
   await expect(opened(file)).rejects.toMatchObject({
     code: 'SINK_INCOMPATIBLE',
     message: expect.stringMatching(
-      /schema version 6, which is too old; 7 to 8 are expected\. Nothing in it was changed\. Keep it, and sync into a new sink/,
+      /schema version 6, which is too old; 7 to 9 are expected\. Nothing in it was changed\. Keep it, and sync into a new sink/,
     ) as string,
   });
   await expect(openHistory(optionsOf(file))).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });

@@ -4,33 +4,40 @@ import { goOn } from '../support/stored/stored-sink.ts';
 import { openStored, type Expected } from '../support/stored/stored-fixture.ts';
 import { killedAtEach } from '../support/stored/killed-opening.ts';
 import { seenState } from '../support/stored/seen-state.ts';
-import { storedTypes } from '../support/stored/stored-kinds.ts';
+import { storedSinks } from '../support/stored/stored-kinds.ts';
 import { isLong } from '../support/trials.ts';
 import type { Bench } from '../contracts/sink/fixture.ts';
 
 /* `test/fixtures/stored/README.md` says what the sinks hold. */
 
-/** In `npm test` one statement of so many: each look at a JSONL sink imports all of its lines. */
-const looksAtEach = { sqlite: 10, jsonl: 45, postgres: 3 } as const;
+/** In `npm test` one statement of so many: each look at a JSONL sink of version 7 imports all of its lines. */
+const looksAtEach = { sqlite: 10, jsonl: 45, postgres: 3, 'sqlite-8': 3, 'jsonl-8': 3 } as const;
 
-describe.each(storedTypes)('a sink of type %s that the oldest version that is read has left', (type) => {
-  async function stored(): Promise<{ readonly bench: Bench; readonly expected: Expected }> {
-    const opened = await openStored(type);
-    onTestFinished(async () => await opened.bench.close());
-    return opened;
+describe.each(storedSinks)('a sink of type $type, version $version', ({ type, version, name }) => {
+  async function opened(): Promise<{ readonly bench: Bench; readonly expected: Expected }> {
+    const found = await openStored({ type, name });
+    onTestFinished(async () => await found.bench.close());
+    return found;
   }
 
   // Proves promise 1.7
   it('says the same of everything once it is opened for writing', async () => {
-    const { bench, expected } = await stored();
+    const { bench, expected } = await opened();
     await bench.open();
     await bench.closeSinks();
     expect(await seenState(bench.kind.options(bench.folder))).toEqual(expected.before);
   });
 
+  // Its records were in its files alone.
+  it.skipIf(name === 'jsonl')('is read as it is before that', async () => {
+    const { bench, expected } = await opened();
+    expect(await seenState(bench.kind.options(bench.folder))).toEqual(expected.before);
+    expect(await storedVersion(bench)).toBe(version);
+  });
+
   // Proves promise 1.7
   it('resumes as that version would have, and rewrites no row that is unchanged at the source', async () => {
-    const { bench, expected } = await stored();
+    const { bench, expected } = await opened();
     const after = await goOn(bench, expected.saved);
     const {
       'email-marketing': mailing,
@@ -46,17 +53,24 @@ describe.each(storedTypes)('a sink of type %s that the oldest version that is re
 
   // Proves promise 1.7
   it('is whole after a kill in front of any statement of its opening, and opened by the next process', async () => {
-    const { bench, expected } = await stored();
+    const { bench, expected } = await opened();
     const statements = await killedAtEach(type, bench, async (folder, statement) => {
-      if (!isLong && statement % looksAtEach[type] !== 0) return;
+      if (!isLong && statement % looksAtEach[name] !== 0) return;
       const options = bench.kind.options(folder);
       const sink = await openSink(options, { clock: bench.clock });
       await sink[Symbol.asyncDispose]();
       expect(await seenState(options), `statement ${statement}`).toEqual(expected.before);
     });
-    expect(statements).toBeGreaterThan(looksAtEach[type]);
+    expect(statements).toBeGreaterThan(looksAtEach[name]);
   }, 1_200_000);
 });
+
+async function storedVersion({ kind, folder }: Bench): Promise<unknown> {
+  const sql =
+    kind.options(folder).type === 'postgres' ? 'SELECT version FROM _sync_meta' : 'PRAGMA user_version';
+  const [row] = await kind.ledgerSql(folder, sql);
+  return Object.values(row ?? {})[0];
+}
 
 /** Pages overlap, so some records come twice: how many is not what a ledger says. */
 function withoutFetched<Value>(value: Value): Value {

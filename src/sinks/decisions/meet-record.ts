@@ -9,7 +9,8 @@ export const lostHash = '';
 /** The same for one that no walk had met when that was reported. */
 export const givenUpHash = '-';
 
-function isHash(hash: string): boolean {
+/** Of a row that the store has. */
+export function isHash(hash: string): boolean {
   return hash !== lostHash && hash !== givenUpHash;
 }
 
@@ -35,6 +36,14 @@ export function meetingPlace(
 ): MeetingPlace {
   if (partition === null || owner === partition) return 'owner';
   return owner === null || deletedAt !== null ? 'new-owner' : 'shared';
+}
+
+/** The row is as this record would leave it. */
+export function isAsStored(
+  { hash, volatileHash, deletedAt }: Pick<StoredRow, 'hash' | 'volatileHash' | 'deletedAt'>,
+  record: Pick<PreparedRecord, 'hash' | 'volatileHash'>,
+): boolean {
+  return hash === record.hash && volatileHash === record.volatileHash && deletedAt === null;
 }
 
 export interface MetRecord {

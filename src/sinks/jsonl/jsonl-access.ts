@@ -15,8 +15,7 @@ export function jsonlAccess(directory: string): SinkAccess {
   const bringUpToDate = async (): Promise<void> => {
     if (!isSinkThere(file)) return;
     const { jsonlFormat } = await import('./schema.ts');
-    const version = storedVersion({ file, format: jsonlFormat });
-    if (version === 0 || version === jsonlFormat.version) return;
+    if (storedVersion({ file, format: jsonlFormat }) !== 7) return;
     await using _opened = await open({ durability: 'full', clock: systemClock });
   };
   return ledgerFileAccess({

@@ -11,7 +11,7 @@ import { isJsonColumn, tableName } from '../decisions/stored-table.ts';
 import { fromVersion7, newestRow } from '../sqlite/from-version-7.ts';
 import type { LedgerFormat } from '../sqlite/open-database.ts';
 import { createTableSql } from '../sqlite/records/table-sql.ts';
-import { commonFormat, sqliteLedgerSql, tablesSql } from '../sqlite/schema.ts';
+import { commonFormat, fromVersion8, sqliteLedgerSql, tablesSql } from '../sqlite/schema.ts';
 import { parseColumns, parseNames } from '../stored-json.ts';
 import { addPartialFiles, entityDirectory, filesSql, prepareFileList, type ListedFile } from './file-list.ts';
 import { findFile, readKept } from './find-damage.ts';
@@ -22,10 +22,13 @@ export const jsonlFormat: LedgerFormat = {
   ...commonFormat,
   kind: 'jsonl',
   sql: `${tablesSql}${filesSql}`,
-  migrate: (db) => {
-    fromVersion7(db, sqliteLedgerSql, (connector, entity) => lastRowOf(db, connector, entity));
-    addPartialFiles(db);
-    readAgainWhatIsLost(db, importRecords(db));
+  migrate: (db, version) => {
+    if (version === 7) {
+      fromVersion7(db, sqliteLedgerSql, (connector, entity) => lastRowOf(db, connector, entity));
+      addPartialFiles(db);
+      readAgainWhatIsLost(db, importRecords(db));
+    }
+    fromVersion8(db);
   },
 };
 

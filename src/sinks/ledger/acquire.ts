@@ -13,6 +13,7 @@ import type { ConnectorIdentity, Holder } from '../lease.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import { long, type HeldConnector, type Ledger } from './ledger.ts';
 import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
+import { forgetRaw } from './raw-rows.ts';
 import { forbidContinuing, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
 import { holdConnector, rivalOf, storedIdentity } from './connectors.ts';
@@ -80,7 +81,10 @@ export async function holdingMeanwhile<Result>(
   }
 }
 
-/** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
+/**
+ * `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. What
+ * comes from there is read anew, whatever bytes it has.
+ */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;
   await repairing(ledger, connector, async (tx) => {
@@ -88,6 +92,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
     checkAdoption(identity, stored?.definition);
     await interruptRunning(tx, connector);
     await forbidContinuing(tx, connector);
+    await forgetRaw(tx, connector);
     await tx.run(
       `UPDATE _sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
       { connector, baseUrl, connectorId },

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorIdentity, Holder, StoredIdentity } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
@@ -22,7 +23,7 @@ export async function rivalOf(tx: Tx, connector: ConnectorName): Promise<Connect
   );
 }
 
-/** Writes the new holder, definition hash and epoch; of a connector that is known, its identity stays. */
+/** Writes the new holder, definition hash and epoch; of a connector that is known, its identity and its key stay. */
 export async function holdConnector(
   tx: Tx,
   {
@@ -32,12 +33,20 @@ export async function holdConnector(
   epoch: number,
 ): Promise<void> {
   await tx.run(
-    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
-     VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder)
+    `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder, raw_key)
+     VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, :epoch, :holder, :rawKey)
      ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = excluded.epoch,
-       holder = excluded.holder`,
-    { ...identity, epoch, holder: writeJson(holder) },
+       holder = excluded.holder, raw_key = coalesce(_sync_connectors.raw_key, excluded.raw_key)`,
+    { ...identity, epoch, holder: writeJson(holder), rawKey: randomBytes(32).toString('hex') },
   );
+}
+
+/** `StartedRun.rawKey`. Every holder finds one. */
+export async function storedRawKey(tx: Tx, connector: ConnectorName): Promise<string> {
+  const sql = 'SELECT raw_key FROM _sync_connectors WHERE connector = :connector';
+  const found = await cellOf<string | null>(tx, sql, { connector });
+  if (typeof found === 'string') return found;
+  throw new TypeError(`${connector} is held and has no key`);
 }
 
 /** For the message that the next one gets; the epoch stays. */

@@ -120,7 +120,7 @@ export function ledgerSink(ledger: Ledger): Sink {
 /**
  * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or
  * when `run` is not the run that the lease is in. It may run `work` again (`Database.transact`), so that all it changes
- * in memory is in `current.seen`, or is set again each time.
+ * in memory is in `current.seen` and `current.raw`, or is set again each time.
  */
 async function inRun<Result>(
   ledger: Ledger,
@@ -134,13 +134,17 @@ async function inRun<Result>(
     if (current === null || current.run !== run) {
       throw fencedError(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
     }
+    const forget = (): void => {
+      current.seen.forget();
+      current.raw.forget();
+    };
     try {
       return await held.transact(run, async (tx, stamp) => await work({ ledger, held, current, tx, stamp }), {
         ...how,
-        restart: current.seen.forget,
+        restart: forget,
       });
     } catch (error) {
-      current.seen.forget();
+      forget();
       throw error;
     }
   });

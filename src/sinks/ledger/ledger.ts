@@ -5,6 +5,7 @@ import type { RunInChain } from '../decisions/resume-run.ts';
 import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken } from './driver.ts';
 import type { RecordTable, Stamp } from './record-table.ts';
+import type { RawRows } from './raw-rows.ts';
 import type { SeenRows } from './seen-rows.ts';
 
 /** An open sink. */
@@ -21,6 +22,7 @@ export interface HeldConnector extends Taken {
 export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
+  readonly raw: RawRows;
 }
 
 export interface PlannedTable extends RecordTable {

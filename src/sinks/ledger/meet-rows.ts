@@ -1,8 +1,10 @@
+import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
 import {
   classifyMet,
+  isAsStored,
   isNothingStored,
   meetingPlace,
   misfitError,
@@ -49,7 +51,7 @@ export interface Meeting {
   readonly live: ReadonlySet<number>;
   readonly isMet: boolean;
   /** A row that differs only in volatile fields is written again when it was last written at or before this. */
-  readonly staleBefore: string;
+  readonly staleBefore: Instant;
 }
 
 /** Decides what each record is, in order, and notes in the batch what is to be written. */
@@ -82,6 +84,7 @@ function insertRow(
   const row = batch.newRows.get(keyText) ?? 0;
   batch.written.push({ row, record, owner });
   batch.rows.set(keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, owner });
+  current.raw.set(batch.entity, row, record);
   if (isMet) current.seen.mark(batch.entity, row, true);
   batch.inserted += 1;
 }
@@ -93,6 +96,7 @@ function meetRow(
   { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
 ): MetRecord['kind'] {
   const { row } = stored;
+  const { current, stamp } = meeting.commit;
   const place = meetingPlace(stored, shown.owner);
   const owner = ownerOf(meeting, batch, stored, place, shown.owner);
   const wasSeen = markSeen(meeting, batch, row, place !== 'shared');
@@ -102,13 +106,21 @@ function meetRow(
     const whole = wholeOf(batch, record);
     const { keyText, hash, volatileHash } = whole;
     batch.written.push({ row, record: whole });
-    const changedAt = meeting.commit.stamp.now;
+    current.raw.set(batch.entity, row, whole);
+    const changedAt = stamp.now;
     batch.rows.set(keyText, { row, hash, volatileHash, changedAt, deletedAt: null, owner });
-  } else if (owner !== stored.owner) {
-    batch.rows.set(record.keyText, { ...stored, owner });
+  } else {
+    if (isToRemember(stored, record)) current.raw.meet(batch.entity, row, record, staleBefore);
+    if (owner !== stored.owner) batch.rows.set(record.keyText, { ...stored, owner });
   }
   batch.revived += stored.deletedAt === null ? 0 : 1;
   return met.kind;
+}
+
+/** It was parsed, and says what its row says. */
+function isToRemember(stored: StoredRow, record: PreparedRecord): boolean {
+  const isWhole = record.whole === undefined && record.partial === undefined;
+  return record.raw !== undefined && isWhole && isAsStored(stored, record);
 }
 
 /** The record as it is stored: one that was not parsed is, because its row is no longer as it was found. */

@@ -9,7 +9,8 @@ import { partitionsSql } from './partitions/partitions-sql.ts';
  * partition, where an earlier one had stopped; `first_origin`: the chain that stored the first rows; `table_id` is
  * random, and changes when the table is dropped and created again; `described` is what the definition says of it for
  * people, and `current_view` its view of current rows, null where there is none; `copied_to` of a connector says into
- * which sink it was copied and when: its syncs continue there.
+ * which sink it was copied and when: its syncs continue there; `raw_key` is
+ * `StartedRun.rawKey`, null until the connector is held next.
  */
 const tablesSql = `
 CREATE TABLE _sync_connectors (
@@ -20,7 +21,8 @@ CREATE TABLE _sync_connectors (
   definition_hash TEXT NOT NULL,
   epoch BIGINT NOT NULL,
   holder TEXT NOT NULL,
-  copied_to TEXT
+  copied_to TEXT,
+  raw_key TEXT
 );
 
 CREATE TABLE _sync_tables (
@@ -106,6 +108,31 @@ CREATE TABLE _sync_seen (
 ) WITH (fillfactor = 50);
 ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
 `;
+
+/**
+ * From which bytes rows were stored: `raw-rows.ts` says what the hashes of a chunk are, and what `replaced_at` is for.
+ * A row of 2 KiB is as long as those whose columns PostgreSQL would begin to move out of line. A page of 8 KiB has two
+ * of them, and room for one that is written again.
+ */
+const rawSql = `
+CREATE TABLE _sync_raw (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  chunk BIGINT NOT NULL,
+  hashes BYTEA NOT NULL,
+  replaced_at TEXT,
+  UNIQUE (connector, entity, chunk)
+) WITH (fillfactor = 70);
+ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
+`;
+
+/** What version 8 of a SQLite or JSONL sink lacks, and version 2 of a PostgreSQL sink. */
+export const rememberedBytesSql = `
+ALTER TABLE _sync_connectors ADD COLUMN raw_key TEXT;
+${rawSql}`;
 
 /**
  * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
@@ -208,6 +235,7 @@ export const ledgerSql = [
   runsSql,
   partitionsSql,
   seenSql,
+  rawSql,
   deletesSql,
   hoursSql,
   copiesSql,

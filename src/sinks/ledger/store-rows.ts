@@ -1,6 +1,6 @@
 import type { EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
-import { misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
+import { isAsStored, misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
 import { columnOf } from '../../sql/database.ts';
 import type { EntityRows } from '../sink.ts';
 import type { PreparedRecord } from '../../core/records.ts';
@@ -46,6 +46,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       entities.map(async (entity) => await findKnown(commit, entity, keysOf.get(entity) ?? new Map())),
     ),
     isMet ? current.seen.begin(tx) : null,
+    current.raw.begin(tx, asked),
   ]);
   const batches = new Map<EntityName, Batch>();
   for (const { entity, keys, table, rows } of found) {
@@ -57,7 +58,10 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
     }
     const newRows = new Map(isNew.map((key, index) => [key, (lastRow ?? 0) + 1 + index]));
     const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
-    if (isMet && met.length > 0) await current.seen.load(tx, entity, met);
+    await Promise.all([
+      isMet && met.length > 0 ? current.seen.load(tx, entity, met) : null,
+      current.raw.load(tx, entity, rowsToSet(shown, { entity, rows, newRows })),
+    ]);
     batches.set(entity, {
       entity,
       table,
@@ -98,6 +102,7 @@ export async function storeRows(
     return meetRows(meeting, batch, rows);
   });
   for (const batch of batches.values()) await writeBatch(commit, batch, missed.has(batch.entity));
+  commit.current.raw.save(commit.tx);
   noteStored(
     commit.tx,
     commit.held.connector,
@@ -117,6 +122,23 @@ async function findKnown(
   const rows =
     keys.size === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, [...keys.values()]));
   return { entity, keys, table, rows };
+}
+
+/** Rows whose bytes may be noted: those of all records but the ones that were not parsed and need not be. */
+function rowsToSet(
+  shown: readonly EntityRows[],
+  { entity, rows, newRows }: Pick<Batch, 'entity' | 'rows' | 'newRows'>,
+): readonly number[] {
+  return shown
+    .filter((one) => one.entity === entity)
+    .flatMap(({ records }) =>
+      records.flatMap((record): readonly number[] => {
+        const stored = rows.get(record.keyText);
+        if (stored !== undefined && record.whole !== undefined && isAsStored(stored, record)) return [];
+        const row = stored?.row ?? newRows.get(record.keyText);
+        return row === undefined ? [] : [row];
+      }),
+    );
 }
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {

@@ -25,8 +25,12 @@ export function ledgerStoredKeys(heldOf: (lease: Lease) => HeldConnector): Store
         return records.filter(({ keyText }) => found?.has(keyText) === true).length;
       });
     },
-    // Nothing is remembered yet.
-    same: async (_lease, _entity, records) => records.map(() => null),
+    same: async (lease, entity, records) => {
+      const { run, read } = heldOf(lease);
+      const table = run?.tables.get(entity);
+      if (run === null || table === undefined) return records.map(() => null);
+      return await run.raw.same(read, entity, table, records);
+    },
     spread: async (lease, entity, count) => {
       const held = heldOf(lease);
       return await held.read(async (tx) => {

@@ -5,12 +5,12 @@ import { quoted } from '../../sql/quoted.ts';
 import type { Server, WriteTx } from '../../sql/postgres/server.ts';
 import type { PostgresTx as Tx } from '../../sql/postgres/session.ts';
 import { postgresCatalogSql } from '../ledger/catalog-sql.ts';
-import { ledgerSql } from '../ledger/schema.ts';
+import { ledgerSql, rememberedBytesSql } from '../ledger/schema.ts';
 import { checkVersion } from '../stored-version.ts';
 import { overtakeAll } from './lease/lease-rows.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
 
 /**
  * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction
@@ -50,9 +50,9 @@ const schemaSql = `${driverSql}${ledgerSql}${postgresCatalogSql}`;
  * The migrations from each version that is still read to the next, as statements in which names stand without their
  * schema; the last one leads to `schemaVersion`. All migrations that a schema needs run in one transaction. Never
  * changed once released, only added to. Processes of the older version may continue to write until they end, so no
- * migration may require of them what they do not know. Empty: only `schemaVersion` is read.
+ * migration may require of them what they do not know.
  */
-const migrations: readonly string[] = [];
+const migrations: readonly string[] = [rememberedBytesSql];
 
 /** What a schema says of the sink in it. */
 interface FoundSink {

@@ -23,7 +23,7 @@ export interface LedgerFormat {
   /** In the transaction that notes the new version. */
   migrate(db: Connection, version: number): void;
   /** Called when an older version was opened for reading: shows it as this one. */
-  readOlder?(db: Connection): void;
+  readOlder?(db: Connection, version: number): void;
 }
 
 interface DatabaseOptions {
@@ -86,7 +86,7 @@ export function openReadonlyDatabase(
     const version = inspect(db, options);
     if (version === 0) throw new NoSinkYetError(options.file);
     db.pragma('trusted_schema = OFF');
-    if (version < options.format.version) options.format.readOlder?.(db);
+    if (version < options.format.version) options.format.readOlder?.(db, version);
   });
 }
 

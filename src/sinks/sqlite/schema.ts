@@ -1,11 +1,12 @@
 import { readVersion7, sqliteFromVersion7 } from './from-version-7.ts';
-import { ledgerSql } from '../ledger/schema.ts';
+import { ledgerSql, rememberedBytesSql } from '../ledger/schema.ts';
 import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
 import { metaSql } from './meta.ts';
+import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { LedgerFormat } from './open-database.ts';
 
 /** Raised with every change of the ledger's tables, which needs a migration. */
-export const schemaVersion = 8;
+export const schemaVersion = 9;
 
 /**
  * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier
@@ -17,15 +18,28 @@ export const sqliteLedgerSql = sqliteDdl(ledgerSql).replace(' (tree) WHERE', ' (
 export const tablesSql = `${metaSql}${sqliteLedgerSql}`;
 
 /** What every ledger in a SQLite file has. */
-export const commonFormat = { version: schemaVersion, oldest: 7, readOlder: readVersion7 } as const;
+export const commonFormat = { version: schemaVersion, oldest: 7, readOlder } as const;
 
 /** The ledger of a SQLite sink. */
 export const sqliteFormat: LedgerFormat = {
   ...commonFormat,
   kind: 'sqlite',
   sql: `${tablesSql}${sqliteCatalogSql}`,
-  migrate: (db) => sqliteFromVersion7(db, sqliteLedgerSql, sqliteCatalogSql),
+  migrate: (db, version) => {
+    if (version === 7) sqliteFromVersion7(db, sqliteLedgerSql, sqliteCatalogSql);
+    fromVersion8(db);
+  },
 };
+
+/** What readers need of version 8 is as it is now. */
+function readOlder(db: Connection, version: number): void {
+  if (version === 7) readVersion7(db);
+}
+
+/** Brings a file of version 8 to version 9, in the transaction of the caller. */
+export function fromVersion8(db: Connection): void {
+  db.exec(sqliteDdl(rememberedBytesSql));
+}
 
 /**
  * Definitions of tables and indexes that are written for PostgreSQL, in SQLite's dialect. Tables are STRICT; those with

@@ -16,6 +16,7 @@ import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import { accessSink, openSink } from '../../../src/sinks/registry.ts';
 import type { CommittedPage, Sink } from '../../../src/sinks/sink.ts';
+import { schemaVersion } from '../../../src/sinks/sqlite/schema.ts';
 import {
   counts,
   entityReport,
@@ -98,7 +99,7 @@ it('becomes what a new ledger is, and keeps no table of keys', async () => {
     [],
   );
   expect(all(file, 'PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
-  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 8 }]);
+  expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: schemaVersion }]);
   expect(all(file, 'SELECT id, _row, _seq, _deleted_at IS NULL AS live FROM news__members')).toMatchObject([
     { id: '1', _row: 1, live: 1 },
     { id: '2', _row: 2, live: 1 },
@@ -131,13 +132,13 @@ it('is refused where it is of an older version still, and stays as it was', asyn
   db.close();
   await expect(open()).rejects.toMatchObject({
     code: 'SINK_INCOMPATIBLE',
-    message: expect.stringMatching(/schema version 6, which is too old; 7 to 8 are expected\./) as string,
+    message: expect.stringMatching(/schema version 6, which is too old; 7 to 9 are expected\./) as string,
   });
   expect(all(file, 'PRAGMA user_version')).toEqual([{ user_version: 6 }]);
 });
 
 it('has in its tables what the newest lines of the keys say, to the letter', async () => {
-  const { bench } = await openStored('jsonl');
+  const { bench } = await openStored({ type: 'jsonl', name: 'jsonl' });
   onTestFinished(async () => await bench.close());
   await bench.open();
   await bench.closeSinks();

@@ -18,6 +18,7 @@ import {
 } from '../../../src/sinks/ledger/partitions/read-partitions.ts';
 import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
+import { openRawRows } from '../../../src/sinks/ledger/raw-rows.ts';
 import { openSeenRows } from '../../../src/sinks/ledger/seen-rows.ts';
 import { readStored, storeRows } from '../../../src/sinks/ledger/store-rows.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
@@ -85,6 +86,7 @@ it(
           [opens, tableOf(opensTable)],
         ]),
         seen: openSeenRows(news, 1),
+        raw: openRawRows(news, now),
         followed: new Map<string, number>(),
       };
       const stamp = { run: 'r1' as RunId, now, takeSeqs: async () => await Promise.resolve(1_000_000) };
@@ -97,7 +99,10 @@ it(
     const numbers = Array.from({ length: atOnce }, (_, index) => index + 1);
 
     await during('store records', async (commit) => {
-      const records = numbers.map((number) => member(String(number * 60), 'Ada'));
+      const records = numbers.map((number) => ({
+        ...member(String(number * 60), 'Ada'),
+        raw: 'r'.repeat(16),
+      }));
       const shown = [{ entity: members, records, owner: 5, isInsertOnly: false }];
       await storeRows(commit, shown, await readStored(commit, shown));
     });
@@ -182,6 +187,9 @@ async function fill(bench: Bench): Promise<void> {
   await bench.ledger(
     `INSERT INTO _sync_missing (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
      SELECT 'news', 'lists', g, 1, 1, 1, ${at}, 'get', 0, 0 ${numbers(partitions / 2)}`,
+  );
+  await bench.ledger(
+    `INSERT INTO _sync_raw SELECT 'news', 'members', g - 1, sha256('x') || decode(repeat('00', 2016), 'hex') ${numbers(partitions / 64)}`,
   );
   await bench.ledger('ANALYZE');
 }

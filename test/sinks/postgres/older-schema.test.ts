@@ -16,7 +16,7 @@ it('is refused where it is of an older version than the oldest that is read, and
     code: 'SINK_INCOMPATIBLE',
     message: expect.stringMatching(
       new RegExp(
-        `schema version 1, which is too old; ${schemaVersion} is expected. Nothing in it was changed. Keep it, and sync into a new sink`,
+        `schema version 1, which is too old; 2 to ${schemaVersion} are expected. Nothing in it was changed. Keep it, and sync into a new sink`,
       ),
     ) as string,
   };

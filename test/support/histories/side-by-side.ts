@@ -106,6 +106,8 @@ function named({ value, error }: Settled, names: ReadonlyMap<number, string>): u
   }
   return JSON.parse(
     JSON.stringify(value ?? null, (key, one: unknown) => {
+      // Each sink has made its own.
+      if (key === 'rawKey') return undefined;
       if (key === 'unsealed' && Array.isArray(one)) {
         return one.map((walk) => JSON.stringify(walk)).toSorted();
       }

@@ -5,26 +5,27 @@ import { quoted } from '../../../src/sql/quoted.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { sharedPostgres } from '../postgres.ts';
 import { unpackFolder, unpackJson, unpackText } from './packed-files.ts';
-import { storedKind, type StoredType } from './stored-kinds.ts';
+import { storedKind, type StoredSink } from './stored-kinds.ts';
 import type { GoneOn, SavedWork } from './stored-sink.ts';
 
-/** What the oldest version that is read reported of the sink, and what came of its own next runs. */
+/** What the version that made the sink reported of it, and what came of its own next runs. */
 export interface Expected {
   readonly saved: SavedWork;
   readonly before: unknown;
   readonly after: GoneOn;
 }
 
-/** A sink as the oldest version that is read has left it, in a bench of its own; and what that version makes of it. */
-export async function openStored(
-  type: StoredType,
-): Promise<{ readonly bench: Bench; readonly expected: Expected }> {
+/** A sink as its version has left it, in a bench of its own; and what that version makes of it. */
+export async function openStored({
+  type,
+  name,
+}: Pick<StoredSink, 'type' | 'name'>): Promise<{ readonly bench: Bench; readonly expected: Expected }> {
   const bench = new Bench(await storedKind(type));
   const options = bench.kind.options(bench.folder);
   mkdirSync(join(bench.folder, 'files'), { mode: 0o700 });
   if (options.type === 'postgres') await loadSchema(options.schema);
-  else unpackFolder(`${type}.json.br`, join(bench.folder, 'sink'));
-  return { bench, expected: unpackJson(`${type}-expected.json.br`) as Expected };
+  else unpackFolder(`${name}.json.br`, join(bench.folder, 'sink'));
+  return { bench, expected: unpackJson(`${name}-expected.json.br`) as Expected };
 }
 
 /** As if this server had always held it: nothing was restored. */

@@ -6,6 +6,19 @@ import type { SinkKind } from '../../contracts/sink/fixture.ts';
 export const storedTypes = ['sqlite', 'jsonl', 'postgres'] as const;
 export type StoredType = (typeof storedTypes)[number];
 
+/**
+ * What the fixtures hold: of each type the oldest version that is read, and the later ones. `name` begins the names of
+ * its files.
+ */
+export const storedSinks = [
+  { type: 'sqlite', version: 7, name: 'sqlite' },
+  { type: 'jsonl', version: 7, name: 'jsonl' },
+  { type: 'postgres', version: 2, name: 'postgres' },
+  { type: 'sqlite', version: 8, name: 'sqlite-8' },
+  { type: 'jsonl', version: 8, name: 'jsonl-8' },
+] as const;
+export type StoredSink = (typeof storedSinks)[number];
+
 /** The ledger's file of a sink that is one, below the folder of its bench. */
 export const ledgerFiles = { sqlite: 'sink/warehouse.db', jsonl: 'sink/_ledger.db' } as const;
 

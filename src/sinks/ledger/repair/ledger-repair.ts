@@ -157,7 +157,7 @@ async function knownEntities({ tx, connector }: Resetting): Promise<readonly Ent
 async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
   const { tx, connector, what } = resetting;
   await transitions.dropUnfinished(tx, { connector, entities });
-  await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
+  await deleteOf(resetting, ['_sync_missing', '_sync_seen', '_sync_raw'], entities);
   const newest = await cellOf<string>(
     tx,
     `SELECT scope FROM _sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,

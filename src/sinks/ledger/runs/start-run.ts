@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { EntityName } from '../../../core/names.ts';
 import {
   chainReadings,
@@ -13,7 +12,9 @@ import type { Commit, CurrentRun, HeldConnector, Ledger, PlannedTable } from '..
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
+import { storedRawKey } from '../connectors.ts';
 import { countsOfChain } from '../counts.ts';
+import { openRawRows } from '../raw-rows.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import { declareTables, describeTables } from '../tables.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
@@ -68,7 +69,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
       due: await countReady(tx, { connector, window: plan.window }),
       isFull,
       earlier: earlier === null ? [] : await countsOfChain(tx, connector, origin),
-      rawKey: randomBytes(32).toString('hex'),
+      rawKey: await storedRawKey(tx, connector),
     },
   };
 }
@@ -118,6 +119,7 @@ async function beginRun(
   const scope = scopeOf(plan, definitionHash);
   const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
   const origin = await insertRun(tx, begun, earlier);
+  const startedAtFirst = (await chainStartedAt(tx, origin)) ?? startedAt;
   return {
     run,
     kind,
@@ -125,13 +127,14 @@ async function beginRun(
     backfill,
     keepPartitionsSince,
     origin,
-    chainStartedAt: (await chainStartedAt(tx, origin)) ?? startedAt,
+    chainStartedAt: startedAtFirst,
     isFull,
     reading: chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),
     keeps: new Set(plan.keeps),
     tables,
     seen: openSeenRows(connector, origin),
+    raw: openRawRows(connector, startedAtFirst),
     followed: new Map(),
   };
 }
