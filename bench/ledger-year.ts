@@ -10,6 +10,7 @@ import { syncConnector } from '../src/engine/sync-connector.ts';
 import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
 import type { Source } from '../src/source/source.ts';
 import { instantClock } from '../test/support/instant-clock.ts';
+import { readRecords } from '../src/source/page-records.ts';
 
 /**
  * The size of the ledger after a year of runs, in a SQLite sink with a simulated clock and without the network: `npm
@@ -97,7 +98,7 @@ function sourceOf(run: number): Source {
       const { list_id: list } = params;
       const all = entity === 'lists' || typeof list !== 'string' ? [...lists, ...refused] : membersOf(list);
       const offset = Number(params['offset'] ?? 0);
-      const records = all.slice(offset, offset + Number(params['count'] ?? 10));
+      const records = readRecords(all.slice(offset, offset + Number(params['count'] ?? 10)));
       return Promise.resolve({ records, fetched: records.length, next: null, serverTime: null, bytes: 0 });
     },
     get: () => Promise.resolve(null),

@@ -7,6 +7,7 @@ import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../src/sample/sample-account.ts';
 import { openSqliteSink } from '../src/sinks/sqlite/open-ledger.ts';
 import type { Source } from '../src/source/source.ts';
+import { readRecords } from '../src/source/page-records.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
 
@@ -49,7 +50,7 @@ function sourceOf(account: SampleAccount): Source {
       const size = Math.min(Number(count ?? 10), 1_000);
       const found = account.list(entity, rest).slice(Number(offset ?? 0), size);
       const records = JSON.parse(JSON.stringify(found)) as typeof found;
-      return Promise.resolve({ records, fetched: records.length, next: null, serverTime: null, bytes: 0 });
+      return Promise.resolve({ records: readRecords(records), fetched: records.length, next: null, serverTime: null, bytes: 0 });
     },
     get: () => Promise.resolve(null),
     stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),

@@ -1,6 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
+import { withRecords } from '../source/page-records.ts';
 import type { SourcePage } from '../source/source.ts';
 import { isOfKind, isPartial } from './prepare/partial-record.ts';
 import { compilePrepare } from './prepare/prepare-record.ts';
@@ -32,6 +33,7 @@ export function compileCompletePage(
   { source, concurrency, signal }: Pick<SyncOptions, 'source' | 'concurrency' | 'signal'>,
 ) {
   const prepare = compilePrepare(recordShape(entity, undefined));
+  const tellingNames = new Set([...entity.whole, ...(entity.only === null ? [] : [entity.only.field])]);
   const isAskable = entity.whole.length > 0 && entity.actions.has('get');
   let silentInARow = 0;
   let refusedInARow = 0;
@@ -46,14 +48,15 @@ export function compileCompletePage(
     page: SourcePage,
   ): Promise<CompletedPage> => {
     if (!isAskable) return { page, unanswered: 0 };
-    const partial = page.records.flatMap((raw, index) => {
-      if (!isPartial(entity, raw) || !isOfKind(entity, raw)) return [];
-      const keyText = keyOf(raw, partition);
+    const partial = Array.from({ length: page.records.length }, (_, index) => index).flatMap((index) => {
+      const glance = page.records.glance(index, tellingNames);
+      if (!isPartial(entity, glance) || !isOfKind(entity, glance)) return [];
+      const keyText = keyOf(page.records.value(index), partition);
       const params = keyText === null ? null : findGetParams(entity, { ...partition, keyText });
       return params === null ? [] : [{ index, keyText, params }];
     });
     if (partial.length === 0 || refusedInARow >= mostRefused) return { page, unanswered: 0 };
-    const records = [...page.records];
+    const whole = new Map<number, JsonValue>();
     let answered = 0;
     let isOver = false;
     const endings: unknown[] = [];
@@ -65,7 +68,7 @@ export function compileCompletePage(
         const answer = await source.get({ entity: entity.name, params }, signal);
         isWhole =
           !isPartial(entity, answer) && isOfKind(entity, answer) && keyOf(answer, partition) === keyText;
-        if (isWhole) records[index] = answer;
+        if (isWhole) whole.set(index, answer);
       } catch (error) {
         const meaning = meaningOfGet(error);
         if (meaning === 'ends-run') endings.push(error);
@@ -80,6 +83,9 @@ export function compileCompletePage(
     });
     if (endings.length > 0) throw endings[0];
     const isNoUse = refusedInARow >= mostRefused;
-    return { page: { ...page, records }, unanswered: isNoUse ? 0 : partial.length - answered };
+    return {
+      page: { ...page, records: withRecords(page.records, whole) },
+      unanswered: isNoUse ? 0 : partial.length - answered,
+    };
   };
 }

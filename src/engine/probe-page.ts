@@ -82,7 +82,8 @@ function totalProblems(
 
 /** An array of something else than the records. */
 function keyProblems({ key }: Entity, { records }: SourcePage): readonly string[] {
-  const isKeyed = records.some(
+  const keyNames = new Set(key);
+  const isKeyed = Array.from({ length: records.length }, (_, index) => records.glance(index, keyNames)).some(
     (record) => isJsonObject(record) && key.some((field) => memberOf(record, field) !== undefined),
   );
   return records.length === 0 || isKeyed

@@ -61,7 +61,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
   const entities = withWindow(definition, options.entities, asked.window);
   const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
-  const { run: id, continues, due, earlier } = await sink.startRun(lease, plan);
+  const { run: id, continues, due, earlier, rawKey } = await sink.startRun(lease, plan);
   onEvent({ kind: 'run-started', connector, run: id, continues, due });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
@@ -69,6 +69,7 @@ export async function openRun(options: SyncOptions, lease: Lease, beganMs: numbe
     ...options,
     id,
     lease,
+    rawKey,
     /** Its tables have the columns that were added for undeclared fields. */
     definition,
     /** In a backfill with the bounds of its window. */

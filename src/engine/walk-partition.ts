@@ -5,6 +5,7 @@ import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
 import { afterFailure, afterPage, beginning } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
+import { readRecords } from '../source/page-records.ts';
 import type { Pagination } from '../pagination/pagination.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import {
@@ -157,7 +158,7 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
 type Fetched = CompletedPage | { readonly error: unknown };
 
 const nothing: CompletedPage = {
-  page: { records: [], next: null, serverTime: null, bytes: 0 },
+  page: { records: readRecords([]), next: null, serverTime: null, bytes: 0 },
   unanswered: 0,
 };
 
@@ -184,7 +185,7 @@ async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>
     if ('error' in fetched) return { next: afterFailure(walk, point, fetched.error), page: null };
     let prepared: PreparedPage;
     try {
-      prepared = prepare(walk, point, fetched);
+      prepared = await prepare(walk, point, fetched);
     } catch (error) {
       // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a
       // failed call.
@@ -206,8 +207,12 @@ function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
-function prepare({ run, partition, preparePage }: Walk, { state }: WalkPoint, { page }: CompletedPage) {
-  return preparePage(partition, page.records, {
+async function prepare(
+  { run, partition, preparePage }: Walk,
+  { state }: WalkPoint,
+  { page }: CompletedPage,
+): Promise<PreparedPage> {
+  return await preparePage(partition, page.records, {
     alreadyRead: state.read,
     answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),
     differenceMs: smallestOf(partition.clockDifferences, state.behind),

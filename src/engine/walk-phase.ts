@@ -6,6 +6,7 @@ import { openAccountCheck } from './check-account.ts';
 import { compileCompletePage } from './complete-page.ts';
 import { groupCommits } from './group-commits.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
+import type { RememberedRows } from './prepare/recognize-records.ts';
 import type { Run } from './run.ts';
 import { walkPartition } from './walk-partition.ts';
 import type { WalkContext } from './walk.ts';
@@ -26,6 +27,10 @@ export async function walkPhase(run: Run): Promise<void> {
   const wake = newWake();
   const silence = watchSilence();
   const checkAccount = openAccountCheck(run);
+  const remembered: RememberedRows = {
+    key: run.rawKey,
+    same: async (entity, records) => await sink.stored.same(lease, entity, records),
+  };
   const contexts = new Map<EntityName, WalkContext>();
   /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
   const denied = new Map<EntityName, WalkFailure>();
@@ -53,7 +58,7 @@ export async function walkPhase(run: Run): Promise<void> {
       trustsTotal: entities.get(name)?.trustsTotal ?? entity.trustsTotal,
       completePage: compileCompletePage(entity, run),
       checkAccount,
-      preparePage: compilePreparePage({ ...run, isBackfill }, entity),
+      preparePage: compilePreparePage({ ...run, isBackfill, remembered }, entity),
       onStored: (newlyDue) => {
         silence.pageStored(name);
         if (newlyDue > 0) wake.wake();

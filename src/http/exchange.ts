@@ -21,8 +21,11 @@ interface Head {
 }
 
 export interface WireAnswer extends Head {
-  /** The whole body of a 2xx answer; of another one its start, as far as that could be read. */
-  readonly text: string;
+  /**
+   * The whole body of a 2xx answer; of another one its start, as far as that could be read. UTF-8: `textOfBody` decodes
+   * it.
+   */
+  readonly body: Buffer;
   /** As received, before decompression. */
   readonly wireBytes: number;
 }
@@ -139,8 +142,8 @@ async function readAnswer(
   if (!isSuccess(status)) {
     const { bytes } = await readUpTo(body, maxErrorBytes, 'start');
     // The status alone says enough when the text of a failure cannot be read.
-    const text = await readBody(bytes, encoding, maxErrorBytes).catch(() => '');
-    return { status, header, text, wireBytes: bytes.byteLength };
+    const read = await readBody(bytes, encoding, maxErrorBytes).catch(() => Buffer.alloc(0));
+    return { status, header, body: read, wireBytes: bytes.byteLength };
   }
   const isTooLong = Number(header('content-length') ?? 0) > maxBytes;
   const { bytes, isWhole } = isTooLong ? noBytes : await readUpTo(body, maxBytes, 'whole');
@@ -148,8 +151,8 @@ async function readAnswer(
     body.destroy();
     throw new UnreadableBodyError('too-large', `expected at most ${maxBytes} bytes, got more`);
   }
-  const text = await readBody(bytes, encoding, maxBytes);
-  return { status, header, text, wireBytes: bytes.byteLength };
+  const read = await readBody(bytes, encoding, maxBytes);
+  return { status, header, body: read, wireBytes: bytes.byteLength };
 }
 
 const noBytes = { bytes: new Uint8Array(), isWhole: false };

@@ -11,9 +11,14 @@ export interface StoredKeys {
   known(lease: Lease, entity: EntityName, records: readonly PreparedRecord[]): Promise<number>;
   /**
    * Of each record, in order, the hashes of its row where that is not deleted and is known to have been stored from the
-   * same bytes; else null. Looks for no row where nothing is remembered of the entity. A commit may change the answer.
+   * same bytes; `other` where it was stored from other ones; null where that is not known. Looks for no row where
+   * nothing is remembered of the entity. A commit may change the answer.
    */
-  same(lease: Lease, entity: EntityName, records: readonly RawRecord[]): Promise<readonly (SameRow | null)[]>;
+  same(
+    lease: Lease,
+    entity: EntityName,
+    records: readonly RawRecord[],
+  ): Promise<readonly (SameRow | 'other' | null)[]>;
   /**
    * At most `count` rows that are not deleted, spread over all that were stored when a sync last ended well; none where
    * none has.

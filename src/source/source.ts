@@ -5,6 +5,7 @@ import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { NextPage } from '../pagination/pagination.ts';
+import type { PageRecords } from './page-records.ts';
 
 /**
  * What the engine reads from. One `list` is one page. The source alone retries, waits, refreshes tokens and keeps
@@ -88,14 +89,14 @@ export interface ListRequest extends GetRequest {
 }
 
 export interface SourcePage {
-  /** The elements of the response's array, unread: a record may be anything. */
-  readonly records: readonly JsonValue[];
+  readonly records: PageRecords;
   /** What the response itself says about more pages; null where the connector says nothing (offset paging). */
   readonly next: NextPage | null;
   /** How many records the listing has; absent: the response does not say. */
   readonly total?: number;
   /** The server's `Date` header. */
   readonly serverTime: Instant | null;
+  /** Of the body after decompression: what the page weighs in memory. */
   readonly bytes: number;
 }
 

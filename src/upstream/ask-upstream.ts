@@ -42,7 +42,7 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       header: answer.header,
       url: wire.url,
       wireBytes: answer.wireBytes,
-      textLength: answer.text.length,
+      bodyBytes: answer.body.byteLength,
       /** For a message: a part of the answer without the secrets of the call. */
       redact: (text: string): string => redactMessage(text, sent.secrets),
     };

@@ -28,8 +28,8 @@ export interface UpstreamPage {
   readonly serverTime: Instant | null;
   /** Received, before decompression. */
   readonly bytes: number;
-  /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
-  readonly textLength: number;
+  /** Of the body after decompression: what the page weighs in memory. */
+  readonly bodyBytes: number;
 }
 
 export type UpstreamAccount = ReturnType<typeof openUpstream>;
@@ -112,7 +112,7 @@ async function orNull<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
-const nothing: UpstreamPage = { records: [], metadata: null, serverTime: null, bytes: 0, textLength: 0 };
+const nothing: UpstreamPage = { records: [], metadata: null, serverTime: null, bytes: 0, bodyBytes: 0 };
 
 /** A page of a network in front of the service says nothing of its pages. */
 function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean {
@@ -158,7 +158,7 @@ function readPage(
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: instantOf(answer.header('date')),
     bytes: answer.wireBytes,
-    textLength: answer.textLength,
+    bodyBytes: answer.bodyBytes,
   };
 }
 

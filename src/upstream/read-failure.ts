@@ -14,6 +14,7 @@ import { redactMessage } from '../http/redact-message.ts';
 import { retryAfterMs } from '../http/header-values.ts';
 import { readJsonOfFailure, valueAt } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure, type FailureReason } from './upstream-failure.ts';
+import { textOfBody } from '../http/read-body.ts';
 
 interface FailureFacts {
   /** Null: the check, or a token. */
@@ -23,7 +24,8 @@ interface FailureFacts {
   readonly now: number;
 }
 
-interface FailedAnswer extends FailureFacts, Pick<WireAnswer, 'status' | 'header' | 'text'> {
+interface FailedAnswer extends FailureFacts, Pick<WireAnswer, 'status' | 'header'> {
+  readonly text: string;
   /** Undefined: the body is no JSON. */
   readonly value: JsonValue | undefined;
 }
@@ -44,12 +46,14 @@ export function isFailed({ failed }: Pick<Upstream, 'failed'>, value: JsonValue)
 /** What an answer that is an error means: the first rule that matches, else the default of its status. */
 export function readFailure(
   rules: Rules,
-  failed: Pick<WireAnswer, 'status' | 'header' | 'text'>,
+  failed: Pick<WireAnswer, 'status' | 'header' | 'body'>,
   facts: FailureFacts,
 ): UpstreamFailure {
-  const answer = { ...failed, ...facts, value: readJsonOfFailure(failed.text) };
+  const { status, header } = failed;
+  const text = textOfBody(failed.body);
+  const answer = { status, header, text, ...facts, value: readJsonOfFailure(text) };
   const texts = textsOf(rules, answer.value);
-  const words = answer.value === undefined ? answer.text.slice(0, 2_000) : texts.join('\n');
+  const words = answer.value === undefined ? text.slice(0, 2_000) : texts.join('\n');
   const rule = rules.errors.find((one) => matches(one, answer, words));
   const failureClass = rule?.then ?? defaultClass(answer);
   const asked = waitOf(rules.retryAfter, answer);

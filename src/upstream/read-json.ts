@@ -2,6 +2,7 @@ import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
 import type { WireAnswer } from '../http/exchange.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
+import { textOfBody } from '../http/read-body.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
 /** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */
@@ -12,13 +13,14 @@ const jsonType = /^[\w.+-]+\/(?:json|[\w.+-]+\+json)\s*(?:;|$)/i;
  * The JSON of a 2xx answer. Throws `UpstreamFailure` for what is none: `unavailable`, as a page of a proxy or for
  * maintenance may pass like a cut answer.
  */
-export function readJsonAnswer({ status, text, header }: Omit<WireAnswer, 'wireBytes'>): JsonValue {
+export function readJsonAnswer({ status, body, header }: Omit<WireAnswer, 'wireBytes'>): JsonValue {
   const type = header('content-type');
   if (type !== null && !jsonType.test(type)) {
     const text =
       'expected JSON, got an answer of another content type; something else may answer at this address';
     throw new UpstreamFailure('unavailable', text, { reason: 'notJson', status });
   }
+  const text = textOfBody(body);
   if (isDeeperThan(text, maxDepth)) {
     const text = `expected JSON of at most ${maxDepth} levels, got a deeper answer`;
     throw new UpstreamFailure('tooLarge', text, { reason: 'tooLarge', status });

@@ -6,6 +6,7 @@ import { askBeside, type BesideFacts } from './ask-beside.ts';
 import { credentialValue, unusable } from './credentials.ts';
 import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
+import { textOfBody } from '../http/read-body.ts';
 
 interface NewTokens {
   readonly accessToken: string;
@@ -54,7 +55,7 @@ export async function requestTokens(
   } as const;
   const read = (answer: WireAnswer): NewTokens | null => {
     if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), url.host);
-    const value = readJsonOfFailure(answer.text);
+    const value = readJsonOfFailure(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
     throw refusedTokens(answer.status, value, [...secrets, basic], url.host);
   };

@@ -76,7 +76,7 @@ it.each(services)(
           metadata: metadata === null ? null : object(metadata),
           serverTime: null,
           bytes: 0,
-          textLength: 0,
+          bodyBytes: 0,
         };
       },
       async get({ entity, params }) {

@@ -8,7 +8,7 @@ const refused = new SyncError('items list was answered with 404', {
 });
 
 it('takes a refused page for an empty one where nothing was expected behind the last page', () => {
-  expect(afterRefusal('empty', refused)).toMatchObject({ page: { records: [], next: null } });
+  expect(afterRefusal('empty', refused)).toMatchObject({ page: { records: { length: 0 }, next: null } });
 });
 
 it('keeps a refusal that may be the end a failure, and says what the definition lacks', () => {

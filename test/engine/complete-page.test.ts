@@ -6,6 +6,7 @@ import { textOf } from '../../src/sample/writing.ts';
 import type { Source } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
+import { readRecords } from '../../src/source/page-records.ts';
 
 const notes = builtInDefinition('workspace-notes');
 const part = (id: string): JsonValue => ({ object: 'page', id });
@@ -19,7 +20,7 @@ const whole = (id: string): JsonValue => ({
 });
 
 function pageOf(...records: readonly JsonValue[]) {
-  return { records, next: null, serverTime: null, bytes: 1 };
+  return { records: readRecords(records), next: null, serverTime: null, bytes: 1 };
 }
 
 /** Pages that are completed one after another, by what `get` answers for each id. */
@@ -36,7 +37,7 @@ function completing(answer: (id: string) => JsonValue, signal = new AbortControl
     asked,
     complete: async (...records: readonly JsonValue[]) => {
       const { page, unanswered } = await complete({ inject: {}, params: {} }, pageOf(...records));
-      return { records: page.records, unanswered };
+      return { records: [...page.records], unanswered };
     },
   };
 }

@@ -6,6 +6,7 @@ import { ordinaryRun } from '../../src/engine/run-options.ts';
 import type { FoundPartition, Partition } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities, chosenEntities, entityNamed } from '../support/sync-once.ts';
+import { readRecords } from '../../src/source/page-records.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
@@ -77,20 +78,20 @@ describe('the plan of a backfill', () => {
     ]);
   });
 
-  it('bounds the deepest entity that takes bounds, and reads what leads to it in full', () => {
+  it('bounds the deepest entity that takes bounds, and reads what leads to it in full', async () => {
     const chosen = withWindow(mailing, chosenEntities(mailing, ['lists', 'list_members']), window);
     expect(chosen.get('lists' as EntityName)?.bounds).toBeUndefined();
     expect(chosen.get('list_members' as EntityName)?.bounds).toEqual({
       since_last_changed: bounds.since,
       before_last_changed: bounds.before,
     });
-    const [found] = childrenOf('lists', { id: 'a1' }, true);
+    const [found] = await childrenOf('lists', { id: 'a1' }, true);
     expect(found).toMatchObject({
       params: { list_id: 'a1', since_last_changed: bounds.since, before_last_changed: bounds.before },
       base: { list_id: 'a1' },
       parent: { entity: 'lists', keyText: '["a1"]' },
     });
-    expect(childrenOf('lists', { id: 'a1' }, false)[0]).toMatchObject({
+    expect((await childrenOf('lists', { id: 'a1' }, false))[0]).toMatchObject({
       params: { list_id: 'a1' },
       base: null,
     });
@@ -110,26 +111,30 @@ describe('a child partition', () => {
   const edited = (time: string, more = {}) =>
     childrenOf('pages', { ...page, last_edited_time: time, ...more }, false);
 
-  it('carries the change value of its parent, settled once its clock must have moved on', () => {
-    expect(edited('2026-05-07T23:58:00.000Z')[0]?.marker).toEqual({
+  it('carries the change value of its parent, settled once its clock must have moved on', async () => {
+    expect((await edited('2026-05-07T23:58:00.000Z'))[0]?.marker).toEqual({
       value: '2026-05-07T23:58:00.000Z',
       isSettled: true,
     });
-    expect(edited('2026-05-07T23:59:00.000Z')[0]?.marker?.isSettled).toBe(false);
-    expect(edited('2099-01-01T00:00:00.000Z')[0]?.marker?.isSettled).toBe(false);
+    expect((await edited('2026-05-07T23:59:00.000Z'))[0]?.marker?.isSettled).toBe(false);
+    expect((await edited('2099-01-01T00:00:00.000Z'))[0]?.marker?.isSettled).toBe(false);
   });
 
-  it('is always read where the parent has no change value that can be read', () => {
-    expect(edited('some day').map(({ marker }) => marker)).toEqual([null, null]);
+  it('is always read where the parent has no change value that can be read', async () => {
+    expect((await edited('some day')).map(({ marker }) => marker)).toEqual([null, null]);
   });
 
-  it('is not found below what listings leave out', () => {
-    expect(edited('2026-05-07T23:58:00.000Z', { in_trash: true })).toEqual([]);
-    expect(edited('2026-05-07T23:58:00.000Z', { in_trash: false, archived: false })).toHaveLength(2);
+  it('is not found below what listings leave out', async () => {
+    expect(await edited('2026-05-07T23:58:00.000Z', { in_trash: true })).toEqual([]);
+    expect(await edited('2026-05-07T23:58:00.000Z', { in_trash: false, archived: false })).toHaveLength(2);
   });
 });
 
-function childrenOf(name: string, record: Record<string, string | boolean>, isBackfill: boolean) {
+async function childrenOf(
+  name: string,
+  record: Record<string, string | boolean>,
+  isBackfill: boolean,
+): Promise<readonly FoundPartition[]> {
   const definition = name === 'pages' ? notes : mailing;
   const entity = entityNamed(definition, name);
   const entities = name === 'pages' ? allEntities(notes) : chosenEntities(mailing, ['lists', 'list_members']);
@@ -152,10 +157,6 @@ function childrenOf(name: string, record: Record<string, string | boolean>, isBa
     clockDifferences: [],
     watermark: null,
   };
-  const found: readonly FoundPartition[] = prepare(partition, [record], {
-    alreadyRead: 0,
-    answeredMs: nowMs,
-    differenceMs: 0,
-  }).stored.children;
-  return found;
+  const context = { alreadyRead: 0, answeredMs: nowMs, differenceMs: 0 };
+  return (await prepare(partition, readRecords([record]), context)).stored.children;
 }

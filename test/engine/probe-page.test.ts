@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../src/core/json.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { probePage } from '../../src/engine/probe-page.ts';
 import type { ListRequest, SourcePage } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
+import { readRecords, type PageRecords } from '../../src/source/page-records.ts';
 
 const never = new AbortController().signal;
 
@@ -16,8 +16,8 @@ function entityOf(definition: string, name: string): Entity {
 
 const lists = entityOf('email-marketing', 'lists');
 const pages = entityOf('workspace-notes', 'pages');
-const records = (count: number): readonly JsonValue[] =>
-  Array.from({ length: count }, (_none, at) => ({ id: `r${at}` }));
+const records = (count: number): PageRecords =>
+  readRecords(Array.from({ length: count }, (_none, at) => ({ id: `r${at}` })));
 
 async function problemsOf(
   entity: Entity,
@@ -25,7 +25,7 @@ async function problemsOf(
   expectsTotal = true,
 ): Promise<readonly string[]> {
   const list = (): Promise<SourcePage> =>
-    Promise.resolve({ records: [], next: null, serverTime: null, bytes: 0, ...answer });
+    Promise.resolve({ records: readRecords([]), next: null, serverTime: null, bytes: 0, ...answer });
   return (await probePage({ list }, entity, { variants: [{}] }, { expectsTotal, signal: never })).problems;
 }
 
@@ -34,7 +34,7 @@ describe('the first page of an entity', () => {
     const asked: ListRequest[] = [];
     const list = (request: ListRequest): Promise<SourcePage> => {
       asked.push(request);
-      return Promise.resolve({ records: [], next: null, total: 0, serverTime: null, bytes: 0 });
+      return Promise.resolve({ records: readRecords([]), next: null, total: 0, serverTime: null, bytes: 0 });
     };
     const variants = [{ email: 'a@example.com' }, {}];
     await probePage({ list }, lists, { variants }, { expectsTotal: true, signal: never });
@@ -84,7 +84,7 @@ describe('the first page of an entity', () => {
     [
       'another array',
       lists,
-      { records: [{ name: 'x' }], total: 1 },
+      { records: readRecords([{ name: 'x' }]), total: 1 },
       ['none of the records has id, which is their key'],
     ],
     ['a short page with a token', pages, { records: records(2), next: { hasMore: true, token: 't' } }, []],

@@ -11,6 +11,7 @@ import type { PageCommit } from '../../src/sinks/sink.ts';
 import type { ListRequest, SourcePage } from '../../src/source/source.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { chosenEntities, entityNamed } from '../support/sync-once.ts';
+import { readRecords } from '../../src/source/page-records.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const members = entityNamed(mailing, 'list_members');
@@ -96,7 +97,7 @@ async function walkMembers(
 }
 
 function page(...records: readonly { readonly id: string; readonly last_changed: string }[]): SourcePage {
-  return { records, next: null, serverTime: null, bytes: 100 };
+  return { records: readRecords(records), next: null, serverTime: null, bytes: 100 };
 }
 
 const sortedByChange = { sort_field: 'last_changed', sort_dir: 'ASC' };

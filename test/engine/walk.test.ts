@@ -6,6 +6,7 @@ import type { SourcePage } from '../../src/source/source.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import type { SimulatedService } from '../support/pagination/simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
+import { readRecords } from '../../src/source/page-records.ts';
 
 const nowMs = Date.UTC(2026, 4, 1);
 const mostCalls = 6_000;
@@ -62,7 +63,7 @@ function circling(page: Page): SimulatedService & { readonly answers: () => numb
   const list = (params: Params): SourcePage => {
     calls += 1;
     if (calls > mostCalls) throw new Error('the walk does not end');
-    const records = page(calls, params);
+    const records = readRecords(page(calls, params));
     const next = 'offset' in params ? null : { hasMore: true, token: `token-${calls}` };
     return { records, next, serverTime: null, bytes: records.length * 100 };
   };

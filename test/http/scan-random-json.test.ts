@@ -78,7 +78,7 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
-/** Why an answer that is JSON may be refused all the same; names and numbers may also be said wrongly by an edit. */
+/** Why an answer that is JSON may be refused all the same; an edit may also change names and numbers. */
 function mayBeRefused(text: string, paths: Paths): boolean {
   const isRepeated = paths.flat().some((name) => text.split(`"${name}"`).length > 2);
   return isRepeated || /\\u|\d[eE]\+?\d{3}/.test(text) || arraysAt(JSON.parse(text), paths).length !== 1;

@@ -15,7 +15,7 @@ async function serve(count: number, options: PagedRowsOptions) {
   return { table, page: (params: JsonObject) => source.list({ entity, params, isRoot: true }, never) };
 }
 
-const ids = ({ records }: SourcePage) => records.map((record) => (record as { id: string }).id);
+const ids = ({ records }: SourcePage) => [...records].map((record) => (record as { id: string }).id);
 
 describe('a service that pages by offset', () => {
   it('answers what is there, and nothing behind the end', async () => {

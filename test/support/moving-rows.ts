@@ -4,6 +4,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { Source, SourcePage } from '../../src/source/source.ts';
 import { text } from './service/served-api.ts';
+import { readRecords } from '../../src/source/page-records.ts';
 
 export interface MovingRecord {
   readonly id: string;
@@ -163,7 +164,7 @@ export function movingRows(random: () => number): MovingRows {
     const hasMore = start + page.length < records.length;
     const raw = page.map(({ fields }): JsonObject => fields);
     return {
-      records: raw,
+      records: readRecords(raw),
       next: isByToken ? { hasMore, token: hasMore ? anchorOf(entity, last) : null } : null,
       serverTime: instant(nowMs),
       bytes: JSON.stringify(raw).length,

@@ -36,7 +36,7 @@ describe('list', () => {
       metadata: { next_cursor: 'n2', has_more: true, date: noted.headers.date },
       serverTime: '2026-02-03T10:00:00.000Z',
       bytes: body.length,
-      textLength: body.length,
+      bodyBytes: body.length,
     });
     expect(server.requests).toMatchObject([
       { method: 'GET', path: '/v1/items', body: '', headers: { authorization: `Bearer ${secretToken}` } },

@@ -36,7 +36,7 @@ function readCommand(action: ReadAction, example: string): AddCommand {
         { entity: entity.name, params, isRoot: entity.parents.length === 0 },
         signal,
       );
-      terminal.printJson({ records: page.records, next: page.next });
+      terminal.printJson({ records: [...page.records], next: page.next });
       for (const record of page.records) terminal.print(lineOf(record));
       const more = page.next?.token ?? null;
       terminal.note(

@@ -1,4 +1,4 @@
-import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import type { RecordFile } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
@@ -7,7 +7,7 @@ import { canonicalJson, shortHash } from './canonical-json.ts';
 
 const maxTextChars = 1_000;
 
-type FileOfRecord = (raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
+type FileOfRecord = (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
 
 /**
  * Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a
@@ -18,7 +18,8 @@ export function compileFileOfRecord(download: Action | null): FileOfRecord | nul
   if (download === null || fields === null) return null;
 
   return (raw, inject) => {
-    const valueOf = (field: string): JsonValue => memberOf(inject, field) ?? memberOf(raw, field) ?? null;
+    const members = isJsonObject(raw) ? raw : {};
+    const valueOf = (field: string): JsonValue => memberOf(inject, field) ?? memberOf(members, field) ?? null;
     const params: Record<string, JsonValue> = {};
     for (const [name, field] of download.key) {
       const param = download.params.get(name);

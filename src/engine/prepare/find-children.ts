@@ -62,6 +62,22 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
   };
 }
 
+/** The fields of a record that decide what it leads to, as names or paths. */
+export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonly string[] {
+  const { definition, entities } = run;
+  const parents = [...entities.keys()]
+    .flatMap((name) => definition.entities.get(name)?.parents ?? [])
+    .filter(({ entity }) => entity === parentEntity.name);
+  return [
+    ...parentEntity.unlisted.map(({ field }) => field),
+    ...parents.flatMap(({ when, params, marker }) => [
+      ...when.map(({ field }) => field),
+      ...params.values(),
+      ...(marker === null ? [] : [marker.field]),
+    ]),
+  ];
+}
+
 /** The record exists although listings may leave it out. */
 export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): boolean {
   return entity.unlisted.some(({ field, values }) => {

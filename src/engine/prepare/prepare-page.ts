@@ -3,6 +3,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
+import type { PageRecords } from '../../source/page-records.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
@@ -12,13 +13,14 @@ import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
 import { asPartial, isOfKind, isPartial } from './partial-record.ts';
-import { compilePrepare } from './prepare-record.ts';
+import { compileReadRecord } from './read-record.ts';
+import { compileRecognize, type RememberedRows, type ShownRecord } from './recognize-records.ts';
 import { recordShape } from './record-shape.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 
 export type PreparePage = ReturnType<typeof compilePreparePage>;
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
-export type PreparedPage = Readonly<ReturnType<PreparePage>>;
+export type PreparedPage = Readonly<Awaited<ReturnType<PreparePage>>>;
 
 interface PageContext {
   /** Records of this listing before the page. */
@@ -31,7 +33,11 @@ interface PageContext {
   readonly differenceMs: number | null;
 }
 
-type PreparingRun = FindingRun & { readonly policies: SchemaPolicies };
+type PreparingRun = FindingRun & {
+  readonly policies: SchemaPolicies;
+  /** Absent: every record is read. */
+  readonly remembered?: RememberedRows;
+};
 
 /**
  * The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a
@@ -39,21 +45,24 @@ type PreparingRun = FindingRun & { readonly policies: SchemaPolicies };
  */
 export function compilePreparePage(run: PreparingRun, entity: Entity) {
   const addRecord = compileAddRecord(run, entity);
+  const recognize = compileRecognize(run, entity, recordShape(entity));
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
   const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
   const isSorted = compileIsSorted(entity, run.capMs, datedBy);
   const explodedInto = entity.explode?.into;
 
-  return (
+  return async (
     partition: Partition,
-    records: readonly JsonValue[],
+    records: PageRecords,
     { alreadyRead, answeredMs, differenceMs: knownMs }: PageContext,
   ) => {
-    const dates = dateSpan === null ? [] : records.map(dateSpan);
+    const shown = await recognize(partition, records);
+    const glances = shown.map(({ glance }) => glance);
+    const dates = dateSpan === null ? [] : glances.map(dateSpan);
     const shownMs = differenceMs(answeredMs, dates);
     const page = emptyPage(partition, alreadyRead, run.capMs - (smaller(knownMs, shownMs) ?? 0));
-    for (const raw of records) addRecord(page, raw);
+    for (const record of shown) addRecord(page, record);
     const { filtered, foreign, refused, children, marks, keys, explodedFetched, depthLimited, partial } =
       page;
     return {
@@ -80,7 +89,7 @@ export function compilePreparePage(run: PreparingRun, entity: Entity) {
        */
       differenceMs: shownMs,
       /** False: the records contradict the order that was asked for. */
-      isSorted: isSorted(records, dates),
+      isSorted: isSorted(glances, dates),
       /** Entity -> fields kept in `_extra`. */
       extraFields: new Map([
         [entity.name, page.extraFields],
@@ -121,9 +130,10 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
   };
 }
 
-function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, raw: JsonValue) => void {
+/** What a record comes to in its page. All that is asked of it here is in its `glance`. */
+function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown: ShownRecord) => void {
   const policyOf = (table: EntityName) => run.policies.get(table) ?? acceptEverything;
-  const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
+  const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(run, entity);
   // What differs from answer to answer must not make another record of a refused one.
@@ -141,7 +151,8 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, raw: 
     }
   }
 
-  return (page, raw) => {
+  return (page, shown) => {
+    const raw = shown.glance;
     const { partition, marks, keys, rows, children, settledMs } = page;
     const positionInListing = page.position++;
     if (isJsonObject(raw) && !isOfKind(entity, raw)) {
@@ -163,10 +174,10 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, raw: 
       return;
     }
     const inject = placed?.inject ?? partition.inject;
-    const prepared = prepare(raw, inject);
+    const prepared = readRecord(shown, inject);
     for (const note of prepared.drift) page.drift.add(note);
     if (prepared.kind === 'refused') {
-      marks.push(`refused:${anyJsonWithout(raw, unstable)}`);
+      marks.push(`refused:${anyJsonWithout(shown.records.value(shown.index), unstable)}`);
       page.refused.push(prepared.refused);
       return;
     }

@@ -19,11 +19,17 @@ import {
   type VolatileField,
 } from './canonical-json.ts';
 import { copiedFields, injectedValues, oldAddress, toColumnValue, type Slot } from './column-value.ts';
+import { keyFault } from './record-key.ts';
 import { compileShape, type CompiledShape, type RecordShape } from './record-shape.ts';
 import { describeNews, schemaChanged } from './schema-policy.ts';
 
+/**
+ * To be raised with every change of what is stored of the same bytes: rows that were stored before are then read again.
+ */
+export const readingVersion = 1;
+
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
-const maxRecordChars = 16 * 1024 * 1024;
+export const maxRecordChars = 16 * 1024 * 1024;
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */
 export type Prepared = { readonly drift: readonly FieldDrift[] } & (
@@ -137,17 +143,8 @@ function noFields(): Record<string, JsonValue> {
 }
 
 function checkKey(shape: CompiledShape, { raw, injected, values }: Row): Prepared | null {
-  const { table, keySlots } = shape;
-  const missing = keySlots.find(({ index }) => values[index] === null);
-  if (missing !== undefined) {
-    const detail = `the record has no ${missing.name}, which is part of its key`;
-    return refuse(shape, raw, 'key-missing', detail);
-  }
-  if (keySlots.every(({ index }) => injected.isFilled[index] === true || values[index] === '')) {
-    const detail = `every part of the key that the record carries is empty (${table.key.join(', ')})`;
-    return refuse(shape, raw, 'key-missing', detail);
-  }
-  return null;
+  const fault = keyFault(shape, injected, values);
+  return fault === null ? null : refuse(shape, raw, 'key-missing', fault);
 }
 
 function checkNews(shape: CompiledShape, { raw, drift }: Row): Prepared | null {

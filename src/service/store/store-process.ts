@@ -29,7 +29,8 @@ const transport: HttpTransport = {
     signal.throwIfAborted();
     const { status, text, retryAfter } = await orAborted(askService('call', body ?? ''), signal);
     const header = (name: string): string | null => (name === 'retry-after' ? retryAfter : null);
-    return { status, text, header, wireBytes: text.length };
+    const answer = Buffer.from(text);
+    return { status, body: answer, header, wireBytes: answer.byteLength };
   },
   open: () => Promise.reject(new TypeError('a sync of a store downloads nothing')),
   [Symbol.asyncDispose]: () => Promise.resolve(),

@@ -135,7 +135,7 @@ export function openRawRows(connector: ConnectorName, startedAt: Instant) {
       entity: EntityName,
       table: RecordTable,
       records: readonly RawRecord[],
-    ): Promise<readonly (SameRow | null)[]> => {
+    ): Promise<readonly (SameRow | 'other' | null)[]> => {
       const none = records.map(() => null);
       if (records.length === 0 || wasAny.get(entity) === false) return none;
       return await read(async (tx) => {
@@ -155,7 +155,7 @@ async function sameRows(
   of: OfEntity,
   table: RecordTable,
   records: readonly RawRecord[],
-): Promise<readonly (SameRow | null)[]> {
+): Promise<readonly (SameRow | 'other' | null)[]> {
   const byKey = new Map(records.map((record) => [record.keyText, record]));
   const rows = await table.find(tx, [...byKey.values()]);
   const wanted = [...new Set([...rows.values()].map(({ row }) => chunkOf(row)))];
@@ -166,7 +166,9 @@ async function sameRows(
     const hashes = stored && hashesOf.get(chunkOf(stored.row));
     if (stored === undefined || hashes === undefined || !isWhole(stored)) return null;
     const { row, hash, volatileHash } = stored;
-    return holds(hashes, slotOf(row), { raw, hash, volatileHash }) ? { hash, volatileHash } : null;
+    const slot = slotOf(row);
+    if (tagAt(hashes, slot) !== tagOf({ hash, volatileHash })) return null;
+    return holds(hashes, slot, { raw, hash, volatileHash }) ? { hash, volatileHash } : 'other';
   });
 }
 

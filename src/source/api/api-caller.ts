@@ -78,7 +78,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     try {
       if ('read' in call) return await transport.send(request, signal);
       const answer = await transport.open(request, signal);
-      return 'text' in answer ? answer : await received(answer, call, signal);
+      return 'body' in answer ? answer : await received(answer, call, signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ReceiverError) throw error.cause;
@@ -110,7 +110,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
 }
 
 /** A 2xx answer whose body was read by `receive`. */
-interface Received<T> extends Omit<WireAnswer, 'text'> {
+interface Received<T> extends Omit<WireAnswer, 'body'> {
   readonly value: T;
 }
 

@@ -7,6 +7,7 @@ import { invalidBody } from './classify-failure.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { IssuedToken } from './token-cache.ts';
 import { tryJsonText } from '../../http/lossless-json.ts';
+import { textOfBody } from '../../http/read-body.ts';
 
 /** What the service does not say is null. */
 export const unsaid = z.string().nullable().default(null);
@@ -184,11 +185,11 @@ export function catalogCall<Schema extends z.ZodType, T>(
   return {
     request: { method, path, query, body },
     facts,
-    read: ({ text }) =>
-      read(
-        mayBeEmpty && text.trim() === '' ? schema.parse({}) : readAnswer(text, schema, facts, expected),
-        facts,
-      ),
+    read: ({ body: answer }) => {
+      const text = textOfBody(answer);
+      const isEmpty = mayBeEmpty && text.trim() === '';
+      return read(isEmpty ? schema.parse({}) : readAnswer(text, schema, facts, expected), facts);
+    },
   };
 }
 

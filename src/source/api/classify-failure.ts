@@ -11,6 +11,7 @@ import {
 } from './call-failure.ts';
 import { retryAfterMs } from '../../http/header-values.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
+import { textOfBody } from '../../http/read-body.ts';
 
 const quotaWords = /\b(quota|subscription|billing|payment required|plan limit|usage limit|out of credits)\b/i;
 const staleTokenWords =
@@ -29,7 +30,7 @@ export function classifyAnswer(
   now: number,
 ): CallFailure {
   const { status } = answer;
-  const upstream = readUpstreamMessage(answer.text);
+  const upstream = readUpstreamMessage(textOfBody(answer.body));
   const afterMs = retryAfterMs(answer.header('retry-after'), answer.header('date'), now);
   const { fail, throttle, again, setAside, named, ...failure } = failuresOf(facts, {
     status,

@@ -13,7 +13,11 @@ import type { ApiCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
+import type { WireAnswer } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
+import { textOfBody } from '../../http/read-body.ts';
+import { scanPage } from '../../http/scan-json.ts';
+import { readRecords, unreadRecords } from '../page-records.ts';
 
 /**
  * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
@@ -22,9 +26,13 @@ export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
     list: ({ entity, params, isRoot }: ListRequest): ApiCall<SourcePage> => {
       const { pagination } = checkDeclared(definition, entity, 'list', params);
-      return executeCall({ connector, definition, entity, action: 'list', params, isRoot }, (answer, facts) =>
-        readPage(answer, pagination, facts),
-      );
+      const request = { connector, definition, entity, action: 'list', params, isRoot } as const;
+      const facts = factsOf(request);
+      return {
+        request: requestOf(request),
+        facts,
+        read: (answer) => readPage(answer, { connector, pagination, facts }),
+      };
     },
     get: ({ entity, params }: GetRequest): ApiCall<JsonValue> => {
       checkDeclared(definition, entity, 'get', params);
@@ -47,29 +55,22 @@ export interface ExecuteRequest {
   readonly isRoot: boolean;
 }
 
-interface ExecuteAnswer extends PageAnswer {
-  /** The `Date` header as it came. */
-  readonly date: string | null;
-  /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
-  readonly bytes: number;
-}
-
 /** `POST connectors/{id}/execute`; `read` gets the answer of a success and throws when its result does not fit. */
 export function executeCall<T>(
   request: ExecuteRequest,
-  read: (answer: ExecuteAnswer, facts: CallFacts) => T,
+  read: (answer: PageAnswer, facts: CallFacts) => T,
 ): ApiCall<T> {
-  const { connector, entity, action, params } = request;
   const facts = factsOf(request);
   return {
-    // Without skip_truncation the service may cut every string of a list to 200 characters.
-    request: executeRequest(connector, { entity, action, params, skip_truncation: true }),
+    request: requestOf(request),
     facts,
-    read: ({ text, header }) => {
-      const envelope = readEnvelope(text, connector, facts);
-      return read({ ...envelope, date: header('date'), bytes: text.length }, facts);
-    },
+    read: ({ body }) => read(readEnvelope(textOfBody(body), request.connector, facts), facts),
   };
+}
+
+/** Without skip_truncation the service may cut every string of a list to 200 characters. */
+function requestOf({ connector, entity, action, params }: ExecuteRequest): ApiCall<unknown>['request'] {
+  return executeRequest(connector, { entity, action, params, skip_truncation: true });
 }
 
 export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
@@ -99,6 +100,11 @@ const envelopeShape = z.object({
   execution_metadata: z.looseObject({ connector_instance_id: z.string().nullish() }).nullish(),
 });
 
+/** Where the records of a `list` may be. Those of `hits` lie each in an object of its own, and are read whole. */
+const recordPaths = [['result'], ['result', 'data']];
+/** A deeper answer is read whole, as deep as the memory allows. */
+const mostLevels = 1_000;
+const markerStart = '[truncated ';
 const marker = '[truncated — use';
 /** As a text may hold it; one expression reads a page once. */
 const markerText = /\[truncated (?:—|\\u2014) use/;
@@ -168,11 +174,24 @@ function truncated(facts: CallFacts): SyncError {
  * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`:
  * shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
-function readPage(answer: ExecuteAnswer, pagination: Pagination, facts: CallFacts): SourcePage {
-  const { date, bytes } = answer;
-  const records = readRecords(answer.result);
-  if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
-  return { records, ...readPaging(answer, pagination, facts), serverTime: instantOf(date), bytes };
+function readPage(
+  { body, header }: Pick<WireAnswer, 'body' | 'header'>,
+  {
+    connector,
+    pagination,
+    facts,
+  }: { readonly connector: ConnectorId; readonly pagination: Pagination; readonly facts: CallFacts },
+): SourcePage {
+  const scanned = body.includes(markerStart) ? null : scanPage(body, recordPaths, mostLevels);
+  const answer = readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
+  const values = recordsOf(answer.result);
+  if (values === null) throw invalidBody(facts, 'expected an array as result, got another kind');
+  return {
+    records: scanned === null ? readRecords(values) : unreadRecords(scanned),
+    ...readPaging(answer, pagination, facts),
+    serverTime: instantOf(header('date')),
+    bytes: body.byteLength,
+  };
 }
 
 /** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
@@ -188,7 +207,7 @@ export function readPaging(
 }
 
 /** The records of a result in any of its shapes; null for another kind. */
-export function readRecords(result: JsonValue): readonly JsonValue[] | null {
+export function recordsOf(result: JsonValue): readonly JsonValue[] | null {
   if (isJsonArray(result)) return result;
   if (!isJsonObject(result)) return null;
   const data = memberOf(result, 'data');

@@ -17,6 +17,7 @@ import { checkDeclared } from '../api/check-declared.ts';
 import { checkedBytes, contentTypeOf, downloadFacts } from '../api/download-call.ts';
 import { factsOf, readPaging } from '../api/execute-call.ts';
 import { accountOrigin, type ConnectorOrigin } from '../connector-origin.ts';
+import { readRecords } from '../page-records.ts';
 import { openServerClock } from '../server-clock.ts';
 import type { DownloadRequest, FileSource, ReceiveFile, Source, SourceOptions } from '../source.ts';
 import { classifyUpstream } from './classify-upstream.ts';
@@ -140,11 +141,11 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
       const facts = factsOf({ definition, entity, action: 'list', params, isRoot });
       const ask = async () => {
         const page = await account.list({ entity, params }, signal);
-        const { records, metadata, serverTime, bytes, textLength } = page;
+        const { metadata, serverTime, bytes, bodyBytes } = page;
         budget.count({ bytes });
         if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
-        const paging = readPaging({ result: records, metadata }, pagination, facts);
-        return { records, ...paging, serverTime, bytes: textLength };
+        const paging = readPaging({ result: page.records, metadata }, pagination, facts);
+        return { records: readRecords(page.records), ...paging, serverTime, bytes: bodyBytes };
       };
       return await call(facts, ask, signal);
     },

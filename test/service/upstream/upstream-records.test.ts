@@ -42,7 +42,7 @@ function listings(served: ServedWorld, id: string): Pick<UpstreamAccount, 'list'
         metadata: metadata === null ? null : object(metadata),
         serverTime: instant(0),
         bytes: 0,
-        textLength: 0,
+        bodyBytes: 0,
       };
     },
   };

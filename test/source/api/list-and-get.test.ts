@@ -31,7 +31,7 @@ describe('a list', () => {
   it('brings the records as they came, the server time and the sizes', async () => {
     const { server, source } = await sourceWith(success([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]));
     const page = await list(members, { list_id: 'l', count: 1000, offset: 0 });
-    expect(page.records).toEqual([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]);
+    expect([...page.records]).toEqual([{ id: 'a' }, 7, null, { id: 'b', deep: [{}] }]);
     expect(page.records.length).toBe(4);
     expect(page.next).toBeNull();
     expect(page.serverTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -56,12 +56,12 @@ describe('a list', () => {
     ],
   ])('is read from an envelope with %s', async (_title, rest) => {
     await sourceWith(json(200, { status: 'success', result: [{ id: 'a' }], ...rest }));
-    expect((await list()).records).toEqual([{ id: 'a' }]);
+    expect([...(await list()).records]).toEqual([{ id: 'a' }]);
   });
 
   it('reads a gzip body', async () => {
     const { server } = await sourceWith(gzipped([{ id: 'a' }]));
-    expect((await list()).records).toEqual([{ id: 'a' }]);
+    expect([...(await list()).records]).toEqual([{ id: 'a' }]);
     expect(server.calls[0]?.headers['accept-encoding']).toBe('gzip');
   });
 
@@ -93,13 +93,13 @@ describe('a list', () => {
             : { hits: [{ id: 'x', score: 1, data: { id: 'b' } }] },
         ),
     });
-    expect((await list()).records).toEqual([{ id: 'a' }]);
-    expect((await list()).records).toEqual([{ id: 'b' }]);
+    expect([...(await list()).records]).toEqual([{ id: 'a' }]);
+    expect([...(await list()).records]).toEqual([{ id: 'b' }]);
   });
 
   it('keeps integers that a double cannot hold', async () => {
     await sourceWith(successText('[{"web_id":9007199254740993,"n":-12345678901234567890,"ok":5,"f":0.5}]'));
-    expect((await list()).records).toEqual([
+    expect([...(await list()).records]).toEqual([
       { web_id: 9007199254740993n, n: -12345678901234567890n, ok: 5, f: 0.5 },
     ]);
   });
@@ -108,7 +108,7 @@ describe('a list', () => {
     await sourceWith(successText(`[${'['.repeat(100_000)}${']'.repeat(100_000)},{"id":"good"}]`));
     const page = await list();
     expect(page.records.length).toBe(2);
-    expect(page.records[1]).toEqual({ id: 'good' });
+    expect(page.records.value(1)).toEqual({ id: 'good' });
   });
 
   it('asks for a smaller page when depth and big integers meet in one body', async () => {

@@ -106,7 +106,7 @@ describe('a budget shared with other processes', () => {
       },
       respond: ({ index }) => (index === 0 ? throttled({ seconds: 1 }) : success([{ id: 'a' }])),
     });
-    expect((await source.list(request, never)).records).toEqual([{ id: 'a' }]);
+    expect([...(await source.list(request, never)).records]).toEqual([{ id: 'a' }]);
   });
 
   it('is not entered for the catalog and for tokens', async () => {

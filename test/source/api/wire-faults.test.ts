@@ -83,7 +83,7 @@ describe('a broken answer', () => {
       respond: ({ index }) => faults[index] ?? success([{ id: 'a' }]),
       limits: { ...smallLimits, retries: 5 },
     });
-    expect((await source.list(request, never)).records).toEqual([{ id: 'a' }]);
+    expect([...(await source.list(request, never)).records]).toEqual([{ id: 'a' }]);
     const retries = events.filter(({ kind }) => kind !== 'call-ended');
     expect(retries.map(({ kind }) => kind)).toEqual(['call-retried', 'call-retried', 'call-retried']);
     // The first reset is most likely an idle socket that had been closed: no wait.

@@ -2,6 +2,7 @@ import { instant } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { SourcePage } from '../../../src/source/source.ts';
+import { readRecords } from '../../../src/source/page-records.ts';
 
 /** A row as the service has it. `changedMs` null: it was never given a time. */
 export interface SimulatedRow {
@@ -209,7 +210,7 @@ export function simulatedService(
         ? JSON.stringify([last.id, last.version, last.changedMs === null ? 0 : shown(last.changedMs), calls])
         : null;
     return {
-      records: page.map((row) => toRecord(row, params)),
+      records: readRecords(page.map((row) => toRecord(row, params))),
       next: 'offset' in params ? null : { hasMore, token },
       serverTime: instant(Math.floor(dateMs() / 1000) * 1000),
       bytes: page.length * 100,

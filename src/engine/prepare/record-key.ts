@@ -1,0 +1,48 @@
+import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { keyTextOf, type ColumnValue, type PreparedRecord } from '../../core/records.ts';
+import { injectedValues, toColumnValue } from './column-value.ts';
+import { compileShape, type CompiledShape, type RecordShape } from './record-shape.ts';
+
+/** Why the values are those of no record that can be found again; null: their key is whole. */
+export function keyFault(
+  { table, keySlots }: Pick<CompiledShape, 'table' | 'keySlots'>,
+  { isFilled }: Pick<ReturnType<typeof injectedValues>, 'isFilled'>,
+  values: readonly ColumnValue[],
+): string | null {
+  const missing = keySlots.find(({ index }) => values[index] === null);
+  if (missing !== undefined) return `the record has no ${missing.name}, which is part of its key`;
+  if (keySlots.every(({ index }) => isFilled[index] === true || values[index] === '')) {
+    return `every part of the key that the record carries is empty (${table.key.join(', ')})`;
+  }
+  return null;
+}
+
+/**
+ * The key of a record that was not read yet: `raw` has at least the members that the key is made of. Null: it must be
+ * read to know, or will be refused. `values` are those of the key, and nulls.
+ */
+export function compileKeyOf(shape: RecordShape) {
+  const compiled = compileShape(shape);
+  const { slots, keySlots, filledFrom, table } = compiled;
+  const width = table.columns.length;
+  const isCopied = keySlots.some(({ name }) => filledFrom.has(name));
+  const nothing = Array.from({ length: width }, (): ColumnValue => null);
+  let injected = injectedValues(slots, {}, width);
+
+  return (
+    raw: JsonObject,
+    inject: Readonly<Record<string, JsonValue>>,
+  ): Pick<PreparedRecord, 'keyText' | 'values'> | null => {
+    if (isCopied) return null;
+    if (inject !== injected.from) injected = injectedValues(slots, inject, width);
+    const values = [...nothing];
+    for (const { name, index, type } of keySlots) {
+      const own = toColumnValue(type, memberOf(raw, name) ?? null);
+      const isInjected = injected.isFilled[index] === true;
+      if (own === undefined && !isInjected) return null;
+      values[index] = (isInjected ? injected.values[index] : own) ?? null;
+    }
+    if (keyFault(compiled, injected, values) !== null) return null;
+    return { keyText: keyTextOf(keySlots.map(({ index }) => values[index] ?? null)), values };
+  };
+}
