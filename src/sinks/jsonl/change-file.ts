@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
+import { lineBytes } from './line-bytes.ts';
 import { type FileList, closedName, growingName, type FileNumber } from './file-list.ts';
 
 interface ChangeFileOptions extends OfEntity {
@@ -39,7 +40,7 @@ export class ChangeFile {
   readonly #options: ChangeFileOptions;
   #file: GrowingFile | null = null;
   #lastNumber = 0;
-  #lines: string[] = [];
+  readonly #lines = lineBytes();
   #firstSeq = 0;
   #lastSeq = 0;
   /** The file as this transaction leaves it; it counts once the ledger has committed. */
@@ -52,10 +53,10 @@ export class ChangeFile {
   }
 
   append(line: string, seq: number): void {
-    const isFirst = this.#lines.length === 0;
+    const isFirst = this.#lines.isEmpty();
     this.#firstSeq = isFirst ? seq : Math.min(seq, this.#firstSeq);
     this.#lastSeq = isFirst ? seq : Math.max(seq, this.#lastSeq);
-    this.#lines.push(line);
+    this.#lines.add(line);
   }
 
   /** What is appended in this transaction stands in for damaged lines, in a separate file. */
@@ -66,13 +67,16 @@ export class ChangeFile {
 
   /** Writes the appended lines after the committed ones and notes the new length in the ledger. */
   flush(): void {
-    if (this.#lines.length > 0) {
+    if (!this.#lines.isEmpty()) {
       const file = this.#file ?? this.#create();
-      const bytes = Buffer.from(this.#lines.join(''));
-      writeFully(file.descriptor, bytes, file.length);
+      let { length } = file;
+      const hash = file.hash.copy();
+      for (const bytes of this.#lines.chunks()) {
+        writeFully(file.descriptor, bytes, length);
+        hash.update(bytes);
+        length += bytes.length;
+      }
       if (this.#options.isDurable) fdatasyncSync(file.descriptor);
-      const length = file.length + bytes.length;
-      const hash = file.hash.copy().update(bytes);
       this.#grownTo = { length, hash };
       this.#options.files.grow(this.#options, file, {
         length,
@@ -123,7 +127,7 @@ export class ChangeFile {
    */
   discard(): void {
     const file = this.#file;
-    if (file !== null && this.#lines.length > 0) {
+    if (file !== null && !this.#lines.isEmpty()) {
       // Synced, so that a power loss leaves a hole where the next lines belong, and never lines of this transaction.
       quietly(() => {
         ftruncateSync(file.descriptor, file.length);
@@ -162,7 +166,7 @@ export class ChangeFile {
   }
 
   #forget(): void {
-    this.#lines = [];
+    this.#lines.clear();
     this.#grownTo = null;
     this.#isEnding = false;
     this.#isPartial = false;
