@@ -55,6 +55,8 @@ export interface PreparedRecord {
    * values and nulls. Gives all of it, with the same key and `raw`. Called only where it must be written after all.
    */
   readonly whole?: () => PreparedRecord;
+  /** Beside `whole`: what `StoredKeys.same` gave of its row. */
+  readonly found?: object;
 }
 
 /** The text of a key's parts: what a store reads back gives the same text again. */

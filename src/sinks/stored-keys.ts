@@ -29,7 +29,8 @@ export interface StoredKeys {
 /** A record that is not parsed yet: of its values those of the key are there. `raw`: as of `PreparedRecord`. */
 export type RawRecord = Pick<PreparedRecord, 'keyText' | 'values'> & Required<Pick<PreparedRecord, 'raw'>>;
 
-export type SameRow = Pick<StoredRow, 'hash' | 'volatileHash'>;
+/** `found` is for `PreparedRecord.found`: the commit looks for no row that it can be sure of. */
+export type SameRow = Pick<StoredRow, 'hash' | 'volatileHash'> & Required<Pick<PreparedRecord, 'found'>>;
 
 export interface StoredAccount {
   /** Rows that are not deleted. */

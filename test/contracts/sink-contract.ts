@@ -24,6 +24,7 @@ import { sweeping } from './sink/sweeping.ts';
 import { tableChanges } from './sink/table-changes.ts';
 import { trees } from './sink/trees.ts';
 import { undeleting } from './sink/undeleting.ts';
+import { unparsedRecords } from './sink/unparsed-records.ts';
 import { windows } from './sink/windows.ts';
 
 /** The promises of `src/sinks/sink.ts`, run on every sink. A sink that keeps them is one that the engine can use. */
@@ -39,6 +40,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('classifying', () => classifying(kind));
     describe('stored keys', () => storedKeys(kind));
     describe('records of the same bytes', () => sameBytes(kind));
+    describe('records that were not parsed', () => unparsedRecords(kind));
     describe('sweeping', () => sweeping(kind));
     describe('deleting', () => deleting(kind));
     describe('below vanished records', () => orphans(kind));

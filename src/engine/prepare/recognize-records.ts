@@ -93,7 +93,7 @@ export function compileRecognize(
       const record = looked[at];
       const one = shown[place];
       if (row === null || row === 'other' || record === undefined || one === undefined) continue;
-      one.same = { ...record, hash: row.hash, volatileHash: row.volatileHash };
+      one.same = { ...record, ...row };
     }
     return shown;
   };

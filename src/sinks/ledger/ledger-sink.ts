@@ -137,6 +137,8 @@ async function inRun<Result>(
     const forget = (): void => {
       current.seen.forget();
       current.raw.forget();
+      // A standby that took over from its server may lack what was found.
+      for (const table of current.tables.values()) table.settle(true);
     };
     try {
       return await held.transact(run, async (tx, stamp) => await work({ ledger, held, current, tx, stamp }), {
@@ -146,6 +148,8 @@ async function inRun<Result>(
     } catch (error) {
       forget();
       throw error;
+    } finally {
+      for (const table of current.tables.values()) table.settle();
     }
   });
 }

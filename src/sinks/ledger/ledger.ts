@@ -4,7 +4,8 @@ import type { TransactHow, Tx } from '../../sql/database.ts';
 import type { RunInChain } from '../decisions/resume-run.ts';
 import type { Lease } from '../lease.ts';
 import type { LedgerDriver, Taken } from './driver.ts';
-import type { RecordTable, Stamp } from './record-table.ts';
+import type { PlannedTable } from './planned-table.ts';
+import type { Stamp } from './record-table.ts';
 import type { RawRows } from './raw-rows.ts';
 import type { SeenRows } from './seen-rows.ts';
 
@@ -23,11 +24,6 @@ export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
   readonly raw: RawRows;
-}
-
-export interface PlannedTable extends RecordTable {
-  /** Columns of the plan's table: what every record must have been prepared for. */
-  readonly width: number;
 }
 
 /** What every step of a holder's transaction works with. */

@@ -5,7 +5,7 @@ import type { PreparedRecord } from '../../core/records.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import { isHash, type StoredRow } from '../decisions/meet-record.ts';
 import type { RawRecord, SameRow } from '../stored-keys.ts';
-import type { RecordTable } from './record-table.ts';
+import type { PlannedTable } from './planned-table.ts';
 
 /** A row's slot has 12 bytes of `PreparedRecord.raw`, then 4 of the hashes that the row had then. Empty: zeros. */
 const slotBytes = 16;
@@ -133,18 +133,19 @@ export function openRawRows(connector: ConnectorName, startedAt: Instant) {
     same: async (
       read: <Result>(work: (tx: Tx) => Promise<Result>) => Promise<Result>,
       entity: EntityName,
-      table: RecordTable,
+      table: PlannedTable,
       records: readonly RawRecord[],
     ): Promise<readonly (SameRow | 'other' | null)[]> => {
       const none = records.map(() => null);
       if (records.length === 0 || wasAny.get(entity) === false) return none;
+      const found = table.beginLook();
       return await read(async (tx) => {
         if (!wasAny.has(entity)) {
           const [first] = await highestChunks(tx, { connector, asked: [{ entity }] });
           wasAny.set(entity, typeof first?.chunk === 'number');
           if (wasAny.get(entity) === false) return none;
         }
-        return await sameRows(tx, { connector, entity }, table, records);
+        return await sameRows(tx, { connector, entity }, { table, found, records });
       });
     },
   };
@@ -153,9 +154,13 @@ export function openRawRows(connector: ConnectorName, startedAt: Instant) {
 async function sameRows(
   tx: Tx,
   of: OfEntity,
-  table: RecordTable,
-  records: readonly RawRecord[],
+  look: {
+    readonly table: PlannedTable;
+    readonly found: ReturnType<PlannedTable['beginLook']>;
+    readonly records: readonly RawRecord[];
+  },
 ): Promise<readonly (SameRow | 'other' | null)[]> {
+  const { table, records } = look;
   const byKey = new Map(records.map((record) => [record.keyText, record]));
   const rows = await table.find(tx, [...byKey.values()]);
   const wanted = [...new Set([...rows.values()].map(({ row }) => chunkOf(row)))];
@@ -168,7 +173,9 @@ async function sameRows(
     const { row, hash, volatileHash } = stored;
     const slot = slotOf(row);
     if (tagAt(hashes, slot) !== tagOf({ hash, volatileHash })) return null;
-    return holds(hashes, slot, { raw, hash, volatileHash }) ? { hash, volatileHash } : 'other';
+    return holds(hashes, slot, { raw, hash, volatileHash })
+      ? { hash, volatileHash, found: look.found(stored) }
+      : 'other';
   });
 }
 
@@ -217,7 +224,7 @@ function slotOf(row: number): number {
 }
 
 /** 32 bits of both hashes: another content and other volatile fields differ from the remembered ones. */
-function tagOf({ hash, volatileHash }: SameRow): number {
+function tagOf({ hash, volatileHash }: Omit<OfBytes, 'raw'>): number {
   const [content, volatile] = [hash, volatileHash ?? '0'].map((one) => Number.parseInt(one.slice(0, 8), 16));
   return ((content ?? 0) ^ (volatile ?? 0)) >>> 0;
 }

@@ -119,8 +119,14 @@ async function findKnown(
 ) {
   const table = current.tables.get(entity);
   if (table === undefined) throw misfitError(entity, 'the plan has no table for it');
-  const rows =
-    keys.size === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, [...keys.values()]));
+  const rows = new Map<string, StoredRow>();
+  const others: PreparedRecord[] = [];
+  for (const [keyText, record] of keys) {
+    const found = table.foundRow(record);
+    if (found === null) others.push(record);
+    else rows.set(keyText, found);
+  }
+  if (others.length > 0) for (const [keyText, row] of await table.find(tx, others)) rows.set(keyText, row);
   return { entity, keys, table, rows };
 }
 

@@ -6,7 +6,7 @@ import { deleteOrphans } from '../../../src/sinks/ledger/deletes/delete-orphans.
 import { deleteMissing } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
 import { candidates, judgeRows } from '../../../src/sinks/ledger/deletes/ledger-deletes.ts';
 import { sweepRows } from '../../../src/sinks/ledger/deletes/sweep-rows.ts';
-import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/ledger/ledger.ts';
+import type { Commit, HeldConnector } from '../../../src/sinks/ledger/ledger.ts';
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
 import { postgresLedger } from '../../../src/sinks/postgres/postgres-sink.ts';
 import { findPartitions, meetFound } from '../../../src/sinks/ledger/partitions/find-partitions.ts';
@@ -18,6 +18,7 @@ import {
 } from '../../../src/sinks/ledger/partitions/read-partitions.ts';
 import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
+import { plannedTable, type PlannedTable } from '../../../src/sinks/ledger/planned-table.ts';
 import { openRawRows } from '../../../src/sinks/ledger/raw-rows.ts';
 import { openSeenRows } from '../../../src/sinks/ledger/seen-rows.ts';
 import { readStored, storeRows } from '../../../src/sinks/ledger/store-rows.ts';
@@ -63,10 +64,8 @@ it(
     const ledger = postgresLedger(opened);
     onTestFinished(async () => await ledger[Symbol.asyncDispose]());
     const { server } = opened;
-    const tableOf = (table: EntityTable): PlannedTable => ({
-      ...openRecordTable({ connector: news, table, stored: table.columns }),
-      width: table.columns.length,
-    });
+    const tableOf = (table: EntityTable): PlannedTable =>
+      plannedTable(openRecordTable({ connector: news, table, stored: table.columns }), table.columns.length);
     const now = instant(bench.clock.now());
     const before = instant(bench.clock.now() - 7 * dayMs);
     const held = { connector: news } as HeldConnector;

@@ -8,12 +8,13 @@ import {
   type NewRun,
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
-import type { Commit, CurrentRun, HeldConnector, Ledger, PlannedTable } from '../ledger.ts';
+import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { storedRawKey } from '../connectors.ts';
 import { countsOfChain } from '../counts.ts';
+import { plannedTable, type PlannedTable } from '../planned-table.ts';
 import { openRawRows } from '../raw-rows.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import { declareTables, describeTables } from '../tables.ts';
@@ -93,7 +94,7 @@ async function ensureTables({
     const place = { connector, table, stored };
     await records.ensure(tx, place);
     await records.fill(tx, place, filled, stamp);
-    planned.set(table.entity, { ...records.open(place), width: table.columns.length });
+    planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
   }
   return planned;
 }
