@@ -70,8 +70,7 @@ export function unparsedRecords(kind: SinkKind): void {
   /** As the engine does: looks for the record's row, and leaves the record as it came where that is the same. */
   async function looked({ sink, lease }: Stored, record: PreparedRecord & RawRecord, parsed: string[]) {
     const [found] = await sink.stored.same(lease, members, [record]);
-    if (found === null || found === undefined || found === 'other')
-      throw new Error('The row should be the same');
+    if (typeof found !== 'object' || found === null) throw new Error('The row should be the same');
     const { raw } = record;
     return { ...unparsed('1', record.values[2] as string, parsed), ...found, raw };
   }
