@@ -1,13 +1,6 @@
 import { MemberNames } from './member-names.ts';
-import {
-  Mark,
-  skipColon,
-  skipNested,
-  skipPlainScalar,
-  skipSpace,
-  skipString,
-  type Scan,
-} from './skip-json.ts';
+import { Mark, skipColon, skipPlainScalar, skipSpace, skipString, type Scan } from './skip-json.ts';
+import { skipNested } from './skip-nested.ts';
 
 /** What `members` says of a member's value. */
 export const MemberFlag = {
