@@ -50,7 +50,13 @@ function sourceOf(account: SampleAccount): Source {
       const size = Math.min(Number(count ?? 10), 1_000);
       const found = account.list(entity, rest).slice(Number(offset ?? 0), size);
       const records = JSON.parse(JSON.stringify(found)) as typeof found;
-      return Promise.resolve({ records: readRecords(records), fetched: records.length, next: null, serverTime: null, bytes: 0 });
+      return Promise.resolve({
+        records: readRecords(records),
+        fetched: records.length,
+        next: null,
+        serverTime: null,
+        bytes: 0,
+      });
     },
     get: () => Promise.resolve(null),
     stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
