@@ -29,6 +29,8 @@ it('marks a row as deleted by one statement, which the gate alone calls', () => 
     // A table of JSONL's, which hands what the gate asks of it to the table below.
     'sinks/jsonl/lined-tables.ts': 1,
     'sinks/ledger/deletes/delete-rows.ts': 1,
+    // The table of a run, which notes that its rows have changed.
+    'sinks/ledger/planned-table.ts': 1,
   });
 });
 
