@@ -42,10 +42,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'definitions',
     'pagination',
     'source/source.ts',
-    // The bytes of a page, which most records are not read from.
     'source/page-records.ts',
-    'http/scan-json.ts',
-    'http/scan-records.ts',
     'sinks/sink.ts',
     'sinks/lease.ts',
     'sinks/partition.ts',

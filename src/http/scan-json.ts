@@ -21,7 +21,7 @@ export interface ScannedPage {
    * they came in, also those whose name comes again; other elements have none.
    */
   readonly firstMember: Uint32Array;
-  /** `memberWidth` numbers for each member: its name in `names`, start and end of its value, bits of `MemberFlag`. */
+  /** `memberWidth` numbers for each member: its name in `names`, start and end of its value. */
   readonly members: Uint32Array;
   /** Decoded, each once. */
   readonly names: readonly string[];
@@ -48,7 +48,7 @@ export function scanPage(
 ): ScannedPage | null {
   const isAsciiOnly = isAscii(bytes);
   if (bytes.length > maxBytes || !(isAsciiOnly || isUtf8(bytes))) return null;
-  const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, marks: 0, hasLongNumbers: false };
+  const scan: Scan = { bytes, isAscii: isAsciiOnly, maxDepth, hasLongNumbers: false };
   const found = findRecords(scan, paths);
   if (found === null) return null;
   const { places, start, end } = found;

@@ -1,17 +1,8 @@
 import { MemberNames } from './member-names.ts';
-import { Mark, skipColon, skipPlainScalar, skipSpace, skipString, type Scan } from './skip-json.ts';
-import { skipNested } from './skip-nested.ts';
+import { skipColon, skipNested, skipPlainScalar, skipSpace, skipString, type Scan } from './skip-json.ts';
 
-/** What `members` says of a member's value. */
-export const MemberFlag = {
-  /** A string that holds a backslash: JSON.parse decodes it. Without this flag its text lies between the quotes. */
-  escaped: 1,
-  /** An array or object whose bytes are exactly what `canonicalJson` writes of it. */
-  canonical: 2,
-} as const;
-
-/** Numbers that `members` has for each member: name, start and end of the value, flags. */
-export const memberWidth = 4;
+/** Numbers that `members` has for each member: name, start and end of the value. */
+export const memberWidth = 3;
 
 /** The elements of an array by their places, and the members of those that are objects. */
 export class RecordPlaces {
@@ -43,14 +34,13 @@ export class RecordPlaces {
     this.firstMember[this.count] = this.memberCount;
   }
 
-  add(name: number, start: number, end: number, flags: number): void {
+  add(name: number, start: number, end: number): void {
     const at = this.memberCount * memberWidth;
-    if (at === this.members.length) this.members = doubled(this.members);
+    if (at + memberWidth > this.members.length) this.members = doubled(this.members);
     const { members } = this;
     members[at] = name;
     members[at + 1] = start;
     members[at + 2] = end;
-    members[at + 3] = flags;
     this.memberCount += 1;
   }
 }
@@ -114,18 +104,9 @@ function scanMembers(scan: Scan, start: number, openAround: number, places: Reco
     at = skipColon(scan, names.end);
     if (at === -1) return -1;
     const valueStart = at;
-    const byte = bytes[at];
-    let flags = 0;
-    scan.marks = 0;
-    if (byte === 0x22) {
-      at = skipString(scan, at + 1);
-      flags = (scan.marks & Mark.escape) === 0 ? 0 : MemberFlag.escaped;
-    } else if (byte === 0x7b || byte === 0x5b) {
-      at = skipNested(scan, at, openAround + 1);
-      flags = (scan.marks & Mark.notCanonical) === 0 ? MemberFlag.canonical : 0;
-    } else at = skipPlainScalar(scan, at);
+    at = skipValue(scan, at, openAround + 1);
     if (at === -1) return -1;
-    places.add(name, valueStart, at, flags);
+    places.add(name, valueStart, at);
     let next = bytes[at] ?? 0;
     if (next <= 0x20) next = bytes[(at = skipSpace(scan, at))] ?? 0;
     at += 1;

@@ -7,17 +7,8 @@ export interface Scan {
   readonly isAscii: boolean;
   /** More arrays and objects inside each other than this are refused. */
   readonly maxDepth: number;
-  /** Bits of `Mark`, set by what was read since they were last cleared. */
-  marks: number;
   hasLongNumbers: boolean;
 }
-
-export const Mark = {
-  /** A string held a backslash. */
-  escape: 1,
-  /** `canonicalJson` would write this in another way, or may. */
-  notCanonical: 2,
-} as const;
 
 /** A longer number is refused: with an exponent of two digits, a double can hold every shorter one. */
 const maxNumberLength = 200;
@@ -34,7 +25,6 @@ export function skipSpace(scan: Scan, start: number): number {
     at += 1;
     byte = bytes[at];
   }
-  if (at !== start) scan.marks |= Mark.notCanonical;
   return at;
 }
 
@@ -53,7 +43,6 @@ export function skipString(scan: Scan, start: number): number {
 
 /** `start`: behind the backslash. */
 function skipEscape(scan: Scan, start: number): number {
-  scan.marks |= Mark.escape;
   switch (scan.bytes[start] ?? 0) {
     case 0x22: // "
     case 0x5c: // \
@@ -62,12 +51,9 @@ function skipEscape(scan: Scan, start: number): number {
     case 0x6e: // n
     case 0x72: // r
     case 0x74: // t
-      return start + 1;
     case 0x2f: // /
-      scan.marks |= Mark.notCanonical;
       return start + 1;
     case 0x75: // u
-      scan.marks |= Mark.notCanonical;
       for (let at = start + 1; at <= start + 4; at += 1) if (!isHexDigit(scan.bytes[at] ?? 0)) return -1;
       return start + 5;
     default:
@@ -80,7 +66,7 @@ function isHexDigit(byte: number): boolean {
   return isDigit(byte) || (lower >= 0x61 && lower <= 0x66);
 }
 
-export function isDigit(byte: number): boolean {
+function isDigit(byte: number): boolean {
   return byte >= 0x30 && byte <= 0x39;
 }
 
@@ -105,30 +91,20 @@ function isWord(bytes: Uint8Array, at: number, second: number, third: number, fo
 
 function skipNumber(scan: Scan, start: number): number {
   const { bytes } = scan;
-  const isNegative = bytes[start] === 0x2d;
-  const whole = isNegative ? start + 1 : start;
+  const whole = bytes[start] === 0x2d ? start + 1 : start;
   const point = skipDigits(bytes, whole);
-  const isZero = bytes[whole] === 0x30;
-  if (point === whole || (isZero && point > whole + 1)) return -1;
+  if (point === whole || (bytes[whole] === 0x30 && point > whole + 1)) return -1;
   const next = bytes[point];
   if (next !== 0x2e && next !== 0x65 && next !== 0x45) {
-    if (point - whole > 15) {
-      scan.hasLongNumbers = true;
-      scan.marks |= Mark.notCanonical;
-      if (point - start > maxNumberLength) return -1;
-    } else if (isZero && isNegative) scan.marks |= Mark.notCanonical;
-    return point;
+    if (point - whole > 15) scan.hasLongNumbers = true;
+    return point - start > maxNumberLength ? -1 : point;
   }
   let end = point;
   if (next === 0x2e) {
     end = skipDigits(bytes, point + 1);
     if (end === point + 1) return -1;
-    if (!isCanonicalFraction(bytes, whole, end)) scan.marks |= Mark.notCanonical;
   }
-  if (bytes[end] === 0x65 || bytes[end] === 0x45) {
-    scan.marks |= Mark.notCanonical;
-    end = skipExponent(bytes, end + 1);
-  }
+  if (bytes[end] === 0x65 || bytes[end] === 0x45) end = skipExponent(bytes, end + 1);
   return end - start > maxNumberLength ? -1 : end;
 }
 
@@ -136,15 +112,6 @@ function skipDigits(bytes: Uint8Array, start: number): number {
   let at = start;
   while (isDigit(bytes[at] ?? 0)) at += 1;
   return at;
-}
-
-/** At most 15 digits, which a double gives back as they are; no zero at the end; not below a millionth. */
-function isCanonicalFraction(bytes: Uint8Array, whole: number, end: number): boolean {
-  if (end - whole > 16 || bytes[end - 1] === 0x30) return false;
-  if (bytes[whole] !== 0x30) return true;
-  let at = whole + 2;
-  while (bytes[at] === 0x30) at += 1;
-  return at - whole - 2 < 6;
 }
 
 /** `start`: behind the letter. Three digits may lead out of a double's range, upwards: refused. */
@@ -163,4 +130,68 @@ export function skipColon(scan: Scan, start: number): number {
   if (bytes[at] !== 0x3a) return -1;
   at += 1;
   return (bytes[at] ?? 0) <= 0x20 ? skipSpace(scan, at) : at;
+}
+
+/** Of each open level, whether it is an object. */
+let isObjectAt = new Uint8Array(256);
+
+/**
+ * A whole array or object, inside `openAround` others. `start`: at its opening bracket.
+ */
+export function skipNested(scan: Scan, start: number, openAround: number): number {
+  const { bytes, maxDepth } = scan;
+  let at = start;
+  // Levels below the outermost bracket.
+  let depth = -1;
+  let isObject = false;
+  for (;;) {
+    let byte = bytes[at] ?? 0;
+    // A value begins here.
+    if (byte === 0x22) at = skipString(scan, at + 1);
+    else if (byte !== 0x7b && byte !== 0x5b) at = skipPlainScalar(scan, at);
+    else {
+      depth += 1;
+      if (depth + openAround >= maxDepth) return -1;
+      if (depth === isObjectAt.length) isObjectAt = doubled(isObjectAt);
+      isObject = byte === 0x7b;
+      isObjectAt[depth] = isObject ? 1 : 0;
+      at += 1;
+      byte = bytes[at] ?? 0;
+      if (byte <= 0x20) byte = bytes[(at = skipSpace(scan, at))] ?? 0;
+      if (byte !== (isObject ? 0x7d : 0x5d)) {
+        if (isObject) at = skipName(scan, at);
+        if (at === -1) return -1;
+        continue;
+      }
+    }
+    if (at === -1) return -1;
+    // A value ended here: a comma, or the end of what holds it.
+    for (;;) {
+      byte = bytes[at] ?? 0;
+      if (byte <= 0x20) byte = bytes[(at = skipSpace(scan, at))] ?? 0;
+      at += 1;
+      if (byte === 0x2c) break;
+      if (byte !== (isObject ? 0x7d : 0x5d)) return -1;
+      depth -= 1;
+      if (depth === -1) return at;
+      isObject = isObjectAt[depth] === 1;
+    }
+    if ((bytes[at] ?? 0) <= 0x20) at = skipSpace(scan, at);
+    if (isObject) at = skipName(scan, at);
+    if (at === -1) return -1;
+  }
+}
+
+function doubled(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(bytes.length * 2);
+  larger.set(bytes);
+  return larger;
+}
+
+/** A name and its colon, to the first byte of the value. */
+function skipName(scan: Scan, start: number): number {
+  if (scan.bytes[start] !== 0x22) return -1;
+  const end = skipString(scan, start + 1);
+  if (end === -1) return -1;
+  return skipColon(scan, end);
 }

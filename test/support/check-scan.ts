@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonArray, isJsonObject, memberOf, type JsonValue } from '../../src/core/json.ts';
-import { canonicalJson } from '../../src/engine/prepare/canonical-json.ts';
 import { parseJsonText } from '../../src/http/lossless-json.ts';
 import { textOf, valueOf, type ScannedPage } from '../../src/http/scan-json.ts';
-import { MemberFlag, memberWidth } from '../../src/http/scan-records.ts';
+import { memberWidth } from '../../src/http/scan-records.ts';
 
 export type Paths = readonly (readonly string[])[];
 
@@ -49,16 +48,12 @@ function differenceOfMembers(page: ScannedPage, element: number, value: JsonValu
   const object: Record<string, JsonValue> = {};
   for (let member = first; member < next; member += 1) {
     const at = member * memberWidth;
-    const [number = 0, start = 0, end = 0, flags = 0] = page.members.subarray(at, at + memberWidth);
+    const [number = 0, start = 0, end = 0] = page.members.subarray(at, at + memberWidth);
     const name = page.names[number];
     if (name === undefined) return 'a name';
     const text = textOf(page, start, end);
     if (!isTight(text)) return `the places of "${name}"`;
     const memberValue = valueOf(page, start, end);
-    if (flags !== expectedFlags(text, memberValue, flags)) return `the flags of "${name}"`;
-    if (typeof memberValue === 'string' && flags === 0 && text.slice(1, -1) !== memberValue) {
-      return 'plain text';
-    }
     Object.defineProperty(object, name, {
       value: memberValue,
       enumerable: true,
@@ -68,13 +63,6 @@ function differenceOfMembers(page: ScannedPage, element: number, value: JsonValu
   }
   if (!isJsonObject(value)) return next === first ? undefined : 'members of no object';
   return isDeepStrictEqual(object, value) ? undefined : 'the members';
-}
-
-/** A value that is canonical may still come without the flag. */
-function expectedFlags(text: string, value: JsonValue, flags: number): number {
-  if (typeof value === 'string') return text.includes('\\') ? MemberFlag.escaped : 0;
-  const isCanonical = isJsonArray(value) || isJsonObject(value) ? canonicalJson(value) === text : false;
-  return isCanonical ? flags & MemberFlag.canonical : 0;
 }
 
 /** Without spaces around it. */

@@ -29,7 +29,7 @@ import { describeNews, schemaChanged } from './schema-policy.ts';
 export const readingVersion = 1;
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
-export const maxRecordChars = 16 * 1024 * 1024;
+const maxRecordChars = 16 * 1024 * 1024;
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */
 export type Prepared = { readonly drift: readonly FieldDrift[] } & (

@@ -1,24 +1,20 @@
 import type { JsonValue } from '../../core/json.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
-import { compilePrepareBytes } from './prepare-bytes.ts';
 import { compilePrepare, type Prepared } from './prepare-record.ts';
 import type { ShownRecord } from './recognize-records.ts';
 import type { RecordShape } from './record-shape.ts';
 
 /**
- * Prepares a record of a page in the cheapest way that gives the same: as its row says that was stored from the same
- * bytes, from its bytes, or from all of its values. Throws as `compilePrepare`.
+ * Prepares a record of a page: as its row says, where that was stored from the same bytes, else from its values. Throws
+ * as `compilePrepare`.
  */
 export function compileReadRecord(shape: RecordShape) {
   const prepare = compilePrepare(shape);
-  const prepareBytes = compilePrepareBytes(shape);
   const fileOf = compileFileOfRecord(shape.download ?? null);
 
-  function read({ records, index, glance, raw }: ShownRecord, inject: Inject): Prepared {
-    const page = records.scanned(index);
-    const fromBytes = page === null ? null : (prepareBytes?.({ page, index, glance }, inject) ?? null);
-    return withRaw(fromBytes ?? prepare(records.value(index), inject), raw);
+  function read({ records, index, raw }: ShownRecord, inject: Inject): Prepared {
+    return withRaw(prepare(records.value(index), inject), raw);
   }
 
   return (shown: ShownRecord, inject: Inject): Prepared => {
@@ -44,5 +40,6 @@ type Inject = Readonly<Record<string, JsonValue>>;
 function withRaw(prepared: Prepared, raw: string | null): Prepared {
   if (raw === null || prepared.kind === 'refused') return prepared;
   if (prepared.drift.length > 0 || prepared.extraFields > 0) return prepared;
-  return { ...prepared, record: { ...prepared.record, raw } };
+  const { record, drift, extraFields } = prepared;
+  return { kind: 'record', drift, extraFields, record: { ...record, raw } };
 }

@@ -241,15 +241,18 @@ function holds(hashes: Buffer, slot: number, record: OfBytes): boolean {
   );
 }
 
+const emptySlot = Buffer.alloc(slotBytes);
+
 /** False where the slot had these bytes. */
 function writeSlot(hashes: Buffer, slot: number, record: OfBytes): boolean {
-  const bytes = Buffer.alloc(slotBytes);
-  if (record.raw !== undefined) {
-    bytes.write(record.raw, 0, rawBytes, 'latin1');
-    bytes.writeUInt32BE(tagOf(record), rawBytes);
+  if (record.raw === undefined) {
+    if (hashes.compare(emptySlot, 0, slotBytes, slot, slot + slotBytes) === 0) return false;
+    emptySlot.copy(hashes, slot);
+    return true;
   }
-  if (hashes.compare(bytes, 0, slotBytes, slot, slot + slotBytes) === 0) return false;
-  bytes.copy(hashes, slot);
+  if (holds(hashes, slot, record)) return false;
+  hashes.write(record.raw, slot, rawBytes, 'latin1');
+  hashes.writeUInt32BE(tagOf(record), slot + rawBytes);
   return true;
 }
 

@@ -135,16 +135,17 @@ function rowsToSet(
   shown: readonly EntityRows[],
   { entity, rows, newRows }: Pick<Batch, 'entity' | 'rows' | 'newRows'>,
 ): readonly number[] {
-  return shown
-    .filter((one) => one.entity === entity)
-    .flatMap(({ records }) =>
-      records.flatMap((record): readonly number[] => {
-        const stored = rows.get(record.keyText);
-        if (stored !== undefined && record.whole !== undefined && isAsStored(stored, record)) return [];
-        const row = stored?.row ?? newRows.get(record.keyText);
-        return row === undefined ? [] : [row];
-      }),
-    );
+  const toSet: number[] = [];
+  for (const one of shown) {
+    if (one.entity !== entity) continue;
+    for (const record of one.records) {
+      const stored = rows.get(record.keyText);
+      if (stored !== undefined && record.whole !== undefined && isAsStored(stored, record)) continue;
+      const row = stored?.row ?? newRows.get(record.keyText);
+      if (row !== undefined) toSet.push(row);
+    }
+  }
+  return toSet;
 }
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {
