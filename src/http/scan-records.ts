@@ -12,10 +12,12 @@ export class RecordPlaces {
   starts = new Uint32Array(1_024);
   ends = new Uint32Array(1_024);
   firstMember = new Uint32Array(1_024);
-  members = new Uint32Array(16_384);
+  members: Uint32Array<ArrayBuffer>;
 
   constructor(scan: Scan) {
     this.names = new MemberNames(scan);
+    // As many as records mostly have: growing would copy them, and leave the smaller tables to be collected.
+    this.members = new Uint32Array(Math.max(1_024, Math.ceil(scan.bytes.length / 12)));
   }
 
   begin(start: number): void {
