@@ -43,7 +43,7 @@ it('holds no more memory for six times the records', async () => {
   const few = await peakOf(10_000);
   const many = await peakOf(60_000);
   console.log(`peak memory: ${Math.round(few)} MiB for 10,000 members, ${Math.round(many)} MiB for 60,000`);
-  // The database's own cache, 32 MiB, fills up on the way, and what waits to be collected grows to its own limit: 80 MiB
-  // on a quiet machine, up to 96 on a busy one. Records that are held would add two kilobytes each, 100 MiB in all.
+  // The database's own cache, 32 MiB, fills up on the way, and what waits to be collected grows to its own limit: 80
+  // MiB on a quiet machine, up to 96 on a busy one. Records that are held would add two kilobytes each, 100 MiB in all.
   expect(many - few).toBeLessThan(120);
 }, 120_000);
