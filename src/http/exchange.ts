@@ -21,10 +21,7 @@ interface Head {
 }
 
 export interface WireAnswer extends Head {
-  /**
-   * The whole body of a 2xx answer; of another one its start, as far as that could be read. UTF-8: `textOfBody` decodes
-   * it.
-   */
+  /** UTF-8, for `textOfBody`: the whole body of a 2xx answer; of another one its start, as far as it was read. */
   readonly body: Buffer;
   /** As received, before decompression. */
   readonly wireBytes: number;

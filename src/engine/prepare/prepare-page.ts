@@ -45,7 +45,7 @@ type PreparingRun = FindingRun & {
  */
 export function compilePreparePage(run: PreparingRun, entity: Entity) {
   const addRecord = compileAddRecord(run, entity);
-  const recognize = compileRecognize(run, entity, recordShape(entity));
+  const recognize = compileRecognize(run, entity);
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
   const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));

@@ -34,8 +34,8 @@ export function compileReadRecord(shape: RecordShape) {
 type Inject = Readonly<Record<string, JsonValue>>;
 
 /**
- * Remembers the record by its bytes where its row says all of it: what else it comes to (fields without a column, a
- * place in quarantine) is noted anew in each run.
+ * Remembers the record by its bytes where its row holds all of it. Fields without a column and quarantined records must
+ * be reported by each run, so they are read each time.
  */
 function withRaw(prepared: Prepared, raw: string | null): Prepared {
   if (raw === null || prepared.kind === 'refused') return prepared;

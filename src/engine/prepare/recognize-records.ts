@@ -10,7 +10,7 @@ import { fieldsOfDescents, type FindingRun } from './find-children.ts';
 import { isOfKind, isPartial } from './partial-record.ts';
 import { readingVersion } from './prepare-record.ts';
 import { compileKeyOf } from './record-key.ts';
-import type { RecordShape } from './record-shape.ts';
+import { recordShape } from './record-shape.ts';
 
 /** The rows that are known by the bytes that they were stored from. */
 export interface RememberedRows {
@@ -43,16 +43,12 @@ const sampledPage = 32;
  * Looks for the records of a page among those that are stored, by their bytes. Of entities whose records become several
  * rows, or lie in a tree, every record is read.
  */
-export function compileRecognize(
-  run: FindingRun & { readonly remembered?: RememberedRows },
-  entity: Entity,
-  shape: RecordShape,
-) {
+export function compileRecognize(run: FindingRun & { readonly remembered?: RememberedRows }, entity: Entity) {
   const { remembered } = run;
   const isReadWhole = entity.explode !== null || entity.recursive !== null;
   const names = new Set(recognizedBy(run, entity));
-  const keyOf = compileKeyOf(shape);
-  const hashOf = compileRawHash(remembered, shape, entity);
+  const keyOf = compileKeyOf(recordShape(entity));
+  const hashOf = compileRawHash(remembered, entity);
   const share = watchShare();
 
   /** Null: all of the record is to be read. */
@@ -129,8 +125,10 @@ function atPath(path: string): readonly string[] {
  * The hash of a record's bytes, and of all else that decides what is stored of it. The secret comes first: who does not
  * have it cannot know what any bytes come to.
  */
-function compileRawHash(remembered: RememberedRows | undefined, shape: RecordShape, { whole }: Entity) {
-  const { table, ignored, volatile, filledFrom = new Map(), moved = new Map() } = shape;
+function compileRawHash(
+  remembered: RememberedRows | undefined,
+  { table, ignored, volatile, filledFrom, moved, whole }: Entity,
+) {
   const reading = writeJson([
     readingVersion,
     table,

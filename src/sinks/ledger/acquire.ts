@@ -82,8 +82,8 @@ export async function holdingMeanwhile<Result>(
 }
 
 /**
- * `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. What
- * comes from there is read anew, whatever bytes it has.
+ * `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. All
+ * records of the new address are parsed, also those with the same bytes.
  */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;

@@ -1,16 +1,12 @@
 import type { Instant } from '../../core/clock.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
 import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
-import type { PreparedRecord } from '../../core/records.ts';
 import { ask, put, type Tx } from '../../sql/database.ts';
 import { isHash, type StoredRow } from '../decisions/meet-record.ts';
 import type { RawRecord, SameRow } from '../stored-keys.ts';
 import type { PlannedTable } from './planned-table.ts';
+import { blockBytes, chunkOf, holds, slotOf, tagAt, tagOf, writeSlot, type OfBytes } from './raw-slots.ts';
 
-/** A row's slot has 12 bytes of `PreparedRecord.raw`, then 4 of the hashes that the row had then. Empty: zeros. */
-const slotBytes = 16;
-const rawBytes = 12;
-const rowsPerBlock = 128;
 /** 1 MiB of blocks stays in memory between transactions: rows of 65,536 neighbours. */
 const keptBlocks = 512;
 
@@ -21,8 +17,6 @@ interface Block {
   replacedAt: Instant | null;
   isChanged: boolean;
 }
-
-type OfBytes = Pick<PreparedRecord, 'raw' | 'hash' | 'volatileHash'>;
 
 /**
  * From which bytes rows were stored: a slot per row number, per entity, in blocks of 2 KiB, written in the transaction
@@ -210,50 +204,8 @@ const putBlocks = put<{
 );
 
 function emptyBlock(entity: EntityName, chunk: number): Block {
-  const hashes = Buffer.alloc(rowsPerBlock * slotBytes);
+  const hashes = Buffer.alloc(blockBytes);
   return { entity, chunk, hashes, replacedAt: null, isChanged: false };
-}
-
-function chunkOf(row: number): number {
-  return Math.floor(row / rowsPerBlock);
-}
-
-/** Where the row's slot begins in its block. */
-function slotOf(row: number): number {
-  return (row % rowsPerBlock) * slotBytes;
-}
-
-/** 32 bits of both hashes: another content and other volatile fields differ from the remembered ones. */
-function tagOf({ hash, volatileHash }: Omit<OfBytes, 'raw'>): number {
-  const [content, volatile] = [hash, volatileHash ?? '0'].map((one) => Number.parseInt(one.slice(0, 8), 16));
-  return ((content ?? 0) ^ (volatile ?? 0)) >>> 0;
-}
-
-function tagAt(hashes: Buffer, slot: number): number {
-  return hashes.readUInt32BE(slot + rawBytes);
-}
-
-function holds(hashes: Buffer, slot: number, record: OfBytes): boolean {
-  return (
-    record.raw !== undefined &&
-    tagAt(hashes, slot) === tagOf(record) &&
-    hashes.toString('latin1', slot, slot + rawBytes) === record.raw.slice(0, rawBytes)
-  );
-}
-
-const emptySlot = Buffer.alloc(slotBytes);
-
-/** False where the slot had these bytes. */
-function writeSlot(hashes: Buffer, slot: number, record: OfBytes): boolean {
-  if (record.raw === undefined) {
-    if (hashes.compare(emptySlot, 0, slotBytes, slot, slot + slotBytes) === 0) return false;
-    emptySlot.copy(hashes, slot);
-    return true;
-  }
-  if (holds(hashes, slot, record)) return false;
-  hashes.write(record.raw, slot, rawBytes, 'latin1');
-  hashes.writeUInt32BE(tagOf(record), slot + rawBytes);
-  return true;
 }
 
 function compare(one: string, other: string): number {

@@ -110,9 +110,9 @@ ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
 `;
 
 /**
- * From which bytes rows were stored: `raw-rows.ts` says what the hashes of a chunk are, and what `replaced_at` is for.
- * A row of 2 KiB is as long as those whose columns PostgreSQL would begin to move out of line. A page of 8 KiB has two
- * of them, and room for one that is written again.
+ * From which bytes rows were stored: `raw-slots.ts` says what the hashes of a chunk are, `raw-rows.ts` what
+ * `replaced_at` is for. PostgreSQL keeps rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a
+ * new version.
  */
 const rawSql = `
 CREATE TABLE _sync_raw (

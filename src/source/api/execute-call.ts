@@ -100,7 +100,7 @@ const envelopeShape = z.object({
   execution_metadata: z.looseObject({ connector_instance_id: z.string().nullish() }).nullish(),
 });
 
-/** Where the records of a `list` may be. Those of `hits` lie each in an object of its own, and are read whole. */
+/** Where the records of a `list` may be. In `hits` each is wrapped in an object: such an answer is read whole. */
 const recordPaths = [['result'], ['result', 'data']];
 /** A deeper answer is read whole, as deep as the memory allows. */
 const mostLevels = 1_000;
