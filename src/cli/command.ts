@@ -55,11 +55,13 @@ type OptionText =
 
 type OptionTexts = Readonly<Record<string, OptionText>>;
 
-interface CommandParts<Argument extends string, Options extends OptionTexts> {
+interface CommandParts<Argument extends string, Second extends string, Options extends OptionTexts> {
   /** Of a subcommand; those of commands stand in `commands.ts`. */
   readonly description?: string;
   /** As Commander writes it (`<one>`, `[one]`, `<some...>`), and its text. */
   readonly argument?: readonly [Argument, string];
+  /** Behind that one. */
+  readonly second?: readonly [Second, string];
   /** The text of each option by its flags, as Commander writes them: `-k, --key <name=value...>`. */
   readonly options?: Options;
   /** What `--help` shows below the options. */
@@ -70,18 +72,21 @@ interface CommandParts<Argument extends string, Options extends OptionTexts> {
     context: CommandContext,
     flags: FlagsOf<Options>,
     argument: ArgumentOf<Argument>,
+    second: ArgumentOf<Second>,
   ) => Promise<ExitCode | void>;
 }
 
 /** A command as data: what it takes, what its help shows, what it does. */
 export function command<
   const Argument extends string = never,
+  const Second extends string = never,
   const Options extends OptionTexts = OptionTexts,
->(parts: CommandParts<Argument, Options>): AddCommand {
-  const { description, argument, options, help, commands = {}, enter = () => ({}), run } = parts;
+>(parts: CommandParts<Argument, Second, Options>): AddCommand {
+  const { description, argument, second, options, help, commands = {}, enter = () => ({}), run } = parts;
   return (added, enterContext) => {
     if (description !== undefined) added.description(description);
     if (argument !== undefined) added.argument(...argument);
+    if (second !== undefined) added.argument(...second);
     for (const [flags, option] of Object.entries(options ?? {})) {
       if (typeof option === 'string') added.option(flags, option);
       else if ('default' in option) added.option(flags, option.text, option.default);
@@ -94,7 +99,8 @@ export function command<
       // `as`: Commander gives what the parts describe.
       const flags = flagsOf(added) as FlagsOf<Options>;
       const value = (argument === undefined ? undefined : given[0]) as ArgumentOf<Argument>;
-      await enterContext((context) => run(context, flags, value), enter(flags));
+      const next = (second === undefined ? undefined : given[1]) as ArgumentOf<Second>;
+      await enterContext((context) => run(context, flags, value, next), enter(flags));
     });
   };
 }

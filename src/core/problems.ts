@@ -1,9 +1,14 @@
 import { SyncError, type ErrorCode } from './errors.ts';
 
-/** One thing wrong with a file a person wrote. `line` counts from 1; `path` is dotted (`connectors.wiki.schedule`). */
+/**
+ * One thing wrong with a file a person wrote. `line` and `column` count from 1; `path` is dotted
+ * (`connectors.wiki.schedule`).
+ */
 export interface Problem {
   readonly file: string;
   readonly line: number | null;
+  /** Absent: not known. */
+  readonly column?: number;
   readonly path: string;
   readonly message: string;
 }
@@ -28,7 +33,7 @@ export class ProblemsError extends SyncError {
 }
 
 /** File by file as they were met, each from top to bottom. */
-function asRead(problems: readonly Problem[]): readonly Problem[] {
+export function asRead(problems: readonly Problem[]): readonly Problem[] {
   const files = [...new Set(problems.map(({ file }) => file))];
   return files.flatMap((file) =>
     problems
@@ -37,9 +42,15 @@ function asRead(problems: readonly Problem[]): readonly Problem[] {
   );
 }
 
-export function formatProblem(problem: Problem): string {
-  const place = problem.line === null ? problem.file : `${problem.file}:${problem.line}`;
-  return problem.path === ''
-    ? `${place}: ${problem.message}`
-    : `${place}: ${problem.path}: ${problem.message}`;
+export function formatProblem({ line, ...problem }: Problem): string {
+  return formatAt(problem, line === null ? [] : [line]);
+}
+
+/** As editors jump to it: `file:line:column: path: message`. */
+export function formatWithColumn({ line, column, ...problem }: Problem): string {
+  return formatAt(problem, line === null ? [] : column === undefined ? [line] : [line, column]);
+}
+
+function formatAt({ file, path, message }: Omit<Problem, 'line'>, at: readonly number[]): string {
+  return [[file, ...at].join(':'), ...(path === '' ? [] : [path]), message].join(': ');
 }

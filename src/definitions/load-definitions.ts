@@ -24,6 +24,15 @@ export interface FoundDefinitions {
   readonly mayBeBroken: (name: string) => boolean;
 }
 
+interface CheckedFile {
+  readonly file: string;
+  /** Null: not known. */
+  readonly name: string | null;
+  /** Null: something is wrong with it. */
+  readonly definition: Definition | null;
+  readonly problems: readonly Problem[];
+}
+
 /**
  * Every definition in the `*.yaml` and `*.yml` files of the folders, by name, frozen. Subfolders are not read.
  * Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in any of the files.
@@ -37,33 +46,51 @@ export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string,
 /** The same for who has more to check: never throws. */
 export function findDefinitions(folders: readonly string[]): FoundDefinitions {
   const problems: Problem[] = [];
-  const definitions = new Map<string, Definition>();
-  const fileByName = new Map<string, string>();
   const files = new Set(folders.flatMap((folder) => definitionFiles(folder, problems)));
   // A folder that cannot be read may hold any name, as may a file whose name is no text.
-  let isEveryNameKnown = problems.length === 0;
-  for (const file of files) {
-    const { name, definition, found } = readDefinition(file);
-    problems.push(...found);
-    if (name === null) {
-      isEveryNameKnown = false;
-      continue;
-    }
-    const other = fileByName.get(name);
-    if (other !== undefined) {
-      problems.push(
-        readYaml(file).problem(['name'], `the definition ${name} is already in ${other}; rename one of them`),
-      );
-      continue;
-    }
-    fileByName.set(name, file);
-    if (definition !== null) definitions.set(name, definition);
-  }
+  const isEveryFolderRead = problems.length === 0;
+  const checked = checkDefinitionFiles([...files]);
+  problems.push(...checked.flatMap((one) => one.problems));
+  const isEveryNameKnown = isEveryFolderRead && checked.every(({ name }) => name !== null);
+  const definitions = new Map(
+    checked.flatMap(({ definition }) => (definition === null ? [] : [[definition.name, definition]])),
+  );
   return {
     definitions: deepFreeze(definitions),
     problems,
-    mayBeBroken: (name) => !isEveryNameKnown || (fileByName.has(name) && !definitions.has(name)),
+    mayBeBroken: (name) =>
+      !isEveryNameKnown || (checked.some((one) => one.name === name) && !definitions.has(name)),
   };
+}
+
+/**
+ * Each file by itself, in this order: its definition, or everything that is wrong with it; also a name that an earlier
+ * one has. Never throws.
+ */
+export function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] {
+  const fileByName = new Map<string, string>();
+  return files.map((file) => {
+    const { name, definition, found } = readDefinition(file);
+    const other = name === null ? undefined : fileByName.get(name);
+    if (name === null || other === undefined) {
+      if (name !== null) fileByName.set(name, file);
+      return { file, name, definition, problems: found };
+    }
+    const message = `the definition ${name} is already in ${other}; rename one of them`;
+    return {
+      file,
+      name,
+      definition: null,
+      problems: [...found, readYaml(file).problem(['name'], message)],
+    };
+  });
+}
+
+/** The definition in one file. Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in it. */
+export function loadDefinition(file: string): Definition {
+  const { definition, found } = readDefinition(file);
+  if (definition === null) throw new ProblemsError('DEFINITION_INVALID', found);
+  return definition;
 }
 
 /**

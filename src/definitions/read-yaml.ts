@@ -43,19 +43,21 @@ export function parseYaml(file: string, text: string) {
     lineCounter: lines,
     prettyErrors: false,
   });
-  const lineAt = (offset: number | undefined): number | null =>
-    offset === undefined ? null : lines.linePos(offset).line || null;
+  const placeAt = (offset: number | undefined): Pick<Problem, 'line' | 'column'> => {
+    if (offset === undefined) return { line: null };
+    const { line, col } = lines.linePos(offset);
+    return line === 0 ? { line: null } : { line, column: col };
+  };
   const offsetOf = openYamlPlaces(document);
-  const line = (path: YamlPath): number | null => lineAt(offsetOf(path));
   const problems = [...document.errors, ...document.warnings].map((error): Problem => ({
     file,
-    line: lineAt(error.pos[0]),
+    ...placeAt(error.pos[0]),
     path: '',
     message: `invalid YAML: ${error.message}`,
   }));
   const { data, forbidden } = problems.length > 0 ? { data: null, forbidden: [] } : yamlData(document);
   for (const { offset, path, message } of forbidden) {
-    problems.push({ file, line: lineAt(offset), path, message });
+    problems.push({ file, ...placeAt(offset), path, message });
   }
   return {
     /** The name used in problems. */
@@ -65,11 +67,11 @@ export function parseYaml(file: string, text: string) {
     /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
     problems: problems as readonly Problem[],
     /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
-    line,
+    line: (path: YamlPath): number | null => placeAt(offsetOf(path)).line,
     /** A problem at a place of this file. */
     problem: (path: YamlPath, message: string): Problem => ({
       file,
-      line: line(path),
+      ...placeAt(offsetOf(path)),
       path: path.map(String).join('.'),
       message,
     }),

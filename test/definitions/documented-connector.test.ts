@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
+import { formatWithColumn, ProblemsError } from '../../src/core/problems.ts';
 import { definitionFile } from '../../src/definitions/definition-file.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
@@ -88,7 +88,7 @@ function problems(): string {
     loadDefinitions([path.join(folder, 'my-definitions')]);
   } catch (error) {
     if (!(error instanceof ProblemsError)) throw error;
-    return error.problems.map(formatProblem).join('\n').replaceAll(`${folder}/`, '');
+    return error.problems.map(formatWithColumn).join('\n').replaceAll(`${folder}/`, '');
   }
   return '';
 }

@@ -19,6 +19,7 @@ describe('reading YAML', () => {
     expect(yaml.problem(['a', 'b', 0], 'no')).toEqual({
       file: 'x.yaml',
       line: 2,
+      column: 3,
       path: 'a.b.0',
       message: 'no',
     });

@@ -4,6 +4,8 @@ import { command, type CommandContext } from '../command.ts';
 import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { fits, textTable, leftColumns, fittingTable, type Rows } from '../output/text-table.ts';
+import { checkFiles } from './definitions/check-files.ts';
+import { listDefinitions, showDefinition } from './definitions/show-definition.ts';
 
 export const definitions = command({
   options: {
@@ -14,6 +16,7 @@ export const definitions = command({
 Examples:
   $ connector-sync definitions --name mail
   $ connector-sync definitions --dictionary email-marketing > dictionary.md`,
+  commands: { list: listDefinitions, show: showDefinition, check: checkFiles },
   run: async (context, { name, dictionary }) =>
     dictionary === undefined
       ? await showOffered(context, name ?? null)

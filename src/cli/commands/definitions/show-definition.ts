@@ -1,0 +1,240 @@
+import { shapeText } from '../../../definitions/credential-problems.ts';
+import type { Definition, Entity, Parent } from '../../../definitions/definition.ts';
+import { pagingParams } from '../../../definitions/paging-params.ts';
+import { suggestName } from '../../../definitions/suggest-name.ts';
+import { isDeclaredName } from '../../../core/names.ts';
+import { usage } from '../../../core/usage-error.ts';
+import { formatDuration } from '../../../settings/parse-unit.ts';
+import { count, counted } from '../../../telemetry/format.ts';
+import { command } from '../../command.ts';
+import { fittingTable, filled, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
+import { definitionFrom, knownDefinitions, settingsIfAny } from './known-definitions.ts';
+
+export const listDefinitions = command({
+  description: 'List the definitions that are here: those of the program and those of the config.',
+  help: '\nExample:\n  $ connector-sync definitions list',
+  run: async (context) => {
+    const { terminal } = context;
+    const settings = await settingsIfAny(context);
+    const definitions = [...knownDefinitions(settings).values()];
+    const connectors = [...(settings?.connectors.values() ?? [])];
+    const all = definitions.map((definition) => ({
+      ...aboutDefinition(definition),
+      entities: [...definition.entities.keys()],
+      connectors: connectors.flatMap((one) => (one.definition.name === definition.name ? [one.name] : [])),
+    }));
+    terminal.printJson({ definitions: all });
+    const rows = all.map(({ name, title, entities, isDirect, connectors: named }) => [
+      name,
+      title,
+      count(entities.length),
+      isDirect ? 'directly or by the API' : 'by the API',
+      named.join(', '),
+    ]);
+    terminal.print(...fittingTable(listColumns, rows, terminal.columns()));
+  },
+});
+
+const listColumns = [
+  ...leftColumns('name', 'title'),
+  ...rightColumns('entities'),
+  ...leftColumns('is read', 'connectors'),
+];
+
+export const showDefinition = command({
+  description:
+    'Show what a definition holds: entities, keys, parents, pages, how changes and deletes are found.',
+  argument: ['<definition>', 'a name, or the path of a file'],
+  second: ['[entity]', 'with its fields and parameters'],
+  help: `
+Examples:
+  $ connector-sync definitions show email-marketing
+  $ connector-sync definitions show ./my-definitions/issue-tracker.yaml issues`,
+  run: async (context, _flags, nameOrFile, entityName) => {
+    const { terminal } = context;
+    const definition = definitionFrom(nameOrFile, context, await settingsIfAny(context));
+    const one = entityName === undefined ? null : entityNamed(definition, entityName);
+    const entities = one === null ? [...definition.entities.values()] : [one];
+    terminal.printJson({
+      definition: aboutDefinition(definition),
+      entities: entities.map((entity) => describedEntity(entity, one !== null)),
+    });
+    const width = terminal.columns();
+    if (one === null) terminal.print(...headText(definition, width));
+    for (const entity of entities) {
+      terminal.print(...(one === null ? [''] : []), ...entityText(entity, width));
+    }
+    if (one !== null) terminal.print('', ...fieldsText(one, width), '', ...paramsText(one, width));
+  },
+});
+
+/** Throws USAGE, naming those that exist. */
+export function entityNamed({ entities, name: definition }: Definition, name: string): Entity {
+  const entity = isDeclaredName(name) ? entities.get(name) : undefined;
+  if (entity !== undefined) return entity;
+  const names = [...entities.keys()];
+  const hint = suggestName(name, names) || `; expected one of ${names.join(', ')}.`;
+  throw usage(`${definition} has no entity ${JSON.stringify(name)}${hint}`);
+}
+
+export function aboutDefinition({ name, title, id, aliases, upstream }: Definition) {
+  return { name, title, id, aliases, isDirect: upstream !== null };
+}
+
+function headText(definition: Definition, width: number | null): readonly string[] {
+  const { name, title, entities, upstream, credentials, rateLimit, aliases } = definition;
+  const others = aliases.length === 0 ? '' : `, also called ${aliases.join(', ')}`;
+  const { requestsPerSecond, concurrency } = rateLimit;
+  return [
+    `${name}: ${title}${others}, ${counted(entities.size, 'entity', 'entities')}`,
+    ...fact('read', upstream === null ? 'by the API' : 'by the API, or directly with credentials', width),
+    ...credentials.flatMap((shape) => fact('sign in', shapeText(shape), width)),
+    ...fact('rate', `at most ${requestsPerSecond} calls a second, ${concurrency} at a time`, width),
+  ];
+}
+
+function entityText(entity: Entity, width: number | null): readonly string[] {
+  const { name, key, parents, description, explode, recursive, actions, order, only } = entity;
+  const others = [...actions.keys()].filter((action) => action !== 'list');
+  return [
+    ...(description === null ? [name] : wordsWithin(`${name}: ${description}`, '', width)),
+    ...fact('key', key.join(', '), width),
+    ...parents.flatMap((parent) => fact('parent', parentText(parent), width)),
+    ...fact('pages', pagesText(entity), width),
+    ...(order === null ? [] : fact('order', `by ${order.field}`, width)),
+    ...fact('changes', changesText(entity), width),
+    ...fact('deletes', deletesText(entity), width),
+    ...(only === null ? [] : fact('only', `records whose ${only.field} is ${only.value}`, width)),
+    ...(recursive === null
+      ? []
+      : fact('tree', `records with listings of their own, to a depth of ${recursive.maxDepth}`, width)),
+    ...(explode === null ? [] : fact('arrays', `${explode.field} becomes rows of ${explode.into}`, width)),
+    ...(others.length === 0 ? [] : fact('also has', others.join(', '), width)),
+  ];
+}
+
+function parentText({ entity, params, byDefault, when }: Parent): string {
+  const pairs = [...params].map(([param, field]) => `${param} is its ${field}`).join(', ');
+  const some = when.length === 0 ? '' : '; not of every record';
+  return `${entity} (${pairs})${some}${byDefault ? '' : '; only if the settings choose it'}`;
+}
+
+function pagesText({ pagination }: Entity): string {
+  switch (pagination.kind) {
+    case 'offset': {
+      const how = pagination.numbered === undefined ? '' : ', which the service numbers';
+      return `by offset (${pagination.offsetParam})${how}, ${count(pagination.maxSize)} records each (${pagination.sizeParam})`;
+    }
+    case 'pageToken': {
+      const { tokenParam, sizeParam, maxSize } = pagination;
+      const size = maxSize === null ? '' : `, ${count(maxSize)} records each (${sizeParam ?? ''})`;
+      return `by token (${tokenParam})${size}`;
+    }
+    case 'single':
+      return 'one answer has everything';
+  }
+}
+
+function changesText({ incremental }: Entity): string {
+  if (incremental === null) return 'every sync reads everything';
+  const { field, lookbackMs } = incremental;
+  const back = `again from ${formatDuration(lookbackMs)} before the newest known`;
+  switch (incremental.kind) {
+    case 'keyset':
+    case 'since':
+      return `by ${field}: asks with ${incremental.sinceParam} for what changed, ${back}`;
+    case 'newestFirst':
+      return `by ${field}: reads the newest first, ${back}`;
+  }
+}
+
+function deletesText({ deletes, actions, incremental }: Entity): string {
+  const waits = incremental === null ? '' : '; only by a full read (fullEvery)';
+  switch (deletes) {
+    case 'sweep':
+      return `a full read in a fixed order does not return the record${waits}`;
+    case 'confirm':
+      return actions.has('get')
+        ? `a full read does not return the record, and get finds none${waits}`
+        : `two full reads do not return the record${waits}`;
+    case 'never':
+      return 'never: what was read stays';
+  }
+}
+
+function fieldsText(entity: Entity, width: number | null): readonly string[] {
+  const { fields, key, ignored, volatile, descriptions, parents } = entity;
+  const filledIn = new Map(parents.flatMap(({ inject }) => [...inject]));
+  const rows = [...fields].map(([name, type]) => {
+    const param = filledIn.get(name);
+    const notes = [
+      ...(key.includes(name) ? ['key'] : []),
+      ...(param === undefined ? [] : [`filled from ${param}`]),
+      ...(volatile.some(([first, ...rest]) => first === name && rest.length === 0) ? ['volatile'] : []),
+      ...(descriptions.get(name) === undefined ? [] : [descriptions.get(name) ?? '']),
+    ];
+    return [name, type, notes.join('; ')];
+  });
+  const dropped = ignored.size === 0 ? [] : fact('dropped', [...ignored].join(', '), width);
+  return ['fields', ...indentedTable(leftColumns('name', 'type', 'notes'), rows, width), ...dropped];
+}
+
+function paramsText(entity: Entity, width: number | null): readonly string[] {
+  const list = entity.actions.get('list');
+  const setBy = settersOf(entity);
+  const rows = [...(list?.params ?? [])].map(([name, param]) => [
+    name,
+    param.type,
+    [
+      setBy.get(name) ?? (param.required ? 'required' : ''),
+      param.enum === null ? '' : `one of ${param.enum.join(', ')}`,
+      param.max === null ? '' : `at most ${param.max}`,
+    ]
+      .filter((note) => note !== '')
+      .join('; '),
+  ]);
+  if (rows.length === 0) return ['list takes no parameters'];
+  return ['parameters of list', ...indentedTable(leftColumns('name', 'type', 'notes'), rows, width)];
+}
+
+/** Parameters that no person gives, and where their values come from. */
+function settersOf({ pagination, fixedParams, order, parents }: Entity): ReadonlyMap<string, string> {
+  return new Map([
+    ...parents.flatMap(({ entity, params }) =>
+      [...params].map(([name, field]) => [name, `${field} of ${entity}`] as const),
+    ),
+    ...pagingParams(pagination).map(({ name }) => [name, 'set page by page'] as const),
+    ...Object.keys(fixedParams).map((name) => [name, 'fixed'] as const),
+    ...Object.keys(order?.params ?? {}).map((name) => [name, 'sorts'] as const),
+  ]);
+}
+
+function describedEntity(entity: Entity, isWhole: boolean): object {
+  const { name, description, key, parents, pagination, order, incremental, deletes, actions, explode } =
+    entity;
+  return {
+    entity: name,
+    description,
+    key,
+    parents,
+    pagination,
+    order,
+    incremental,
+    deletes,
+    explodesInto: explode?.into ?? null,
+    actions: isWhole ? actions : [...actions.keys()],
+    ...(isWhole ? { fields: entity.fields, ignored: entity.ignored } : {}),
+  };
+}
+
+const labelWidth = 10;
+
+function fact(label: string, text: string, width: number | null): readonly string[] {
+  return wordsWithin(text, `  ${label.padEnd(labelWidth)}`, width);
+}
+
+function wordsWithin(text: string, first: string, width: number | null): readonly string[] {
+  if (width === null) return [`${first}${text}`];
+  const hanging = ' '.repeat(first === '' ? 4 : first.length);
+  return filled(text.split(' '), first, hanging, width);
+}
