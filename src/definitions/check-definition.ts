@@ -4,6 +4,7 @@ import {
   checkKey,
   checkName,
   checkRemoteName,
+  checkRenamed,
   checkTwice,
   namePattern,
   type Note,
@@ -17,7 +18,9 @@ import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile } from './definition-file.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
+import { oneIsSingle } from './upstream/check-paging.ts';
 import { checkUpstream } from './upstream/check-upstream.ts';
+import { recordsPlace } from './upstream/records-file.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -62,7 +65,9 @@ function checkFields(check: EntityCheck): void {
   });
   entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
   for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
+  checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, ['rename'], ['fields'], note);
   checkLater(check);
+  checkRecords(check);
   for (const where of ['order', 'only'] as const) {
     const name = entity[where]?.field;
     if (name !== undefined) check.field([where, 'field'], name);
@@ -82,6 +87,16 @@ function checkVolatile({ entity, note, field }: EntityCheck, path: string, at: Y
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
   }
+}
+
+/** Where an API's results have the records: the entity's own, if it says so. */
+function checkRecords({ entity: { records, pagination }, note }: EntityCheck): void {
+  if (records === undefined) return;
+  const { path, member, isOne } = recordsPlace(records);
+  if (isOne && pagination.kind !== 'single') note(['records'], oneIsSingle(pagination), ['pagination']);
+  if (path.length > 0 || isOne) return;
+  const what = member === null ? 'a path' : 'a path before [*]';
+  note(['records'], `expected ${what}: a result that is an array is read as it is`);
 }
 
 /** What counts in the content hash in another way than a declared value does. */

@@ -54,6 +54,24 @@ export function checkKey(
   checkTwice(key, at, note);
 }
 
+/** Names of a service that become fields: each a field that is declared, and none of them twice among `all`. */
+export function checkRenamed(
+  rename: Readonly<Record<string, string>>,
+  all: Readonly<Record<string, string>>,
+  fields: readonly string[],
+  at: YamlPath,
+  fieldsAt: YamlPath,
+  note: Note,
+): void {
+  const renamed = Object.values(all);
+  for (const [from, to] of Object.entries(rename)) {
+    const here = [...at, from];
+    if (!fields.includes(to)) note(here, noSuch('field', to, fields), fieldsAt);
+    if (from === to) note(here, 'expected another name than the one it has');
+    if (renamed.indexOf(to) !== Object.keys(all).indexOf(from)) note(here, `${to} has two names`);
+  }
+}
+
 /** One entity whose parts are held against each other. All places are within it: `['fields', 'id']`. */
 export type EntityCheck = ReturnType<typeof openEntityCheck>;
 

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { readingShape } from './reading-file.ts';
 import { names, strictObject } from './schema-problems.ts';
+import { recordsFile } from './upstream/records-file.ts';
 import { upstreamFile } from './upstream/upstream-file.ts';
 
 let schema: ReturnType<typeof makeSchema> | null = null;
@@ -82,6 +83,11 @@ function entity() {
     // Fields that count in a record's hash as if they still lay in `_extra`.
     addedLater: names().default([]),
     key: names().min(1),
+    // Field as the service names it -> field of the file. Before anything else is read of a record. Without a default:
+    // the content hash of a definition that does not say it stays as it was.
+    rename: z.record(z.string(), z.string()).optional(),
+    // Where the result of a `list` of an API has the records, if it is no array. Without a default, as above.
+    records: recordsFile().optional(),
     // Top-level fields dropped on arrival: the only ones that ever are.
     ignored: names().default([]),
     // Dotted paths left out of the content hash; `*` stands for any one name or array position.

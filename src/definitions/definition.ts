@@ -5,6 +5,7 @@ import type { Column, EntityTable } from '../core/records.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import type { PagingFile } from './upstream/upstream-file.ts';
+import { recordsPlace } from './upstream/records-file.ts';
 import { buildUpstream } from './upstream/upstream.ts';
 
 /**
@@ -76,6 +77,9 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
       path: path.split('.'),
     })),
     fields: mapOf(file.fields),
+    rename: mapOf(file.rename ?? {}),
+    /** Where an API's answer has the records; null: its result is their array. */
+    records: file.records === undefined ? null : recordsPlace(file.records),
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
     moved: mapOf(file.moved),

@@ -62,8 +62,8 @@ export interface ProvidedConnector {
   readonly connectorId: string;
   readonly definition: Definition;
   /**
-   * Which account at the third party the connector belongs to; null: a sample account. Absent: to be found by a check
-   * of credentials that no connector has yet.
+   * Which account at the third party the connector belongs to, as `ProviderCheck` has it; null: a sample account.
+   * Absent: to be found by a check of credentials that no connector has yet.
    */
   readonly account?: string | null;
   /** As they are stored now, opened at each call; null: none were given. */
@@ -93,7 +93,7 @@ export interface Providers extends AsyncDisposable {
 }
 
 export type ProviderCheck =
-  /** Taken: they belong to this account. */
+  /** Taken: they belong to this account; an empty text: the third party does not say to which. */
   | { readonly kind: 'account'; readonly account: string }
   | { readonly kind: 'refused'; readonly why: string }
   /** Of a sample account, which asks no third party; `why`: it counts as one that refuses them. */

@@ -69,8 +69,9 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
     async check(connector, signal) {
       try {
         const { identity } = await call(connector, (account) => account.check(signal));
-        if (typeof connector.account !== 'string' || connector.account === identity) {
-          return { kind: 'account', account: identity };
+        const account = identity ?? '';
+        if (typeof connector.account !== 'string' || connector.account === account) {
+          return { kind: 'account', account };
         }
         return { kind: 'refused', why: 'The credentials belong to another account by now.' };
       } catch (error) {

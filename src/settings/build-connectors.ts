@@ -1,6 +1,6 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
-import { servedDefinition } from '../definitions/definition.ts';
+import { type Definition, servedDefinition } from '../definitions/definition.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
@@ -74,6 +74,7 @@ function buildConnector(
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
   );
+  if (address?.kind === 'direct') checkAsked(definition, entities, at, note);
   const read = new Set(entities.keys());
   const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
@@ -95,6 +96,24 @@ function buildConnector(
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
+}
+
+/** The service itself can be asked for what a connector with credentials reads. */
+function checkAsked(
+  { name, upstream }: Definition,
+  entities: Entities,
+  at: readonly string[],
+  note: Note,
+): void {
+  const others = [...entities.keys()].filter((entity) => upstream?.entities.has(entity) !== true);
+  if (others.length === 0) return;
+  const one = others.length === 1;
+  note(
+    at,
+    `the connector type ${name} does not say how its service is asked for ${firstNames(others)}: exclude ${one ? 'it' : 'them'}, or read ${one ? 'it' : 'them'} through an API`,
+    [...at, 'include'],
+    [...at, 'exclude'],
+  );
 }
 
 type Entities = ReturnType<typeof buildEntities>;

@@ -9,6 +9,8 @@ export interface ConnectorOrigin {
 }
 
 const accountScheme = 'account:';
+const unnamedScheme = 'service:';
+const unnamed = checkedId('unnamed');
 
 /**
  * An account of the service itself. It is the same whether the account is read directly or through an API that tells
@@ -18,6 +20,18 @@ export function accountOrigin({ name }: Pick<Definition, 'name'>, account: strin
   return { baseUrl: `${accountScheme}${name}`, connectorId: idOf(account) };
 }
 
+/**
+ * An account that the service does not name: all that is known of it is where it is. Other accounts there have the same
+ * origin, so it is no proof of whose records are read.
+ */
+export function unnamedOrigin(host: string): ConnectorOrigin {
+  return { baseUrl: `${unnamedScheme}${host}`, connectorId: unnamed };
+}
+
+export function isUnnamed({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolean {
+  return baseUrl.startsWith(unnamedScheme);
+}
+
 export function isAccount({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolean {
   return baseUrl.startsWith(accountScheme);
 }
@@ -25,7 +39,10 @@ export function isAccount({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolea
 /** Services may name accounts as they like. */
 function idOf(account: string): ConnectorId {
   if (isConnectorId(account)) return account;
-  const hash = createHash('sha256').update(account).digest('hex');
-  if (!isConnectorId(hash)) throw new TypeError('expected a hash that can be an id');
-  return hash;
+  return checkedId(createHash('sha256').update(account).digest('hex'));
+}
+
+function checkedId(text: string): ConnectorId {
+  if (!isConnectorId(text)) throw new TypeError('expected a text that can be an id');
+  return text;
 }

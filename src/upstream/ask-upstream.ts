@@ -7,7 +7,7 @@ import { buildRequest, type PagedCall } from './build-request.ts';
 import type { CallTurn } from './call-gate.ts';
 import { failureOfError, headerWait, isFailed, readFailure } from './read-failure.ts';
 import { readJsonAnswer } from './read-json.ts';
-import { signRequest } from './credentials.ts';
+import { openHeaders, signRequest } from './credentials.ts';
 import type { OpenedCall, Session } from './session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { WireRequest } from './upstream-transport.ts';
@@ -105,9 +105,10 @@ async function ask<T>(
   const attempt = async (opened: OpenedCall): Promise<T> => {
     const { credentials, base, lane } = opened;
     const signature = signRequest(credentials.auth, credentials);
-    const built = buildRequest(base, asked.request, asked.call, signature);
+    const fixed = openHeaders(asked.request.headers, credentials);
+    const built = buildRequest(base, asked.request, asked.call, fixed.headers, signature);
     const wire = { ...built, headers: { ...built.headers, ...headers } };
-    const secrets = [...credentials.secrets, ...signature.secrets];
+    const secrets = [...credentials.secrets, ...signature.secrets, ...fixed.secrets];
     const turn = await lane.enter(signal);
     let isKept = false;
     const keep = (): CallTurn => {

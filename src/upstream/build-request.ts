@@ -26,13 +26,15 @@ export function buildRequest(
   base: URL,
   request: UpstreamRequest,
   call: PagedCall,
+  /** Of the request itself, made of the credentials where the definition says so. */
+  fixedHeaders: Readonly<Record<string, string>>,
   signature: Signature,
 ): WireRequest {
   const path = new Map<string, string>();
   const headers: Record<string, string> = {
     accept: 'application/json',
     'user-agent': 'connector-sync',
-    ...Object.fromEntries(request.headers),
+    ...fixedHeaders,
   };
   const query: (readonly [string, string])[] = call.isAlone === true ? [] : [...request.query];
   let body: JsonObject = request.body;

@@ -96,6 +96,32 @@ export interface Signature {
 
 const noSignature: Signature = { headers: {}, query: [], secrets: [] };
 
+/**
+ * The headers of a request, those made of the credentials among them: where these have no value, the header is left
+ * out. Throws `UpstreamFailure` unauthorized for a value that no header can hold.
+ */
+export function openHeaders(
+  headers: ReadonlyMap<string, string | CredentialValue>,
+  { values, secrets }: Pick<OpenCredentials, 'values' | 'secrets'>,
+): Pick<Signature, 'headers' | 'secrets'> {
+  const opened: Record<string, string> = {};
+  const made: string[] = [];
+  for (const [name, value] of headers) {
+    const text = typeof value === 'string' ? value : credentialValue(value, values);
+    if (text === null) continue;
+    Object.assign(opened, inHeader(name, text).headers);
+    // A part of a secret is one too.
+    if (
+      typeof value !== 'string' &&
+      value.kind !== 'text' &&
+      secrets.includes(values.get(value.field) ?? '')
+    ) {
+      made.push(text);
+    }
+  }
+  return { headers: opened, secrets: made };
+}
+
 /** Throws `UpstreamFailure` unauthorized where the credentials lack a value, or have one that no header can hold. */
 export function signRequest(
   auth: Authentication | null,

@@ -1,5 +1,5 @@
 import { instantOf, type Instant } from '../core/clock.ts';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, memberOf, renamedMembers, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
@@ -48,12 +48,15 @@ export function openUpstream(options: UpstreamOptions) {
   const requestsOf = (call: UpstreamCall): { entity: Entity; requests: EntityRequests } => {
     const entity = definition.entities.get(call.entity);
     const requests = upstream.entities.get(call.entity);
-    if (entity === undefined || requests === undefined) throw refusedValue('the entity', 'is not declared');
+    if (entity === undefined) throw refusedValue('the entity', 'is not declared');
+    if (requests === undefined) {
+      throw refusedValue('the entity', 'is read through an API only: the definition has no requests for it');
+    }
     return { entity, requests };
   };
 
   return {
-    /** Proves the credentials, and says which account they belong to. */
+    /** Proves the credentials, and says which account they belong to: null where the definition cannot tell. */
     async check(signal: AbortSignal) {
       const { request, identity, name } = upstream.check;
       const answer = await askForJson({ request, call: { params: {} }, entity: null }, session, signal);
@@ -125,15 +128,19 @@ function isBehindTheEnd(error: unknown, { endStatus }: TranslatedCall): boolean 
   );
 }
 
-function readIdentity(answer: JsonAnswer, paths: readonly AnswerPath[], name: AnswerPath | null) {
-  const identity = paths.map((path) => textOf(valueAt(answer.value, path))).find((found) => found !== null);
-  if (identity === undefined) {
+function readIdentity(answer: JsonAnswer, paths: readonly AnswerPath[] | null, name: AnswerPath | null) {
+  const [identity = null] = (paths ?? [])
+    .map((path) => textOf(valueAt(answer.value, path)))
+    .filter((found) => found !== null);
+  if (identity === null && paths !== null) {
     const text = `${answer.url.host} does not say which account the credentials belong to`;
     throw new UpstreamFailure('refused', text, { reason: 'brokenBody', status: answer.status });
   }
   const shown = name === null ? null : textOf(valueAt(answer.value, name));
   return {
     identity,
+    /** Of the service that answered. */
+    host: answer.url.host,
     name: shown === null ? null : redactMessage(shown, []),
     /** The answer's `Date` header. */
     serverTime: instantOf(answer.header('date')),
@@ -169,8 +176,7 @@ function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {
 
 function asDeclared(record: JsonObject, { rename, inject }: EntityRequests, params: Params): JsonObject {
   if (rename.size === 0 && inject.size === 0) return record;
-  const members = Object.entries(record).map(([name, value]) => [rename.get(name) ?? name, value] as const);
-  const declared = new Map<string, JsonValue>(members);
+  const declared = new Map<string, JsonValue>(Object.entries(renamedMembers(record, rename)));
   for (const [field, param] of inject) {
     const value = memberOf(params, param);
     if (value !== undefined && !declared.has(field)) declared.set(field, value);

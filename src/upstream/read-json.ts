@@ -1,4 +1,5 @@
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { RecordsPlace } from '../definitions/upstream/records-file.ts';
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/template.ts';
 import type { WireAnswer } from '../http/exchange.ts';
 import { tryJsonText } from '../http/lossless-json.ts';
@@ -91,23 +92,23 @@ interface FoundJson {
 }
 
 /**
- * The records of a page. Throws `UpstreamFailure`: where there is no array at the path, its text says what is there
- * instead. `hasAnswered`: the path has led to records before, so that it is the answer that is wrong, and not the
- * definition.
+ * The records of a page. Throws `UpstreamFailure`: where there is no array at the path (or no object, where that is the
+ * record), its text says what is there instead. `hasAnswered`: the path has led to records before, so that it is the
+ * answer that is wrong, and not the definition.
  */
 export function findRecords(
   answer: FoundJson,
-  path: AnswerPath,
+  place: RecordsPlace,
   hasAnswered: boolean,
 ): readonly JsonObject[] {
   const { status } = answer;
-  const found = valueAt(answer.value, path);
-  if (!Array.isArray(found)) {
+  const found = recordsAt(answer.value, place);
+  if (found === null) {
     const reason = hasAnswered ? 'brokenBody' : 'noRecords';
-    throw new UpstreamFailure('unavailable', withoutRecords(answer, path), { reason, status });
+    throw new UpstreamFailure('unavailable', withoutRecords(answer, place), { reason, status });
   }
   const records: JsonObject[] = [];
-  for (const record of found as readonly JsonValue[]) {
+  for (const record of found) {
     if (!isJsonObject(record)) {
       throw brokenAnswer(`expected objects as records, got ${kindOf(record)}`, status);
     }
@@ -116,14 +117,30 @@ export function findRecords(
   return records;
 }
 
+/** What should be records; null where nothing of the kind is at the place. */
+export function recordsAt(
+  value: JsonValue,
+  { path, member, isOne }: RecordsPlace,
+): readonly JsonValue[] | null {
+  const found = valueAt(value, path);
+  if (isOne) return isJsonObject(found) ? [found] : null;
+  if (!isJsonArray(found)) return null;
+  if (member === null) return found;
+  // What has no such member shows as no record.
+  return found.flatMap((element) => {
+    const inside = valueAt(element, member) ?? null;
+    return isJsonArray(inside) ? inside : [inside];
+  });
+}
+
 /** Names what the answer has, as far down as the path leads. */
-function withoutRecords({ value, redact }: FoundJson, path: AnswerPath): string {
+function withoutRecords({ value, redact }: FoundJson, { path, isOne }: RecordsPlace): string {
   let deepest = 0;
   while (deepest < path.length && valueAt(value, path.slice(0, deepest + 1)) !== undefined) deepest += 1;
   const there = valueAt(value, path.slice(0, deepest)) ?? null;
   const where = deepest === 0 ? 'the answer' : path.slice(0, deepest).join('.');
-  const expected =
-    path.length === 0 ? 'the answer to be an array of records' : `an array of records at ${path.join('.')}`;
+  const what = isOne ? 'one record' : 'an array of records';
+  const expected = path.length === 0 ? `the answer to be ${what}` : `${what} at ${path.join('.')}`;
   const got = deepest === path.length ? '' : 'nothing there: ';
   return `expected ${expected}, got ${got}${where} is ${kindOf(there)}${isJsonObject(there) ? ` ${redact(membersOf(there))}` : ''}`;
 }

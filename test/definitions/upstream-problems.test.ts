@@ -138,6 +138,22 @@ const answers: readonly Wrong[] = [
   ['entity: orders }', 'entity: order }', 'errors.1.entity: no such entity: "order"; did you mean "orders"?'],
   ['identity: account.id', 'identity: account..id', 'check.identity: expected names joined by dots'],
   ["X-Version: '7'", "Authorization: '7'", 'headers.Authorization: Authorization is set by the program'],
+  [
+    'X-Shop: { field: shop_name }',
+    'X-Shop: { field: shop }',
+    'headers.X-Shop.field: no such field of the credentials: "shop"',
+  ],
+  [
+    'X-Shop: { field: shop_name }',
+    'X-Shop: [shop_name]',
+    'headers.X-Shop: expected a text, or a value of the',
+  ],
+  ['X-Shop: { field: shop_name }', 'X-Shop: { field: a, text: b }', 'headers.X-Shop: expected field or text'],
+  [
+    'X-Shop: { field: shop_name }',
+    'X-Api-Key: { field: shop_name }',
+    'headers.X-Api-Key: X-Api-Key is also sent',
+  ],
   ["X-Version: '7'", 'X-Version: "7\\n8"', 'headers.X-Version: expected a value of printable ASCII'],
   ['timeoutMs: 30000, max', 'timeoutMs: 10, max', 'limits.timeoutMs: expected at least 1000, got 10'],
 ];
@@ -183,7 +199,25 @@ const requests: readonly Wrong[] = [
     '    event:\n      list:\n',
     'entities.event: no such entity: "event"; did you mean "events"?',
   ],
-  ['    events:\n      list:\n', '    event:\n      list:\n', 'entities: is missing events'],
+  ['path: /payments/', 'path: /payments//', 'entities.payments.list.path: expected no empty part'],
+  ['list[*].payment', 'list[*]', 'entities.payments.list.records: expected a member behind [*]'],
+  ['list[*].payment', 'list[*].a[*].b', 'entities.payments.list.records: expected [*] once'],
+  ['list[*].payment', 'list[*].a..b', 'entities.payments.list.records: expected names joined by dots'],
+  [
+    'records: { path: data.totals, one: true }',
+    'records: { path: data.totals, one: false }',
+    'entities.totals.list.records: expected a path such as items or list[*].customer',
+  ],
+  [
+    "records: 'list[*].payment'",
+    'records: { path: payment, one: true }',
+    'entities.payments.list.records: one record expects pagination of kind single, got pageToken',
+  ],
+  [
+    'rename: { _id: id }',
+    'rename: { _id: all_orders }',
+    'entities.totals.rename._id: all_orders has two names',
+  ],
   [
     'limit: { as: per_page }',
     'limt: { as: per_page }',

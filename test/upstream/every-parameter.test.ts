@@ -80,7 +80,7 @@ interface Sent {
 async function openCalls(definitionName: string) {
   const built = builtInDefinition(definitionName);
   if (built.upstream === null) throw new Error(`${definitionName} has no upstream`);
-  const arrays = [...built.upstream.entities.values()].map(({ list }) => [list.records.join('.'), []]);
+  const arrays = [...built.upstream.entities.values()].map(({ list }) => [list.records.path.join('.'), []]);
   const server = await startThirdParty(() => ({ body: Object.fromEntries(arrays) as JsonObject }));
   const upstream = { ...built.upstream, baseUrl: template(server.origin), host: new Map() };
   const gate = openCallGate();

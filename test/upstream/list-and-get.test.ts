@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { recordsPlace } from '../../src/definitions/upstream/records-file.ts';
 import {
   failureOf,
   listOf,
@@ -21,7 +22,7 @@ describe('list', () => {
     const account = openTestAccount({
       baseUrl: `${server.origin}/v1`,
       list: listOf(request, {
-        records: ['data', 'items'],
+        records: recordsPlace('data.items'),
         metadata: new Map([
           ['next_cursor', { kind: 'body', path: ['next'] }],
           ['has_more', { kind: 'body', path: ['more'] }],

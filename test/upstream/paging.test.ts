@@ -54,7 +54,7 @@ function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
   const signature = { headers: {}, query: [], secrets: [] };
   const ask = (params: Params): { records: readonly JsonObject[]; metadata: JsonObject } | null => {
     const { call, from, to, readMetadata } = translatePaging(entity, list, params);
-    const { url, method, headers, body } = buildRequest(base, list, call, signature);
+    const { url, method, headers, body } = buildRequest(base, list, call, {}, signature);
     const request = {
       method,
       path: url.pathname,
@@ -70,7 +70,7 @@ function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
       throw error;
     }
     const value = parseJsonText(String(answer.body));
-    const found = valueAt(value, list.records) as readonly JsonObject[];
+    const found = valueAt(value, list.records.path) as readonly JsonObject[];
     const header = (name: string): string | null => answer.headers[name] ?? null;
     return {
       records: found.slice(from, to),

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Params } from '../../src/core/records.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { ParamPlace, UpstreamRequest } from '../../src/definitions/upstream/upstream.ts';
+import { openHeaders } from '../../src/upstream/credentials.ts';
 import { buildRequest, type PagedCall } from '../../src/upstream/build-request.ts';
 import { query, requestOf } from '../support/third-party/open-test-account.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -11,7 +12,8 @@ const base = new URL('https://service.example/v1');
 function built(request: UpstreamRequest, params: Params, more: Partial<PagedCall> = {}) {
   const signature = { headers: { authorization: 'Bearer t' }, query: [], secrets: [] };
   const call = { params, query: [], isAlone: false, ...more };
-  const wire = buildRequest(base, request, call, signature);
+  const fixed = openHeaders(request.headers, { values: new Map(), secrets: [] }).headers;
+  const wire = buildRequest(base, request, call, fixed, signature);
   return { ...wire, search: decodeURIComponent(wire.url.search) };
 }
 

@@ -109,7 +109,7 @@ function scheme() {
     .default('Bearer');
 }
 
-function credentialValue() {
+export function credentialValue() {
   return strictObject(valueShape()).transform(valueOf);
 }
 
@@ -146,7 +146,8 @@ function valueOf(
 }
 
 function refuse(context: z.RefinementCtx, message: string): void {
-  context.addIssue({ code: 'custom', message, params: { standIn: { text: 'x' } } });
+  // `continue`: as in `textAs`.
+  context.addIssue({ code: 'custom', message, params: { standIn: { text: 'x' } }, continue: true });
 }
 
 /** Twice that of a pattern for a whole host name. */

@@ -1,6 +1,7 @@
 import type { Note } from '../check-names.ts';
 import type { Pagination } from '../definition.ts';
 import type { YamlPath } from '../read-yaml.ts';
+import { recordsPlace } from './records-file.ts';
 import type { ListRequestFile, PagingFile } from './upstream-file.ts';
 
 /** What the kinds become: tokens of `pagination` by token, or offsets. A new kind does not compile until it is here. */
@@ -17,13 +18,16 @@ const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['
  * The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once.
  */
 export function checkPaging(
-  { paging, metadata }: ListRequestFile,
+  { paging, metadata, records }: ListRequestFile,
   pagination: Pagination,
   at: YamlPath,
   paginationAt: YamlPath,
   note: Note,
 ): void {
   const pagingAt = [...at, 'paging'];
+  if (recordsPlace(records).isOne && pagination.kind !== 'single') {
+    note([...at, 'records'], oneIsSingle(pagination), paginationAt);
+  }
   if (paging.kind !== 'none' && pagination.kind !== becomes[paging.kind]) {
     const message = `${paging.kind} expects pagination by ${becomes[paging.kind]}, got ${pagination.kind}`;
     note([...pagingAt, 'kind'], message, paginationAt);
@@ -61,4 +65,9 @@ function keysWritten({ kind }: PagingFile, pagination: Pagination): readonly str
     case 'pageToken':
       return [...pagination.tokenKeys, ...pagination.flagKeys];
   }
+}
+
+/** For where one object is all that a listing has. */
+export function oneIsSingle({ kind }: Pick<Pagination, 'kind'>): string {
+  return `one record expects pagination of kind single, got ${kind}`;
 }

@@ -1,6 +1,7 @@
 import type { Note } from '../check-names.ts';
+import { checkRenamed } from '../check-names.ts';
 import { checkParam } from '../check-params.ts';
-import type { EntityFile } from '../definition-file.ts';
+import type { DefinitionFile, EntityFile } from '../definition-file.ts';
 import { buildAction, type Action, type Param } from '../definition.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
@@ -18,6 +19,7 @@ import { sentByPaging } from './upstream.ts';
 
 /** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */
 export function checkEntityRequests(
+  file: Pick<DefinitionFile, 'credentials'>,
   upstream: UpstreamFile,
   name: string,
   requests: EntityRequestsFile,
@@ -26,7 +28,7 @@ export function checkEntityRequests(
 ): void {
   const at: YamlPath = ['upstream', 'entities', name];
   const entityAt: YamlPath = ['entities', name];
-  checkHeaders(requests.headers, at, note);
+  checkHeaders(file, upstream, requests.headers, at, note);
   for (const action of ['list', 'get', 'download'] as const) {
     const declared = entity.actions[action];
     const request = requests[action];
@@ -57,11 +59,24 @@ interface Declared {
 }
 
 /** Headers that a definition sends. */
-export function checkHeaders(headers: UpstreamFile['headers'], at: YamlPath, note: Note): void {
+export function checkHeaders(
+  { credentials }: Pick<DefinitionFile, 'credentials'>,
+  { auth }: UpstreamFile,
+  headers: UpstreamFile['headers'],
+  at: YamlPath,
+  note: Note,
+): void {
+  const signed = Object.values(auth).flatMap((one) => (one.kind === 'header' ? [one.name] : []));
+  const fields = credentials.flatMap((shape) => Object.keys(shape.fields));
   for (const [name, value] of Object.entries(headers)) {
-    const noteHeader = (message: string): void => note([...at, 'headers', name], message);
-    header(name, noteHeader);
-    headerValue(value, noteHeader);
+    const here: YamlPath = [...at, 'headers', name];
+    const noteHeader = (message: string): void => note(here, message);
+    if (signed.includes(header(name, noteHeader))) noteHeader(`${name} is also sent by auth`);
+    if (typeof value === 'string') headerValue(value, noteHeader);
+    else if (value.kind === 'text') headerValue(value.text, noteHeader);
+    else if (!fields.includes(value.field)) {
+      note([...here, 'field'], noSuch('field of the credentials', value.field, fields));
+    }
   }
 }
 
@@ -178,13 +193,9 @@ function checkRecord(
 ): void {
   const fields = Object.keys(entity.fields);
   const fieldsAt: YamlPath = [...entityAt, 'fields'];
-  const renamed = Object.values(rename);
-  for (const [from, to] of Object.entries(rename)) {
-    const here = [...at, 'rename', from];
-    if (!fields.includes(to)) note(here, noSuch('field', to, fields), fieldsAt);
-    if (from === to) note(here, 'expected another name than the one it has');
-    if (renamed.indexOf(to) !== Object.keys(rename).indexOf(from)) note(here, `${to} has two names`);
-  }
+  const all = { ...entity.rename, ...rename };
+  const renamed = Object.values(all);
+  checkRenamed(rename, all, fields, [...at, 'rename'], fieldsAt, note);
   const requests = { list, get };
   for (const [field, param] of Object.entries(inject)) {
     const here = [...at, 'inject', field];

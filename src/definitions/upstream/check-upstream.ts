@@ -15,7 +15,7 @@ export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, note
   const noteHere: Note = (at, message, ...restsOn) =>
     note(['upstream', ...at], message, ...restsOn.map((place) => ['upstream', ...place]));
   checkAuthentications(file, upstream, note);
-  checkHeaders(upstream.headers, [], noteHere);
+  checkHeaders(file, upstream, upstream.headers, [], noteHere);
   checkRequest(upstream.check, ['check'], noteHere);
   checkErrors(file, upstream, note);
   checkEntities(file, upstream, note);
@@ -41,7 +41,7 @@ function checkErrors(file: DefinitionFile, { errors }: UpstreamFile, note: Note)
   });
 }
 
-/** Every entity has its requests, and nothing else has. */
+/** What has requests is an entity, and there is one. */
 function checkEntities(file: DefinitionFile, upstream: UpstreamFile, note: Note): void {
   const at: YamlPath = ['upstream', 'entities'];
   const known = Object.keys(file.entities);
@@ -50,7 +50,9 @@ function checkEntities(file: DefinitionFile, upstream: UpstreamFile, note: Note)
   }
   for (const [name, entity] of Object.entries(file.entities)) {
     const requests = Object.hasOwn(upstream.entities, name) ? upstream.entities[name] : undefined;
-    if (requests !== undefined) checkEntityRequests(upstream, name, requests, entity, note);
-    else note(at, `is missing ${name}: say how its records are asked for`, [...at, name], ['entities', name]);
+    if (requests !== undefined) checkEntityRequests(file, upstream, name, requests, entity, note);
+  }
+  if (Object.keys(upstream.entities).length === 0) {
+    note(at, 'expected at least one entity: say how its records are asked for');
   }
 }

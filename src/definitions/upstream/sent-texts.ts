@@ -45,7 +45,8 @@ export function requestPath() {
       return path;
     }
     const text = fillTemplate(template, () => 'x');
-    const segments = text.slice(1).split('/');
+    // One / at the end belongs to the path, as some services need it.
+    const segments = text.slice(1).replace(/\/$/, '').split('/');
     if (!text.startsWith('/')) note('expected a / at its beginning');
     else if (!/^[\w/.~!$'()*+,;=:@-]*$/.test(text)) {
       note('expected letters, digits and signs of a path: no query, fragment, space or %');

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
-import { authentication, hostVariable } from './authentication.ts';
+import { authentication, credentialValue, hostVariable } from './authentication.ts';
 import { errorRule, failedAnswer, headerTime, wait } from './failure-class.ts';
+import { recordsFile } from './records-file.ts';
 import { answerPath, headerName, pathText, queryName, requestPath, templateUrl } from './sent-texts.ts';
 
 export type UpstreamFile = z.infer<ReturnType<typeof upstreamFile>>;
@@ -19,6 +20,15 @@ export type CheckFile = UpstreamFile['check'];
  */
 export function upstreamFile() {
   const texts = z.record(z.string(), z.string()).default({});
+  // Of these, one of which the credentials do not have the field is not sent.
+  const headers = z
+    .record(
+      z.string(),
+      z.union([z.string(), credentialValue()], {
+        error: 'expected a text, or a value of the credentials such as { field: account_id }',
+      }),
+    )
+    .default({});
   const limits = {
     // For the whole call, from connecting to the last byte of the body.
     timeoutMs: z.int().min(1000).max(600_000),
@@ -37,15 +47,17 @@ export function upstreamFile() {
     host: z.record(z.string(), hostVariable()).default({}),
     // By the title of the credential shape; every shape of the definition has one.
     auth: z.record(z.string(), authentication()),
-    headers: texts,
+    headers,
     // The request that proves the credentials, and where its answer says which account they belong to.
     check: strictObject({
       ...requestShape(),
-      // One path, or several in order: the first that the answer has.
-      identity: z.preprocess(
-        (value) => (typeof value === 'string' ? [value] : value),
-        z.array(answerPath()).min(1).max(5),
-      ),
+      // One path, or several in order: the first that the answer has. Absent: no answer says it.
+      identity: z
+        .preprocess(
+          (value) => (typeof value === 'string' ? [value] : value),
+          z.array(answerPath()).min(1).max(5),
+        )
+        .optional(),
       name: answerPath().nullable().default(null),
     }),
     // Of one credential, for all entities and processes together.
@@ -71,14 +83,13 @@ export function upstreamFile() {
     remaining: strictObject({ header: textAs('x', headerName), reset: headerTime() })
       .nullable()
       .default(null),
-    // Every entity of the definition, with a request for each action that asks the third party.
+    // With a request for each action that asks the third party. Entities that are absent are read through an API only.
     entities: z.record(
       z.string(),
       strictObject({
         list: strictObject({
           ...actionShape(),
-          // The array of records; empty: the answer is the array.
-          records: wholeOrPath(),
+          records: recordsFile(),
           // Key of the metadata -> where the answer has it. An absent value is left out.
           metadata: z.record(z.string(), placeFile()).default({}),
           paging: pagingFile().default({ kind: 'none' }),
@@ -95,7 +106,7 @@ export function upstreamFile() {
         rename: texts,
         // Field -> parameter of the call whose value it is given, where the record does not have the field.
         inject: texts,
-        headers: texts,
+        headers,
         timeoutMs: limits.timeoutMs.nullable().default(null),
         maxBodyBytes: limits.maxBodyBytes.nullable().default(null),
       }),

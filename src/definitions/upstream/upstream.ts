@@ -1,6 +1,8 @@
 import type { EntityName } from '../../core/names.ts';
 import { type Frozen, mapOf } from '../deep-freeze.ts';
 import type { EntityFile } from '../definition-file.ts';
+import type { CredentialValue } from './authentication.ts';
+import { recordsPlace } from './records-file.ts';
 import { answerPath, type AnswerPlace, checkedTemplate, namesIn } from './template.ts';
 import type {
   CheckFile,
@@ -35,16 +37,18 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
   const { headers, check: checked, ...rest } = file;
   const { identity, name, ...check } = checked;
   const shared = { headers, timeoutMs, maxBodyBytes };
-  const requests = [...entities].map(([entity, declared]) => {
-    const built = buildEntityRequests(file.entities[entity], entity, declared, shared);
-    return [entity, built] as const;
+  const requests = [...entities].flatMap(([entity, declared]) => {
+    if (!Object.hasOwn(file.entities, entity)) return [];
+    return [[entity, buildEntityRequests(file.entities[entity], entity, declared, shared)] as const];
   });
   return {
     ...rest,
     host: mapOf(file.host),
     auth: mapOf(file.auth),
-    check: { request: buildRequest(check, shared), identity, name },
+    /** `identity`: null: its answer does not say which account it is. */
+    check: { request: buildRequest(check, shared), identity: identity ?? null, name },
     limits,
+    /** Those that the service itself can be asked for. */
     entities: new Map(requests),
   };
 }
@@ -78,7 +82,7 @@ function buildEntityRequests(
   return {
     list: {
       ...build('list', list, sentByPaging(list.paging, entity.pagination)),
-      records: answerPath(list.records),
+      records: recordsPlace(list.records),
       metadata: mapOf(list.metadata, buildPlace),
       paging: buildPaging(list.paging),
     },
@@ -87,7 +91,7 @@ function buildEntityRequests(
       download === undefined
         ? null
         : { ...build('download', download), url: download.url === null ? null : answerPath(download.url) },
-    rename: mapOf(rename),
+    rename: new Map([...Object.entries(entity.rename ?? {}), ...Object.entries(rename)]),
     inject: mapOf(inject),
   };
 }
@@ -100,7 +104,7 @@ function buildRequest({ method, safe, path, query, body }: CheckRequest, { heade
     isSafe: method === 'GET' || safe,
     path: checkedTemplate(path),
     /** Lower-case names: those of all requests and those of the entity, which win. */
-    headers: mapOf(lowerCased(headers)),
+    headers: new Map<string, string | CredentialValue>(Object.entries(lowerCased(headers))),
     query: mapOf(query),
     body,
     ...limits,

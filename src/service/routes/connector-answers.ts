@@ -70,8 +70,10 @@ export const connectorDetail = shownAs<LocalConnector>()('Connector', {
     z
       .string()
       .nullable()
-      .describe('The account at the third party, as that one names it; null for a sample account.'),
-    ({ stored }) => stored.account,
+      .describe(
+        'The account at the third party, as that one names it; null where it does not, and for a sample account.',
+      ),
+    ({ stored }) => (stored.account === '' ? null : stored.account),
   ],
   created_at: [time, ({ stored }) => stored.createdAt],
   updated_at: [time, ({ stored }) => stored.updatedAt],

@@ -18,7 +18,10 @@ export interface StoredConnector {
   readonly definition: string;
   readonly name: string;
   readonly replicationConfig: JsonObject;
-  /** Which account at the third party it belongs to, from its creation on; null: a sample account. */
+  /**
+   * Which account at the third party it belongs to, from its creation on, as `ProviderCheck` has it; null: a sample
+   * account.
+   */
   readonly account: string | null;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;

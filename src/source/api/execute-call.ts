@@ -1,11 +1,18 @@
 import * as z from 'zod';
 import { instantOf } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { isJsonArray, isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import {
+  isJsonArray,
+  isJsonObject,
+  memberOf,
+  renamedMembers,
+  type JsonObject,
+  type JsonValue,
+} from '../../core/json.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
-import type { Definition, Pagination } from '../../definitions/definition.ts';
+import type { Definition, Entity, Pagination } from '../../definitions/definition.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
 import { readTotal, type PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
@@ -17,6 +24,7 @@ import type { WireAnswer } from '../../http/exchange.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
 import { textOfBody } from '../../http/read-body.ts';
 import { scanPage } from '../../http/scan-json.ts';
+import { recordsAt } from '../../upstream/read-json.ts';
 import { readRecords, unreadRecords } from '../page-records.ts';
 
 /**
@@ -25,20 +33,20 @@ import { readRecords, unreadRecords } from '../page-records.ts';
 export function recordCalls(definition: Definition, connector: ConnectorId) {
   return {
     list: ({ entity, params, isRoot }: ListRequest): ApiCall<SourcePage> => {
-      const { pagination } = checkDeclared(definition, entity, 'list', params);
+      const declared = checkDeclared(definition, entity, 'list', params);
       const request = { connector, definition, entity, action: 'list', params, isRoot } as const;
       const facts = factsOf(request);
       return {
         request: requestOf(request),
         facts,
-        read: (answer) => readPage(answer, { connector, pagination, facts }),
+        read: (answer) => readPage(answer, { connector, entity: declared, facts }),
       };
     },
     get: ({ entity, params }: GetRequest): ApiCall<JsonValue> => {
-      checkDeclared(definition, entity, 'get', params);
+      const { rename } = checkDeclared(definition, entity, 'get', params);
       const request = { connector, definition, entity, action: 'get', params, isRoot: false } as const;
       return executeCall(request, ({ result }, facts): JsonValue => {
-        if (isJsonObject(result)) return result;
+        if (isJsonObject(result)) return renamedMembers(result, rename);
         throw invalidBody(facts, 'expected an object as result, got another kind');
       });
     },
@@ -171,23 +179,25 @@ function truncated(facts: CallFacts): SyncError {
 }
 
 /**
- * The records of a `list`. The result is the array itself, or `{data, meta}`, or `{hits: [{data}], next_cursor}`:
- * shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
+ * The records of a `list`. The result is the array itself, or has it where the definition says, or is `{data, meta}` or
+ * `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
  */
 function readPage(
   { body, header }: Pick<WireAnswer, 'body' | 'header'>,
   {
     connector,
-    pagination,
+    entity: { pagination, records: place, rename },
     facts,
-  }: { readonly connector: ConnectorId; readonly pagination: Pagination; readonly facts: CallFacts },
+  }: { readonly connector: ConnectorId; readonly entity: Entity; readonly facts: CallFacts },
 ): SourcePage {
-  const scanned = body.includes(markerStart) ? null : scanPage(body, recordPaths, mostLevels);
+  const isPlain = place === null && rename.size === 0 && !body.includes(markerStart);
+  const scanned = isPlain ? scanPage(body, recordPaths, mostLevels) : null;
   const answer = readEnvelope(scanned?.rest ?? textOfBody(body), connector, facts);
-  const values = recordsOf(answer.result);
+  const values = recordsOf(answer.result, place);
   if (values === null) throw invalidBody(facts, 'expected an array as result, got another kind');
+  const named = values.map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
   return {
-    records: scanned === null ? readRecords(values) : unreadRecords(scanned),
+    records: scanned === null ? readRecords(named) : unreadRecords(scanned),
     ...readPaging(answer, pagination, facts),
     serverTime: instantOf(header('date')),
     bytes: body.byteLength,
@@ -206,9 +216,10 @@ export function readPaging(
   return { next, ...(total === null ? {} : { total }) };
 }
 
-/** The records of a result in any of its shapes; null for another kind. */
-export function recordsOf(result: JsonValue): readonly JsonValue[] | null {
+/** The records of a result in any of its shapes; null for another kind. `place`: where the definition says they are. */
+export function recordsOf(result: JsonValue, place: Entity['records'] = null): readonly JsonValue[] | null {
   if (isJsonArray(result)) return result;
+  if (place !== null) return recordsAt(result, place);
   if (!isJsonObject(result)) return null;
   const data = memberOf(result, 'data');
   if (isJsonArray(data)) return data;

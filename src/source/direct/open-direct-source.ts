@@ -16,7 +16,7 @@ import { callWithRetries } from '../api/call-with-retries.ts';
 import { checkDeclared } from '../api/check-declared.ts';
 import { checkedBytes, contentTypeOf, downloadFacts } from '../api/download-call.ts';
 import { factsOf, readPaging } from '../api/execute-call.ts';
-import { accountOrigin, type ConnectorOrigin } from '../connector-origin.ts';
+import { accountOrigin, type ConnectorOrigin, unnamedOrigin } from '../connector-origin.ts';
 import { readRecords } from '../page-records.ts';
 import { openServerClock } from '../server-clock.ts';
 import type { DownloadRequest, FileSource, ReceiveFile, Source, SourceOptions } from '../source.ts';
@@ -126,9 +126,9 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const origin = async (signal: AbortSignal): Promise<ConnectorOrigin> => {
     if (known !== null) return known;
     const facts = callFacts('catalog', 'check the credentials');
-    const { identity, serverTime } = await call(facts, () => account.check(signal), signal);
+    const { identity, host, serverTime } = await call(facts, () => account.check(signal), signal);
     if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
-    known = accountOrigin(definition, identity);
+    known = identity === null ? unnamedOrigin(host) : accountOrigin(definition, identity);
     shared ??= options.openBudget?.(known) ?? null;
     return known;
   };

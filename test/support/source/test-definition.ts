@@ -58,6 +58,8 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     description: null,
     descriptions: new Map(),
     derived: [],
+    rename: new Map(),
+    records: null,
     fields: new Map([['id', 'string']]),
     key: ['id'],
     ignored: new Set(),

@@ -3,6 +3,7 @@ import type { Clock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { ResolveHost } from '../../../src/http/guard-address.ts';
 import type { CredentialShape, Definition, Pagination } from '../../../src/definitions/definition.ts';
+import { recordsPlace } from '../../../src/definitions/upstream/records-file.ts';
 import type { Template } from '../../../src/definitions/upstream/template.ts';
 import type { Authentication } from '../../../src/definitions/upstream/authentication.ts';
 import type {
@@ -60,7 +61,13 @@ export function requestOf(
 }
 
 export function listOf(request: UpstreamRequest, more: Partial<ListRequest> = {}): ListRequest {
-  return { ...request, records: ['items'], metadata: new Map(), paging: { kind: 'none' }, ...more };
+  return {
+    ...request,
+    records: recordsPlace('items'),
+    metadata: new Map(),
+    paging: { kind: 'none' },
+    ...more,
+  };
 }
 
 export interface TestAccountOptions {

@@ -7,7 +7,7 @@ import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
 import { type ConnectorSummary, isOfType } from '../../../source/api/catalog-calls.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
-import { isAccount } from '../../../source/connector-origin.ts';
+import { type ConnectorOrigin, isAccount, isUnnamed } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 import { everyWorkspace } from '../../find-in-workspaces.ts';
@@ -98,11 +98,18 @@ async function checkConnector(
     checkIdentity(origin);
     pages = await checkPages(connector, source, isOver, signal);
     const entities = counted(connector.entities.size, 'entity', 'entities');
-    const who = isDirect ? `account ${origin.connectorId}` : origin.connectorId;
-    return `${printable(who)} answers (${definition.name}, ${entities})`;
+    const who = isDirect ? accountOf(origin) : origin.connectorId;
+    return `${printable(who)} answers (${definition.name}, ${entities})${isUnnamed(origin) ? untold : ''}`;
   });
   const isAsked = client !== null || isDirect || result.state !== 'ok';
   return { connector: isAsked ? result : skipped(what, 'no token'), pages };
+}
+
+const untold =
+  '; the definition has no identity, so that credentials of another account there are noticed by its records only';
+
+function accountOf({ baseUrl, connectorId }: ConnectorOrigin): string {
+  return isUnnamed({ baseUrl }) ? `an account of ${baseUrl}` : `account ${connectorId}`;
 }
 
 /**

@@ -1,0 +1,58 @@
+import * as z from 'zod';
+import { strictObject, textAs } from '../schema-problems.ts';
+import { pathText } from './sent-texts.ts';
+import { answerPath, type AnswerPath } from './template.ts';
+
+export type RecordsFile = z.infer<ReturnType<typeof recordsFile>>;
+
+/** Where an answer has its records. */
+export interface RecordsPlace {
+  /** The array; with `isOne` the record. Empty: the answer itself. */
+  readonly path: AnswerPath;
+  /** Where an element of the array has the record, or an array of records. Null: it is the record. */
+  readonly member: AnswerPath | null;
+  /** One object is there: the only record. */
+  readonly isOne: boolean;
+}
+
+/**
+ * `items`, an empty text for the answer itself, `list[*].customer` for records that are wrapped, or
+ * `{ path, one: true }` for one object.
+ */
+export function recordsFile() {
+  const place = strictObject({ path: textAs('x', wholeOrPath), one: z.literal(true) });
+  return z.union([textAs('x', checkRecords), place], {
+    error: 'expected a path such as items or list[*].customer, or { path: item, one: true }',
+  });
+}
+
+/** As it is written in a file that was checked. */
+export function recordsPlace(file: RecordsFile): RecordsPlace {
+  if (typeof file !== 'string') return { path: answerPath(file.path), member: null, isOne: true };
+  const [path = '', member] = file.split(eachElement);
+  return {
+    path: answerPath(path),
+    member: member === undefined ? null : answerPath(member.slice(1)),
+    isOne: false,
+  };
+}
+
+const eachElement = '[*]';
+
+function checkRecords(text: string, note: (message: string) => void): string {
+  const [path = '', member, ...others] = text.split(eachElement);
+  if (others.length > 0) note('expected [*] once: only one list is gone through');
+  else if (member !== undefined && !member.startsWith('.')) {
+    note(
+      'expected a member behind [*], such as list[*].customer; leave [*] out where its elements are the records',
+    );
+  } else {
+    wholeOrPath(path, note);
+    if (member !== undefined) pathText(member.slice(1), note);
+  }
+  return text;
+}
+
+function wholeOrPath(path: string, note: (message: string) => void): string {
+  return path === '' ? path : pathText(path, note);
+}
