@@ -36,7 +36,11 @@ export async function addressOf(template: Template, facts: HostFacts, signal: Ab
       const sources = from.map(nameOf).join(' or ');
       throw unusable(`the ${name} of the address is missing; it is read from ${sources}`);
     }
-    if (found.value.length > maxHostLength || !linearPattern(pattern).test(found.value)) {
+    if (
+      found.value === null ||
+      found.value.length > maxHostLength ||
+      !linearPattern(pattern).test(found.value)
+    ) {
       throw unusable(
         `the ${name} of the address, from ${nameOf(found.source)}, does not have the form ${pattern}`,
       );
@@ -54,9 +58,15 @@ async function firstValue(sources: readonly HostSource[], facts: HostFacts, sign
           ? await facts.lane.remembered(source.url, () => lookUpHost(source, facts, signal))
           : null
         : credentialValue(source, facts.credentials.values);
-    if (value !== null) return { value, source };
+    if (value !== null) return { value: hostIn(source, value), source };
   }
   return null;
+}
+
+/** Of an origin its host; null for an address with more than a host in it. */
+function hostIn(source: HostSource, value: string): string | null {
+  if (source.kind === 'lookup' || !source.isOrigin || !value.includes('/')) return value;
+  return /^https:\/\/([^/]+)\/?$/i.exec(value)?.[1] ?? null;
 }
 
 function hasValues(auth: PlainAuthentication, { values }: OpenCredentials): boolean {

@@ -1,6 +1,7 @@
 import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
 import { inTime, openSlots } from './slots.ts';
@@ -138,6 +139,8 @@ function openLane(account: string, limits: LaneLimits, { clock, maxWaitMs, budge
       }
     },
     remembered: openMemory(clock),
+    /** What a token endpoint has issued to this account and nothing stores, by the fields of its credentials. */
+    issued: new Map<string, Secret>(),
     /**
      * Why the tokens with this hash are of no use any longer; null: that is not known. Kept until other ones of the
      * account are refused.

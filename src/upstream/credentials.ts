@@ -2,7 +2,11 @@ import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import { credentialProblems } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { Authentication, CredentialValue } from '../definitions/upstream/authentication.ts';
+import type {
+  Authentication,
+  CredentialValue,
+  IssuedAuthentication,
+} from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { control } from './call-address.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
@@ -45,7 +49,9 @@ export function readCredentials(
     if (text !== '') values.set(field, text);
   }
   const isRenewed = (field: string): boolean =>
-    auth?.kind === 'refresh' && (field === auth.accessToken || field === auth.refreshToken);
+    isIssued(auth) &&
+    (Object.hasOwn(auth.keeps, field) ||
+      (auth.kind === 'refresh' && (field === auth.accessToken || field === auth.refreshToken)));
   const stable = [...values].filter(([field]) => !isRenewed(field)).toSorted(([a], [b]) => (a < b ? -1 : 1));
   // Renewed tokens cannot tell two accounts of one application apart; the connector can.
   const named = auth?.kind === 'refresh' ? connector : '';
@@ -56,6 +62,31 @@ export function readCredentials(
       .filter(([field]) => shape?.fields.get(field)?.isSecret ?? true)
       .map(([, value]) => value),
     account: hash('sha256', JSON.stringify([definition.name, upstream.baseUrl, named, stable]), 'hex'),
+  };
+}
+
+export function isIssued(auth: Authentication | null): auth is IssuedAuthentication {
+  return auth?.kind === 'refresh' || auth?.kind === 'clientCredentials';
+}
+
+/** Among the values of credentials: no field of a definition has such a name. */
+const tokenOfClient = 'the token of the client';
+
+/** Which of the values is the access token. */
+export function accessTokenField(auth: IssuedAuthentication): string {
+  return auth.kind === 'refresh' ? auth.accessToken : tokenOfClient;
+}
+
+/** With what a token endpoint has issued, which is secret. */
+export function withIssued(
+  credentials: OpenCredentials,
+  issued: Iterable<readonly [field: string, value: string]>,
+): OpenCredentials {
+  const more = [...issued];
+  return {
+    ...credentials,
+    values: new Map([...credentials.values, ...more]),
+    secrets: [...credentials.secrets, ...more.map(([, value]) => value)],
   };
 }
 
@@ -142,9 +173,11 @@ export function signRequest(
     }
     case 'bearer':
       return inHeader('authorization', `${auth.scheme} ${need(auth.token)}`);
-    case 'refresh': {
-      const token = values.get(auth.accessToken);
-      if (token === undefined) throw unusable(`${auth.accessToken} has no usable value`);
+    case 'refresh':
+    case 'clientCredentials': {
+      const field = accessTokenField(auth);
+      const token = values.get(field);
+      if (token === undefined) throw unusable(`${field} has no usable value`);
       return inHeader('authorization', `${auth.scheme} ${token}`);
     }
     case 'header':

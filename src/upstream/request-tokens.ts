@@ -1,10 +1,12 @@
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
-import type { CredentialValue, RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
+import type { CredentialValue, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
 import { isSuccess, type WireAnswer } from '../http/exchange.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
+import type { AnswerPath } from '../definitions/upstream/template.ts';
+import { control } from './call-address.ts';
 import { credentialValue, unusable } from './credentials.ts';
-import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
+import { readJsonAnswer, readJsonOfFailure, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import { textOfBody } from '../http/read-body.ts';
 
@@ -12,6 +14,8 @@ interface NewTokens {
   readonly accessToken: string;
   /** Null: the old one stays valid. */
   readonly refreshToken: string | null;
+  /** By the fields of the credentials that the definition keeps them in. */
+  readonly kept: Readonly<Record<string, string>>;
 }
 
 /** The refresh token has ended (RFC 6749, section 5.2): it will be refused for good. */
@@ -24,12 +28,12 @@ export class EndedGrantError extends UpstreamFailure {
 const timeoutMs = 60_000;
 
 /**
- * Asks the token endpoint once for another access token (RFC 6749, section 6). It is never repeated: where the refresh
- * token rotates, the first call may have ended it. Throws `UpstreamFailure`.
+ * Asks the token endpoint once for another access token (RFC 6749, sections 4.4 and 6). It is never repeated: where the
+ * refresh token rotates, the first call may have ended it. Throws `UpstreamFailure`.
  */
 export async function requestTokens(
   url: URL,
-  auth: RefreshedAuthentication,
+  auth: IssuedAuthentication,
   facts: BesideFacts,
 ): Promise<NewTokens> {
   const { values, secrets } = facts.credentials;
@@ -38,8 +42,13 @@ export async function requestTokens(
   const isBasic = auth.style === 'basic';
   const basic = Buffer.from(`${id}:${secret}`, 'utf8').toString('base64');
   const fields = {
-    grant_type: 'refresh_token',
-    refresh_token: values.get(auth.refreshToken) ?? '',
+    ...(auth.kind === 'refresh'
+      ? { grant_type: 'refresh_token', refresh_token: values.get(auth.refreshToken) ?? '' }
+      : {
+          ...auth.params,
+          grant_type: 'client_credentials',
+          ...(auth.scope === undefined ? {} : { scope: auth.scope }),
+        }),
     ...(isBasic ? {} : { client_id: id, client_secret: secret }),
   };
   const isJson = auth.format === 'json';
@@ -54,10 +63,10 @@ export async function requestTokens(
     timeoutMs,
   } as const;
   const read = (answer: WireAnswer): NewTokens | null => {
-    if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), url.host);
+    if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), auth, url.host);
     const value = readJsonOfFailure(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
-    throw refusedTokens(answer.status, value, [...secrets, basic], url.host);
+    throw refusedTokens(answer.status, value, [...secrets, basic], auth, url.host);
   };
   // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
   return await askBeside(facts, request, [basic], read, new AbortController().signal);
@@ -71,7 +80,7 @@ function needed(value: CredentialValue, values: ReadonlyMap<string, string>): st
   return found;
 }
 
-function readTokens(value: JsonValue, host: string): NewTokens {
+function readTokens(value: JsonValue, { keeps }: IssuedAuthentication, host: string): NewTokens {
   const accessToken = isJsonObject(value) ? memberOf(value, 'access_token') : undefined;
   const refreshToken = isJsonObject(value) ? memberOf(value, 'refresh_token') : undefined;
   if (typeof accessToken !== 'string' || accessToken.trim() === '') {
@@ -84,13 +93,30 @@ function readTokens(value: JsonValue, host: string): NewTokens {
   return {
     accessToken: accessToken.trim(),
     refreshToken: typeof refreshToken === 'string' && refreshToken.trim() !== '' ? refreshToken.trim() : null,
+    kept: Object.fromEntries(
+      Object.entries(keeps).map(([field, path]) => [field, keptText(valueAt(value, path), path, host)]),
+    ),
   };
+}
+
+function keptText(value: JsonValue | undefined, path: AnswerPath, host: string): string {
+  const text = typeof value === 'number' || typeof value === 'string' ? String(value).trim() : '';
+  if (text !== '' && text.length <= 1_000 && !control.test(text)) return text;
+  throw new UpstreamFailure(
+    'refused',
+    `the answer of ${host} with the access token has no ${path.join('.')}`,
+    {
+      reason: 'brokenBody',
+      status: 200,
+    },
+  );
 }
 
 function refusedTokens(
   status: number,
   value: JsonValue,
   secrets: readonly string[],
+  { kind }: IssuedAuthentication,
   host: string,
 ): UpstreamFailure {
   const texts = isJsonObject(value)
@@ -99,7 +125,12 @@ function refusedTokens(
       )
     : [];
   const words = redactMessage(texts.join(': '), secrets);
-  const refused = `${host} does not renew the access token${words === '' ? '' : ` (${words})`}: connect the account again`;
+  const why = words === '' ? '' : ` (${words})`;
+  if (kind === 'clientCredentials') {
+    const text = `${host} gives the client no access token${why}`;
+    return new UpstreamFailure('unauthorized', text, { reason: 'answer', status });
+  }
+  const refused = `${host} does not renew the access token${why}: connect the account again`;
   const isEnded = isJsonObject(value) && memberOf(value, 'error') === 'invalid_grant';
   return isEnded
     ? new EndedGrantError(

@@ -4,11 +4,18 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
+import type { Authentication, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
-import { readCredentials, unusable, type OpenCredentials } from './credentials.ts';
+import {
+  accessTokenField,
+  isIssued,
+  readCredentials,
+  unusable,
+  withIssued,
+  type OpenCredentials,
+} from './credentials.ts';
 import { addressOf, type HostFacts } from './address-of.ts';
 import { EndedGrantError, requestTokens } from './request-tokens.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
@@ -47,10 +54,9 @@ export function openSession(options: UpstreamOptions) {
   const { definition, transport, gate, clock = systemClock, saveCredentials = null } = options;
   const { upstream } = definition;
   if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
-  const stored = openStored(options, upstream, clock);
-  const renewals = new PQueue();
-
   const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
+  const stored = openStored(options, upstream, laneOf, clock);
+  const renewals = new PQueue();
   const factsOf = (credentials: OpenCredentials): HostFacts => ({
     upstream,
     credentials,
@@ -69,19 +75,18 @@ export function openSession(options: UpstreamOptions) {
   const renewAlone = async (refusedToken: string | undefined): Promise<OpenCredentials | null> => {
     const { given, credentials } = await stored.read();
     const { auth, values } = credentials;
-    if (auth?.kind !== 'refresh') return null;
-    const current = values.get(auth.accessToken);
+    if (!isIssued(auth)) return null;
     // Another call has renewed it meanwhile.
-    if (current !== undefined && current !== refusedToken) return credentials;
-    if (!values.has(auth.refreshToken)) return null;
-    if (auth.rotates && saveCredentials === null) {
+    if (!lacksToken(auth, values) && values.get(accessTokenField(auth)) !== refusedToken) return credentials;
+    if (!isRenewable(auth, values)) return null;
+    if (auth.kind === 'refresh' && auth.rotates && saveCredentials === null) {
       throw unusable(
         'the access token ended, and there is no place here to store the new refresh token that comes with another one',
       );
     }
     const facts = factsOf(credentials);
     throwIfRefused(facts);
-    return await stored.save(given, await newTokens(auth, facts));
+    return await stored.save(given, credentials, await newTokens(auth, facts));
   };
 
   const renew = async (
@@ -105,29 +110,57 @@ export function openSession(options: UpstreamOptions) {
       const { credentials } = await orAborted(stored.read(), signal);
       throwIfRefused(factsOf(credentials));
       const { auth, values } = credentials;
-      if (auth?.kind !== 'refresh' || values.has(auth.accessToken)) return await opened(credentials, signal);
+      if (!isIssued(auth) || !lacksToken(auth, values)) return await opened(credentials, signal);
       const renewed = await renew(credentials, undefined, signal);
-      if (renewed === null) throw unusable(`${auth.accessToken} has no value, nor has ${auth.refreshToken}`);
-      return renewed;
+      if (renewed !== null) return renewed;
+      throw unusable(`${missingOf(auth, values).join(' and ')} has no value, nor is there a refresh token`);
     },
     /** After an answer that does not take the access token: another one, or null where there is no way to it. */
     async renew({ credentials }: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null> {
       const { auth, values } = credentials;
-      if (auth?.kind !== 'refresh' || !values.has(auth.refreshToken)) return null;
-      return await renew(credentials, values.get(auth.accessToken), signal);
+      if (!isRenewable(auth, values)) return null;
+      return await renew(credentials, values.get(accessTokenField(auth)), signal);
     },
     /** Waits for a renewal that is under way. */
     settled: async (): Promise<void> => await renewals.onIdle(),
   };
 }
 
+/** What a token endpoint issues and the credentials do not have. */
+function missingOf(auth: IssuedAuthentication, values: OpenCredentials['values']): readonly string[] {
+  return [accessTokenField(auth), ...Object.keys(auth.keeps)].filter((field) => !values.has(field));
+}
+
+function lacksToken(auth: IssuedAuthentication, values: OpenCredentials['values']): boolean {
+  return missingOf(auth, values).length > 0;
+}
+
+function isRenewable(
+  auth: Authentication | null,
+  values: OpenCredentials['values'],
+): auth is IssuedAuthentication {
+  return isIssued(auth) && (auth.kind === 'clientCredentials' || values.has(auth.refreshToken));
+}
+
 /** The credentials as the caller stores them, and what their renewal changes. */
-function openStored(options: UpstreamOptions, upstream: Upstream, clock: Clock) {
+function openStored(
+  options: UpstreamOptions,
+  upstream: Upstream,
+  laneOf: (credentials: OpenCredentials) => CallLane,
+  clock: Clock,
+) {
   const { definition, connector, saveCredentials = null } = options;
   /** Renewed tokens where no place was given to save them, while this connector is open. */
   const unsaved = new Map<string, Secret>();
-  const parsed = (given: JsonObject): OpenCredentials =>
-    readCredentials(definition, upstream, given, connector);
+  const parsed = (given: JsonObject): OpenCredentials => {
+    const credentials = readCredentials(definition, upstream, given, connector);
+    if (credentials.auth?.kind !== 'clientCredentials') return credentials;
+    const { issued } = laneOf(credentials);
+    return withIssued(
+      credentials,
+      [...issued].map(([field, secret]) => [field, secret.reveal()] as const),
+    );
+  };
   return {
     read: async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
       const stored = await options.credentials();
@@ -136,7 +169,16 @@ function openStored(options: UpstreamOptions, upstream: Upstream, clock: Clock) 
       return { given, credentials: parsed(given) };
     },
     /** Gives them with what has changed. */
-    save: async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<OpenCredentials> => {
+    save: async (
+      given: JsonObject,
+      before: OpenCredentials,
+      changed: Readonly<Record<string, string>>,
+    ): Promise<OpenCredentials> => {
+      if (before.auth?.kind === 'clientCredentials') {
+        const { issued } = laneOf(before);
+        for (const [field, value] of Object.entries(changed)) issued.set(field, new Secret(value));
+        return parsed(given);
+      }
       const renewed = { ...given, ...changed };
       if (saveCredentials === null) {
         for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
@@ -169,7 +211,7 @@ function throwIfRefused({ lane, credentials }: HostFacts): void {
 
 /** By the fields of the credentials that have them. */
 async function newTokens(
-  auth: RefreshedAuthentication,
+  auth: IssuedAuthentication,
   facts: HostFacts,
 ): Promise<Readonly<Record<string, string>>> {
   const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
@@ -178,8 +220,11 @@ async function newTokens(
     throw error;
   });
   return {
-    [auth.accessToken]: tokens.accessToken,
-    ...(tokens.refreshToken === null ? {} : { [auth.refreshToken]: tokens.refreshToken }),
+    ...tokens.kept,
+    [accessTokenField(auth)]: tokens.accessToken,
+    ...(tokens.refreshToken === null || auth.kind !== 'refresh'
+      ? {}
+      : { [auth.refreshToken]: tokens.refreshToken }),
   };
 }
 

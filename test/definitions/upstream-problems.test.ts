@@ -65,7 +65,7 @@ const addresses: readonly Wrong[] = [
     '{ field: region }',
     'host.zone.from: expected a source that the credentials "Token" have',
   ],
-  ['path: data.host', "path: 'data..host'", 'host.shop.from.1.lookup.path: expected names joined by dots'],
+  ['path: data.host', "path: 'data..host'", 'host.shop.from.2.lookup.path: expected names joined by dots'],
   [
     'url: https://login.shop.example/me',
     'url: https://{zone}.shop.example/me',
@@ -95,7 +95,43 @@ const credentials: readonly Wrong[] = [
     'password: { field: api_key, afterLast: a, suffix: b }',
     'auth.Key.password: expected afterLast or suffix, not both',
   ],
-  ['kind: basic', 'kind: basics', 'auth.Key.kind: expected kind: basic, bearer, header, query or refresh'],
+  [
+    'keeps: { instance: instance.url }\n    Client',
+    'keeps: { instnce: instance.url }\n    Client',
+    'auth.OAuth.keeps.instnce: no such field of the credentials "OAuth": "instnce"; did you mean "instance"?',
+  ],
+  [
+    'keeps: { instance: instance.url }\n    Client',
+    'keeps: { refresh_token: instance.url }\n    Client',
+    'auth.OAuth.keeps.refresh_token: expected another field than refresh_token',
+  ],
+  [
+    'secret: {}, instance: { secret: false, required: false }',
+    'secret: {}, instance: { secret: false }',
+    'auth.Client.keeps.instance: expected required: false on instance',
+  ],
+  ['params: { audience:', 'params: { scope:', 'auth.Client.params.scope: scope is sent anyway'],
+  [
+    'clientSecret: { field: secret }',
+    'clientSecret: { field: instance }',
+    'auth.Client.clientSecret.field: expected a required field',
+  ],
+  [
+    'format: json\n      scope',
+    'format: jsn\n      scope',
+    'auth.Client.format: expected one of form, json, got "jsn"',
+  ],
+  ['origin: true', 'origin: false', 'host.shop.from.1.origin: expected one of true'],
+  [
+    'field: instance, origin: true',
+    'text: a, origin: true',
+    'host.shop.from.1: expected origin beside field only',
+  ],
+  [
+    'kind: basic',
+    'kind: basics',
+    'auth.Key.kind: expected kind: basic, bearer, header, query, refresh or clientCredentials',
+  ],
   ['name: X-Api-Key', 'name: Host', 'auth.Header.name: Host is set by the program'],
   ['name: access_key', "name: 'access key'", 'auth.Query.name: expected a letter'],
   ['scheme: OAuth', "scheme: 'OA th'", 'lookup.auth.scheme: expected a word'],

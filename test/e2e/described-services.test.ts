@@ -1,5 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describedService, hostedAnswers } from '../support/described/described-service.ts';
 import type { ReceivedRequest } from '../support/third-party/start-third-party.ts';
@@ -55,10 +53,7 @@ describe('headers made of credentials', () => {
     expect(check?.headers).not.toHaveProperty('x-zone');
     expect(check?.headers).not.toHaveProperty('x-key');
     expect(list?.headers).toMatchObject({ 'x-account': secrets.account_id, 'x-key': secrets.api_key });
-    const files = readdirSync(service.folder)
-      .filter((name) => name.startsWith('main.db'))
-      .map((name) => readFileSync(path.join(service.folder, name), 'latin1'));
-    for (const text of [failed.stdout, failed.stderr, ...files]) {
+    for (const text of [failed.stdout, failed.stderr, ...service.files()]) {
       for (const secret of Object.values(secrets)) expect(text).not.toContain(secret);
     }
     expect(failed.stdout + failed.stderr).toContain('the service says');

@@ -64,6 +64,7 @@ describe('the host', () => {
         style: 'basic',
         format: 'json',
         rotates: false,
+        keeps: {},
       },
     });
     const answer = account.list(list, never);
@@ -146,18 +147,22 @@ describe('the host', () => {
 
 const dataCentre: HostVariable = {
   from: [
-    { kind: 'field', field: 'data_center' },
-    { kind: 'afterLast', field: 'token', separator: '-' },
+    { kind: 'field', field: 'data_center', isOrigin: false },
+    { kind: 'afterLast', field: 'token', separator: '-', isOrigin: false },
   ],
   pattern: 'us[1-9][0-9]{0,2}',
 };
 
 describe('a host variable', () => {
   const shape = shapeOf('token', 'data_center');
-  const reach = async (credentials: Record<string, string>, dc = dataCentre): Promise<string> => {
+  const reach = async (
+    credentials: Record<string, string>,
+    dc = dataCentre,
+    baseUrl = 'https://{dc}.api.service.example/3.0',
+  ): Promise<string> => {
     const asked: string[] = [];
     const account = openTestAccount({
-      baseUrl: 'https://{dc}.api.service.example/3.0',
+      baseUrl,
       upstream: { host: new Map([['dc', dc]]) },
       shape,
       credentials,
@@ -189,6 +194,34 @@ describe('a host variable', () => {
   ])('is refused before anything is sent: %j', async (credentials) => {
     expect(await reach(credentials)).toMatch(
       /^unauthorized: the credentials of the connector cannot be used: /,
+    );
+  });
+
+  const shop: HostVariable = {
+    from: [{ kind: 'field', field: 'data_center', isOrigin: true }],
+    pattern: '(?:[a-z0-9-]+\\.)+[a-z]{2,}',
+  };
+  const origins = (origin: string): Promise<string> =>
+    reach({ token: 'key-0815', data_center: origin }, shop, 'https://{dc}/wp-json');
+
+  it('may be the host of a whole origin', async () => {
+    expect(await origins('https://my.shop.example')).toBe('my.shop.example');
+    expect(await origins('https://my.shop.example/')).toBe('my.shop.example');
+    expect(await origins('my.shop.example')).toBe('my.shop.example');
+  });
+
+  it.each([
+    'http://my.shop.example',
+    'https://my.shop.example:8443',
+    'https://my.shop.example/blog',
+    'https://me@my.shop.example',
+    'https://my.shop.example//',
+    'https://127.0.0.1',
+    'https://localhost',
+    '//my.shop.example',
+  ])('is refused where its origin is %s', async (origin) => {
+    expect(await origins(origin)).toContain(
+      'the dc of the address, from data_center, does not have the form',
     );
   });
 

@@ -166,10 +166,27 @@ interface Renewing {
   readonly tokenCalls: () => readonly ReceivedRequest[];
 }
 
+function refreshed(origin: string): Extract<Authentication, { kind: 'refresh' }> {
+  return {
+    kind: 'refresh',
+    scheme: 'Bearer',
+    accessToken: 'access',
+    refreshToken: 'refresh',
+    clientId: { kind: 'field', field: 'id' },
+    clientSecret: { kind: 'field', field: 'secret' },
+    tokenUrl: template(`${origin}/token`),
+    style: 'basic',
+    format: 'form',
+    rotates: true,
+    keeps: {},
+  };
+}
+
 /** A service whose refresh tokens serve once, and that takes the newest access token only. */
 async function openRenewing(
   some: Partial<Extract<Authentication, { kind: 'refresh' }>> = {},
   save: ((changed: JsonObject) => Promise<void>) | null = () => Promise.resolve(),
+  more: object = {},
 ): Promise<Renewing> {
   let number = 1;
   const server: ThirdParty = await startThirdParty((request) => {
@@ -180,7 +197,12 @@ async function openRenewing(
     if (!request.body.includes(`refresh-${number}`)) return { status: 400, body: { error: 'invalid_grant' } };
     number += 1;
     return {
-      body: { access_token: `access-${number}`, refresh_token: `refresh-${number}`, expires_in: 3_600 },
+      body: {
+        access_token: `access-${number}`,
+        refresh_token: `refresh-${number}`,
+        expires_in: 3_600,
+        ...more,
+      },
     };
   });
   const stored: JsonObject[] = [
@@ -188,20 +210,8 @@ async function openRenewing(
   ];
   const account = openTestAccount({
     baseUrl: server.origin,
-    auth: {
-      kind: 'refresh',
-      scheme: 'Bearer',
-      accessToken: 'access',
-      refreshToken: 'refresh',
-      clientId: { kind: 'field', field: 'id' },
-      clientSecret: { kind: 'field', field: 'secret' },
-      tokenUrl: template(`${server.origin}/token`),
-      style: 'basic',
-      format: 'form',
-      rotates: true,
-      ...some,
-    },
-    shape: shapeOf('access', 'refresh', 'id', 'secret'),
+    auth: { ...refreshed(server.origin), ...some },
+    shape: shapeOf('access', 'refresh', 'id', 'secret', 'instance'),
     credentials: () => Promise.resolve(stored.at(-1) ?? {}),
     ...(save === null
       ? {}
@@ -320,6 +330,60 @@ describe('an access token that ended', () => {
     expect(failure.text).not.toContain('77aa77aa');
     expect(tokenCalls()).toHaveLength(1);
   });
+
+  it('is renewed where what comes with it is missing, which is stored and leads to the host', async () => {
+    const asked: string[] = [];
+    const server = await startThirdParty(() => ({
+      body: { access_token: 'new', at: { url: 'https://eu1.service.example' } },
+    }));
+    const stored: JsonObject[] = [{ access: 'old', refresh: 'refresh-1', id: 'app', secret: 's' }];
+    const account = openTestAccount({
+      baseUrl: 'https://{instance}/api',
+      upstream: {
+        host: new Map([
+          [
+            'instance',
+            {
+              from: [{ kind: 'field', field: 'instance', isOrigin: true }],
+              pattern: '[a-z0-9]+\\.service\\.example',
+            },
+          ],
+        ]),
+      },
+      auth: { ...refreshed(server.origin), keeps: { instance: ['at', 'url'] } },
+      shape: shapeOf('access', 'refresh', 'id', 'secret', 'instance'),
+      credentials: () => Promise.resolve(stored.at(-1) ?? {}),
+      saveCredentials: (changed) => Promise.resolve(void stored.push(changed)),
+      allowHosts: [`127.0.0.1:${server.port}`],
+      resolve: (name, done) => {
+        asked.push(name);
+        done(null, [{ address: '127.0.0.1', family: 4 }]);
+      },
+    });
+    // It leads to an address of this machine, which no answer may name.
+    expect(await failureOf(account.list(list, never))).toMatchObject({ reason: 'address' });
+    expect(asked).toEqual(['eu1.service.example']);
+    expect(stored.at(-1)).toMatchObject({ access: 'new', instance: 'https://eu1.service.example' });
+    await failureOf(account.list(list, never));
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it.each([[{}], [{ at: {} }], [{ at: { url: 'a\nb' } }], [{ at: { url: 'x'.repeat(1_001) } }]])(
+    'is not taken where the answer lacks what comes with it: %j',
+    async (more: object) => {
+      const { account, stored, tokenCalls } = await openRenewing(
+        { keeps: { instance: ['at', 'url'] } },
+        undefined,
+        more,
+      );
+      expect(await failureOf(account.list(list, never))).toMatchObject({
+        class: 'refused',
+        reason: 'brokenBody',
+      });
+      expect(tokenCalls()).toHaveLength(1);
+      expect(stored).toHaveLength(1);
+    },
+  );
 
   it('without a refresh token is a plain one', async () => {
     const { stored, account, tokenCalls } = await openRenewing();

@@ -10,7 +10,8 @@ export type HostVariable = Frozen<z.output<ReturnType<typeof hostVariable>>>;
 export type HostSource = HostVariable['from'][number];
 export type PlainAuthentication = z.output<ReturnType<typeof plainAuthentication>>;
 export type Authentication = z.output<ReturnType<typeof authentication>>;
-export type RefreshedAuthentication = Extract<Authentication, { kind: 'refresh' }>;
+/** A bearer token that a token endpoint issues. */
+export type IssuedAuthentication = Extract<Authentication, { kind: 'refresh' | 'clientCredentials' }>;
 
 /** A name in the host of an address. */
 export function hostVariable() {
@@ -26,14 +27,24 @@ export function hostVariable() {
     // What follows the last one counts; null: the whole text.
     afterLast: z.string().min(1).nullable().default(null),
   });
-  const source = strictObject({ ...valueShape(), lookup: lookup.optional() });
+  // `origin`: the value may be a whole origin (`https://host`): of it only the host counts.
+  const source = strictObject({
+    ...valueShape(),
+    origin: z.literal(true).optional(),
+    lookup: lookup.optional(),
+  });
   return strictObject({
     // In order: the first that has a value counts, and no other.
     from: z
       .array(
-        source.transform(({ lookup, ...value }, context) => {
-          if (lookup === undefined) return valueOf(value, context);
-          if (Object.values(value).some((part) => part !== undefined)) {
+        source.transform(({ lookup, origin, ...value }, context) => {
+          if (lookup === undefined) {
+            if (origin !== undefined && value.field === undefined) {
+              refuse(context, 'expected origin beside field only');
+            }
+            return { ...valueOf(value, context), isOrigin: origin ?? false };
+          }
+          if ([origin, ...Object.values(value)].some((part) => part !== undefined)) {
             refuse(context, 'expected lookup alone, or a value without it');
           }
           const { afterLast: separator, ...rest } = lookup;
@@ -60,18 +71,41 @@ export function authentication() {
       accessToken: z.string(),
       // Credential field of the refresh token. A new one is saved here before it is used.
       refreshToken: z.string(),
-      clientId: credentialValue(),
-      clientSecret: credentialValue(),
-      // Names are host variables that need no lookup.
-      tokenUrl: textAs('https://example.com', templateUrl),
-      // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
-      style: z.enum(['basic', 'body']),
-      format: z.enum(['form', 'json']),
+      ...tokenRequest(),
       // Each answer brings a new refresh token and ends the old one.
       rotates: z.boolean(),
     }),
+    // OAuth 2.0 (RFC 6749, section 4.4): a bearer token for the client itself. It is stored nowhere.
+    strictObject({
+      kind: z.literal('clientCredentials'),
+      scheme: scheme(),
+      ...tokenRequest(),
+      // Scopes, separated by spaces.
+      scope: tokenText().optional(),
+      // What the service wants besides.
+      params: z.record(textAs('x', queryName), tokenText()).default({}),
+    }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
+}
+
+/** How a token endpoint is asked, and what its answer brings besides the token. */
+function tokenRequest() {
+  return {
+    clientId: credentialValue(),
+    clientSecret: credentialValue(),
+    // Names are host variables that need neither a lookup nor the answer itself.
+    tokenUrl: textAs('https://example.com', templateUrl),
+    // How the client identifies itself: basic authentication, or `client_id` and `client_secret` in the body.
+    style: z.enum(['basic', 'body']),
+    format: z.enum(['form', 'json']),
+    // Credential field -> where the answer has its value, such as the host of the account.
+    keeps: z.record(z.string(), answerPath()).default({}),
+  };
+}
+
+function tokenText() {
+  return z.string().min(1).max(2_000);
 }
 
 function plainAuthentication() {

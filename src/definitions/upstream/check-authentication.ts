@@ -2,7 +2,13 @@ import type { Note } from '../check-names.ts';
 import type { DefinitionFile } from '../definition-file.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
-import type { Authentication, CredentialValue, HostSource, PlainAuthentication } from './authentication.ts';
+import type {
+  Authentication,
+  CredentialValue,
+  HostSource,
+  IssuedAuthentication,
+  PlainAuthentication,
+} from './authentication.ts';
 import { namesIn } from './template.ts';
 import type { UpstreamFile } from './upstream-file.ts';
 
@@ -41,6 +47,7 @@ function checkAuthentication(auth: Authentication, shape: Shape, at: YamlPath, n
       note([...at, place, 'field'], message, ['credentials']);
     }
   }
+  if (auth.kind === 'refresh' || auth.kind === 'clientCredentials') checkIssued(auth, shape, at, note);
   if (auth.kind !== 'refresh') return;
   const fields = [auth.accessToken, auth.refreshToken];
   for (const [index, place] of (['accessToken', 'refreshToken'] as const).entries()) {
@@ -54,14 +61,41 @@ function checkAuthentication(auth: Authentication, shape: Shape, at: YamlPath, n
   }
 }
 
+/** What comes with a token has a place of its own in the credentials, and is not there before. */
+function checkIssued(auth: IssuedAuthentication, shape: Shape, at: YamlPath, note: Note): void {
+  const tokens = auth.kind === 'refresh' ? [auth.accessToken, auth.refreshToken] : [];
+  for (const field of Object.keys(auth.keeps)) {
+    const here = [...at, 'keeps', field];
+    if (!checkField(field, shape, here, note)) continue;
+    if (tokens.includes(field)) note(here, `expected another field than ${field}: a token is saved there`);
+    else if (shape.fields[field]?.required === true) {
+      note(here, `expected required: false on ${field}: it comes with the token`, ['credentials']);
+    }
+  }
+  if (auth.kind !== 'clientCredentials') return;
+  const own = ['grant_type', 'client_id', 'client_secret', 'scope'];
+  for (const name of Object.keys(auth.params)) {
+    if (own.includes(name)) note([...at, 'params', name], `${name} is sent anyway: leave it out here`);
+  }
+}
+
 /** The parts of an authentication that are values, by their key. */
 function valuesOf(
   auth: Authentication | PlainAuthentication,
 ): readonly (readonly [string, CredentialValue])[] {
   return Object.entries(auth).flatMap(([place, part]) =>
-    typeof part === 'object' && 'kind' in part ? [[place, part] as const] : [],
+    valuePlaces.has(place) ? [[place, part as CredentialValue] as const] : [],
   );
 }
+
+const valuePlaces: ReadonlySet<string> = new Set([
+  'user',
+  'password',
+  'token',
+  'value',
+  'clientId',
+  'clientSecret',
+]);
 
 function checkField(field: string, { title, fields }: Shape, at: YamlPath, note: Note): boolean {
   if (Object.hasOwn(fields, field)) return true;
@@ -82,13 +116,19 @@ function checkHost(file: DefinitionFile, { host, auth, baseUrl }: UpstreamFile, 
   };
   checkNames(namesIn(baseUrl), ['upstream', 'baseUrl']);
   for (const [title, one] of Object.entries(auth)) {
-    if (one.kind !== 'refresh') continue;
+    if (one.kind !== 'refresh' && one.kind !== 'clientCredentials') continue;
     const at = ['upstream', 'auth', title, 'tokenUrl'];
     const names = namesIn(one.tokenUrl);
     checkNames(names, at);
     // What a lookup asks with is the very token that is asked for here.
     const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
     if (looked !== undefined) note(at, `expected no host variable with a lookup, ${looked} has one`);
+    const kept = names.find((name) =>
+      host[name]?.from.some((source) => 'field' in source && Object.hasOwn(one.keeps, source.field)),
+    );
+    if (kept !== undefined) {
+      note(at, `expected no host variable that comes with the token, ${kept} does`, ['upstream', 'host']);
+    }
   }
   for (const [name, { from }] of Object.entries(host)) {
     const at = ['upstream', 'host', name];

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -22,6 +22,8 @@ export interface DescribedService {
   sync(...args: readonly string[]): Promise<Record<string, unknown>>;
   /** The rows of an entity's table by key. */
   rows(entity: string): ReadonlyMap<string, Row>;
+  /** What the program has written, but for the config. */
+  files(): readonly string[];
   /** Writes the config again, with other credentials. */
   signIn(credentials: Readonly<Record<string, string>>): void;
 }
@@ -88,6 +90,10 @@ ${settings}`,
       if (ended !== undefined) return ended['report'] as Record<string, unknown>;
       throw new Error(`no report: ${result.stdout}`);
     },
+    files: () =>
+      readdirSync(folder)
+        .filter((name) => name.startsWith('main.db'))
+        .map((name) => readFileSync(path.join(folder, name), 'latin1')),
     rows(entity) {
       const table = [...definition.entities.values()].find(({ name }) => name === entity)?.table;
       if (table === undefined) throw new Error(`no entity ${entity}`);
