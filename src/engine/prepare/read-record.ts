@@ -25,9 +25,12 @@ export function compileReadRecord(shape: RecordShape) {
       if (prepared.kind === 'record') return prepared.record;
       throw new TypeError(`a record that was stored before is now refused: ${prepared.refused.reason}`);
     };
-    const file = fileOf === null ? {} : { file: fileOf(glance, inject) };
+    const { keyText, values, raw, hash, volatileHash, found } = same;
+    // Written out: this is most of what a record costs that has not changed.
+    const record = { keyText, values, raw, hash, volatileHash, extra: null, whole, found };
     // Nothing about it is new.
-    return { kind: 'record', drift: [], extraFields: 0, record: { ...same, extra: null, whole, ...file } };
+    if (fileOf === null) return { kind: 'record', drift: [], extraFields: 0, record };
+    return { kind: 'record', drift: [], extraFields: 0, record: { ...record, file: fileOf(glance, inject) } };
   };
 }
 

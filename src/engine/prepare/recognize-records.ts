@@ -89,7 +89,9 @@ export function compileRecognize(run: FindingRun & { readonly remembered?: Remem
       const record = looked[at];
       const one = shown[place];
       if (row === null || row === 'other' || record === undefined || one === undefined) continue;
-      one.same = { ...record, ...row };
+      const { keyText, values, raw } = record;
+      const { hash: content, volatileHash, found } = row;
+      one.same = { keyText, values, raw, hash: content, volatileHash, found };
     }
     return shown;
   };

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import {
@@ -50,6 +51,11 @@ async function runOf(bench: Bench, run: string, pages: readonly (readonly Prepar
   return seen;
 }
 
+/** Mixes records in the same way each time. */
+function hashOf({ keyText }: PreparedRecord): string {
+  return createHash('md5').update(keyText).digest('hex');
+}
+
 /** Nothing but its key came. */
 function inPart(id: string): PreparedRecord {
   const partial = {
@@ -63,6 +69,28 @@ function inPart(id: string): PreparedRecord {
 
 export function classifying(kind: SinkKind): void {
   const bench = useBench(kind);
+
+  it('finds the row of each record, whatever the order of the page, what it lacks and what it adds', async () => {
+    const all = Array.from({ length: 60 }, (_, index) => member(String(index), `Name ${index}`));
+    const without = (leaves: (index: number) => boolean): readonly PreparedRecord[] =>
+      all.filter((_, index) => !leaves(index));
+    const mixed = all.toSorted((one, other) => (hashOf(one) < hashOf(other) ? -1 : 1));
+    const pages = [
+      all,
+      all.toReversed(),
+      mixed,
+      without((index) => index % 4 === 3),
+      without((index) => index > 10 && index < 40),
+      [...all.slice(0, 7), member('new', 'New'), ...all.slice(7)],
+      [...all.slice(0, 30), ...all.slice(40), ...all.slice(30, 40)],
+    ];
+    await runOf(bench(), 'r0', [all]);
+    for (const [index, page] of pages.entries()) {
+      const [seen] = await runOf(bench(), `r${index + 1}`, [page]);
+      const inserted = index === 5 ? 1 : 0;
+      expect(seen).toEqual(counts({ fetched: page.length, inserted, unchanged: page.length - inserted }));
+    }
+  });
 
   it('counts a new key as inserted and stores the record', async () => {
     const [first] = await runOf(bench(), 'r1', [[member('1'), member('2')]]);

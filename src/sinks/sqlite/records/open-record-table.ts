@@ -1,6 +1,6 @@
 import type { ColumnValue, EntityTable } from '../../../core/records.ts';
 import { quoted } from '../../../sql/quoted.ts';
-import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
+import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
 import type { FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
@@ -24,6 +24,8 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
     ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
   ];
   const found = `SELECT ${storedColumns.join(', ')} FROM ${name} WHERE ${keyCondition(table)}`;
+  const following = `SELECT ${[...storedColumns, ...table.key.map(quoted)].join(', ')} FROM ${name}
+     WHERE _row > ? ORDER BY _row LIMIT ?`;
   const insert = `INSERT INTO ${name} (_row, ${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
        _volatile_hash, _partition)
      VALUES (?, ${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, ?, ?, ?)`;
@@ -36,9 +38,13 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
       const byKey = new Map<string, StoredRow>();
       if (records.length === 0) return byKey;
       const statement = await sqliteTx(tx).prepared(found, { isRaw: true });
+      const ahead = readAhead(await sqliteTx(tx).prepared(following, { isRaw: true }));
       for (const record of records) {
-        const cells = statement.get(keyOf(record));
-        if (cells !== undefined) byKey.set(record.keyText, storedRow(cells as StoredCells));
+        const key = keyOf(record);
+        const cells = ahead.take(key) ?? (statement.get(key) as StoredCells | undefined);
+        if (cells === undefined) continue;
+        ahead.met(cells);
+        byKey.set(record.keyText, storedRow(cells));
       }
       return byKey;
     },
@@ -63,12 +69,61 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
   };
 }
 
+const leastAhead = 16;
+const mostAhead = 512;
+/** Rows of records that have left the listing. */
+const mostPassed = 8;
+
+/**
+ * Listings mostly come in the order in which their rows were first stored. Once a row is the next one after that of the
+ * record before, the rows behind it are read in one statement, for a third of what a search for each key costs.
+ */
+function readAhead(following: Pick<Awaited<ReturnType<SqliteTx['prepared']>>, 'all'>) {
+  let rows: readonly (readonly unknown[])[] = [];
+  let at = 0;
+  let last = Number.NaN;
+  let size = leastAhead;
+  return {
+    /** The row of this key, where it is among the next of those that were read. */
+    take: (key: Key): StoredCells | undefined => {
+      for (let next = at; next < Math.min(at + mostPassed, rows.length); next += 1) {
+        const cells = rows[next] ?? [];
+        if (!isKeyIn(cells, key)) continue;
+        at = next + 1;
+        // `as`: as `following` selects them.
+        return cells as StoredCells;
+      }
+      if (at < rows.length) size = leastAhead;
+      rows = [];
+      return undefined;
+    },
+    met: ([row]: StoredCells): void => {
+      if (row === last + 1 && at >= rows.length) {
+        rows = following.all(row, size) as unknown[][];
+        at = 0;
+        size = Math.min(size * 2, mostAhead);
+      }
+      last = row;
+    },
+  };
+}
+
+/** The key's cells stand behind those of `StoredCells`. */
+function isKeyIn(cells: readonly unknown[], key: Key): boolean {
+  const width = storedColumns.length;
+  return Array.isArray(key)
+    ? key.every((part, index) => cells[width + index] === part)
+    : cells[width] === key;
+}
+
+type Key = ColumnValue | undefined | readonly (ColumnValue | undefined)[];
+
 /** What a record's key is bound as: its value, or its values in the order of the table's key. */
-function keyReader({ columns, key }: EntityTable): (record: FoundBy) => unknown {
+function keyReader({ columns, key }: EntityTable): (record: FoundBy) => Key {
   const indexes = key.map((name) => columns.findIndex((column) => column.name === name));
   const [only] = indexes;
   if (only !== undefined && indexes.length === 1) return ({ values }) => values[only];
-  return ({ values }): (ColumnValue | undefined)[] => indexes.map((index) => values[index]);
+  return ({ values }) => indexes.map((index) => values[index]);
 }
 
 /** By owner and by key. */
