@@ -1,26 +1,22 @@
-import { spawn, type ChildProcessByStdio } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable, Writable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { findPostgres } from '../test/support/ensure-postgres.ts';
 import { startPostgres, type PrivatePostgres } from '../test/support/postgres.ts';
+import { firstLine, outputOf, start } from './children.ts';
 import { printGrowth, printResults, type Outcome, type Results } from './bench-results.ts';
 
 /**
  * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them
  * in turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds] [kind]`, where the kind is
  * `normal` (every sink with that durability; the default), `sqlite`, `jsonl` or `postgres` (with both), `all`, or
- * `shuffled`: a second re-sync of SQLite, from a service that gives the same records with their members in another
- * order and with newly signed links in every answer. Several numbers of members (`100000,1000000`) are measured one
- * after the other, with durability normal, and what a record costs of the first and of each other number is compared.
- * PostgreSQL is a server of the bench's own, on this machine, which waits for its disk. It cleans up (VACUUM ANALYZE)
- * after each measurement instead of at any moment of one, where its own write-ahead log would count as that of the one
- * that runs.
+ * `shuffled`: SQLite is synced again from a service that gives the same records with their members in another order and
+ * with newly signed links in every answer, and once more without looking for records by their bytes. Several numbers of
+ * members (`100000,1000000`) are measured one after the other, with durability normal, and what a record costs of the
+ * first and of each other number is compared. PostgreSQL is a server of the bench's own, on this machine, which waits
+ * for its disk. It cleans up (VACUUM ANALYZE) after each measurement instead of at any moment of one, where its own
+ * write-ahead log would count as that of the one that runs.
  */
 const sizes = (process.argv[2] ?? '200000').split(',').map(Number);
 const rounds = Number(process.argv[3] ?? 3);
@@ -31,14 +27,6 @@ const isMeasured = (sink: string): boolean =>
   kind === 'shuffled' ? sink === 'sqlite' : ['normal', 'all', sink].includes(kind);
 const isNormal = kind === 'normal' || kind === 'shuffled' || sizes.length > 1;
 const durabilities = isNormal ? ['normal'] : ['normal', 'full'];
-
-/**
- * Ends the process with this one, however this one ends: then its input is closed. It must not keep a process alive
- * that is done.
- */
-const endWithParent = `data:text/javascript,${encodeURIComponent(
-  "process.stdin.on('end', () => process.exit(1)).resume().unref();",
-)}`;
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
 // The children end with this process.
@@ -104,10 +92,15 @@ async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): P
       const steps = [
         ['first load', baseUrl],
         ['re-sync', baseUrl],
-        ...(shuffledUrl === undefined ? [] : [['shuffled re-sync', shuffledUrl] as const]),
+        ...(shuffledUrl === undefined
+          ? []
+          : ([
+              ['shuffled re-sync', shuffledUrl],
+              ['re-sync, all read', shuffledUrl, 'read'],
+            ] as const)),
       ] as const;
-      for (const [step, url] of steps) {
-        await measure(results, `${name}, ${step}`, 'sync-once', [url, JSON.stringify(sink)]);
+      for (const [step, url, ...how] of steps) {
+        await measure(results, `${name}, ${step}`, 'sync-once', [url, JSON.stringify(sink), ...how]);
       }
       emptyFolder();
     }
@@ -117,11 +110,6 @@ async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): P
 /** What was measured is of no more use, and millions of members take gigabytes. */
 function emptyFolder(): void {
   for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { recursive: true });
-}
-
-async function firstLine({ stdout }: ReturnType<typeof start>): Promise<string> {
-  const [line] = (await once(createInterface({ input: stdout }), 'line')) as [string];
-  return line;
 }
 
 async function measurePostgres(
@@ -211,12 +199,7 @@ async function measure(
   const url = postgres?.url;
   const walBefore = url === undefined ? null : await walPosition(url);
   const serverBefore = postgres === undefined ? 0 : endedProcessesMs(postgres);
-  const child = start(file, args);
-  let output = '';
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`${name} ended with ${code}`);
-  const outcome = JSON.parse(output) as Outcome;
+  const outcome = JSON.parse(await outputOf(start(file, args))) as Outcome;
   if (outcome.rows !== members) throw new Error(`${name} has ${outcome.rows} rows instead of ${members}`);
   const walBytes =
     url === undefined || walBefore === null
@@ -225,12 +208,4 @@ async function measure(
   const serverMs = postgres === undefined ? {} : { serverMs: endedProcessesMs(postgres) - serverBefore };
   outcomes.set(name, [...(outcomes.get(name) ?? []), { ...outcome, ...walBytes, ...serverMs }]);
   if (url !== undefined) await ask(url, 'VACUUM ANALYZE');
-}
-
-/** A programme of the bench as a process. */
-function start(file: string, args: readonly string[]): ChildProcessByStdio<Writable, Readable, null> {
-  const script = fileURLToPath(new URL(`${file}.js`, import.meta.url));
-  return spawn(process.execPath, ['--import', endWithParent, script, ...args], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
 }

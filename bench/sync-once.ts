@@ -8,12 +8,14 @@ import { openSink } from '../src/sinks/registry.ts';
 import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
+import { readRecords } from '../src/source/page-records.ts';
+import type { Source } from '../src/source/source.ts';
 
 /**
- * One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints
- * its result as JSON.
+ * One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON> [read]`;
+ * prints its result as JSON. `read`: no record is recognized by its bytes.
  */
-const [baseUrl = '', sinkOptions = '{}'] = process.argv.slice(2);
+const [baseUrl = '', sinkOptions = '{}', how] = process.argv.slice(2);
 const definition = loadDefinitions(['config/definitions']).get('email-marketing');
 if (definition === undefined) throw new Error('no definition email-marketing');
 
@@ -52,7 +54,7 @@ const report = await syncConnector({
     ['lists' as EntityName, { ...everything, parents: [] }],
     ['list_members' as EntityName, { ...everything, parents: ['lists' as EntityName] }],
   ]),
-  source,
+  source: how === 'read' ? readWhole(source) : source,
   sink,
   concurrency: 4,
   requestsPerSecond: 1_000,
@@ -73,3 +75,13 @@ const result = {
   rssMiB: maxRSS / 1024,
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);
+
+function readWhole(unread: Source): Source {
+  return {
+    ...unread,
+    list: async (request, listSignal) => {
+      const page = await unread.list(request, listSignal);
+      return { ...page, records: readRecords([...page.records]) };
+    },
+  };
+}

@@ -17,7 +17,14 @@ const settings: PublishSettings = {
   format: 'parquet',
   layout: defaultLayout,
   // As far as a publication looks at it.
-  connectors: [{ name: benchConnector, sink, definition } as unknown as ConnectorSettings],
+  connectors: [
+    {
+      name: benchConnector,
+      sink,
+      definition,
+      entities: definition?.entities,
+    } as unknown as ConnectorSettings,
+  ],
   when: { kind: 'by-hand' },
   snapshotEveryMs: null,
   keepMs: null,

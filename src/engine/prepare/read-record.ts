@@ -44,5 +44,7 @@ function withRaw(prepared: Prepared, raw: string | null): Prepared {
   if (raw === null || prepared.kind === 'refused') return prepared;
   if (prepared.drift.length > 0 || prepared.extraFields > 0) return prepared;
   const { record, drift, extraFields } = prepared;
-  return { kind: 'record', drift, extraFields, record: { ...record, raw } };
+  const { keyText, hash, volatileHash, values, extra, file } = record;
+  const known = { keyText, hash, volatileHash, values, extra, raw };
+  return { kind: 'record', drift, extraFields, record: file === undefined ? known : { ...known, file } };
 }
