@@ -20,7 +20,7 @@ const entryPoints = [
   'src/publish/parquet/parquet-process.ts',
 ];
 
-const shared = {
+export const shared = {
   absWorkingDir: root,
   bundle: true,
   format: 'esm',
