@@ -133,6 +133,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'engine/probe-page.ts',
     'engine/run-options.ts',
     'engine/chosen-entities.ts',
+    'engine/try-listing.ts',
     'jobs/connect-redis.ts',
     'jobs/examine-redis.ts',
     'jobs/open-queues.ts',

@@ -3,7 +3,7 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/run-options.ts';
-import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, ReadConnector, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { HolderWork } from '../sinks/lease.ts';
@@ -33,7 +33,7 @@ export interface AppOptions {
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
-  readonly openBudget?: (connector: ConnectorSettings, account: ConnectorOrigin) => SharedBudget | null;
+  readonly openBudget?: (connector: ReadConnector, account: ConnectorOrigin) => SharedBudget | null;
   /** Called for calls that are retried or have to wait, and belong to no run. */
   readonly onWait?: OnRunEvent;
   /** Called at the end of every run that the app makes; not for what is read aside. */
@@ -92,9 +92,9 @@ export interface App extends AsyncDisposable {
   readonly client: ApiClient;
   /** `client`: one that answers for the app's own. */
   openSource(
-    connector: ConnectorSettings,
+    connector: ReadConnector,
     signal: AbortSignal,
-    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'> & { readonly client?: ApiClient },
+    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls' | 'onExchange'> & { readonly client?: ApiClient },
   ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` describes it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;

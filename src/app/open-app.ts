@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
-import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
+import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
 import type { ConnectorOrigin } from '../source/connector-origin.ts';
@@ -72,7 +72,7 @@ export async function openRunBudgets({
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
   return {
     openBudget: (
-      { requestsPerSecond, concurrency }: ConnectorSettings,
+      { requestsPerSecond, concurrency }: ReadConnector,
       { baseUrl, connectorId }: ConnectorOrigin,
     ) =>
       budgets.open({

@@ -1,7 +1,7 @@
 import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
-import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
+import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
@@ -32,12 +32,14 @@ export function wireApp(options: AppOptions): App {
   const direct = openDirectClient({ allowHosts: settings.allowUpstreamHosts, clock, maxThrottleWaitMs });
 
   const openDirect = (
-    connector: ConnectorSettings,
+    connector: ReadConnector,
     { credentials }: DirectAddress,
     more: SourceExtras,
   ): ConnectorSource => {
     const { name, definition, concurrency, requestsPerSecond } = connector;
-    return openDirectSource(direct.account({ name, definition, credentials }), {
+    const { onExchange } = more;
+    const account = { name, definition, credentials, ...(onExchange === undefined ? {} : { onExchange }) };
+    return openDirectSource(direct.account(account), {
       definition,
       concurrency,
       requestsPerSecond,
@@ -55,6 +57,7 @@ export function wireApp(options: AppOptions): App {
     { client: asked = client, ...more } = {},
   ) => {
     const { definition, address, concurrency, requestsPerSecond } = connector;
+    const { onExchange } = more;
     if (address.kind === 'direct') return openDirect(connector, address, more);
     const checked = checkingType(asked, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
@@ -69,6 +72,10 @@ export function wireApp(options: AppOptions): App {
       budget,
       ...(options.onWait === undefined ? {} : { onEvent: options.onWait }),
       ...more,
+      // The layers below know only paths.
+      ...(onExchange === undefined
+        ? {}
+        : { onExchange: (seen) => onExchange({ ...seen, url: `${baseUrl}${seen.url}` }) }),
     });
     let hasConnected = false;
     const connect = async (within: AbortSignal): Promise<void> => {
@@ -152,11 +159,7 @@ function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
 }
 
 /** The client, which refuses a connector of another known type by that type's name: the source knows only its id. */
-function checkingType(
-  client: ApiClient,
-  { definition }: ConnectorSettings,
-  settings: LocalSettings,
-): ApiClient {
+function checkingType(client: ApiClient, { definition }: ReadConnector, settings: LocalSettings): ApiClient {
   return {
     ...client,
     connector: async (id, signal, asked) => {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { usage } from '../core/usage-error.ts';
+import { allowedHost } from '../settings/check-urls.ts';
 import { durationExamples, formatDuration, parseDuration } from '../settings/parse-unit.ts';
 import type { PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
@@ -154,6 +155,13 @@ export function wholeNumber(flag: string, text: string, max = Number.MAX_SAFE_IN
   if (/^\d+$/.test(text) && value >= min && value <= max) return value;
   const upTo = max === Number.MAX_SAFE_INTEGER ? '' : ` to ${max}`;
   throw usage(`${flag}: expected a whole number from ${min}${upTo}, got "${text}".`);
+}
+
+/** `host` or `host:port`, as the flag's value names it. */
+export function hostOf(flag: string, text: string): string {
+  const host = allowedHost(text);
+  if (host !== null) return host;
+  throw usage(`${flag}: expected host or host:port, got "${text}".`);
 }
 
 /** Milliseconds. */

@@ -6,7 +6,7 @@ const descriptions = {
   init: 'Write a config file to start from; never overwrites one.',
   check: 'Check config, definitions, credentials, connectors, sinks, disk, targets and Redis: one line each.',
   discover: 'List the connectors behind the API; or the entities, fields, parents and parameters of one.',
-  definitions: 'List the connector types that the API offers; list, show and check definitions of them.',
+  definitions: 'List the connector types that the API offers; list, show, check and try definitions of them.',
   connectors: 'List, create and delete connectors behind the API.',
   workspaces: 'List the workspaces of the organization.',
   sync: 'Read connectors into their sinks, resuming from the last run.',

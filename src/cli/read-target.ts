@@ -38,7 +38,7 @@ export function readTarget(
 }
 
 /** Texts become what the definition declares later; JSON stays JSON. */
-function parseParam(text: string): readonly [string, JsonValue] {
+export function parseParam(text: string): readonly [string, JsonValue] {
   const at = text.indexOf('=');
   if (at < 1) throw usage(`--param: expected name=value, got "${text}".`);
   const value = text.slice(at + 1);

@@ -22,12 +22,22 @@ export async function probePage(
   return {
     records: page.records.length,
     /** What the page shows to be wrong with how the entity is asked for; empty: nothing. */
-    problems: [
-      ...lengthProblems(entity, request, page),
-      ...totalProblems(entity, page, expectsTotal),
-      ...keyProblems(entity, page),
-    ],
+    problems: pageProblems(entity, request, page, expectsTotal),
   };
+}
+
+/** Of the first page of a listing; empty: none. */
+export function pageProblems(
+  entity: Entity,
+  request: ListRequest,
+  page: SourcePage,
+  expectsTotal: boolean,
+): readonly string[] {
+  return [
+    ...lengthProblems(entity, request, page),
+    ...totalProblems(entity, page, expectsTotal),
+    ...keyProblems(entity, page),
+  ];
 }
 
 function firstRequest(entity: Entity, variant: Params): ListRequest {

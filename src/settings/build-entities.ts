@@ -99,6 +99,16 @@ function buildVariant(entity: Entity, params: Params, at: readonly (string | num
 
 /** Parameters that the program sets, and why a user may not. */
 function takenParams(entity: Entity): ReadonlyMap<string, string> {
+  const filled = entity.parents.flatMap((parent) =>
+    [...parent.params.keys()].map(
+      (name) => [name, `is filled from every record of ${parent.entity}; leave it out`] as const,
+    ),
+  );
+  return new Map([...walkParams(entity), ...filled]);
+}
+
+/** Those that are the same for every listing of the entity, or change with each page. */
+export function walkParams(entity: Entity): ReadonlyMap<string, string> {
   const taken = (names: Iterable<string>, why: string) => [...names].map((name) => [name, why] as const);
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
   return new Map([
@@ -107,9 +117,6 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
     ...taken(
       Object.keys(entity.order?.params ?? {}),
       'sets the order that a complete read needs; leave it out',
-    ),
-    ...entity.parents.flatMap((parent) =>
-      taken(parent.params.keys(), `is filled from every record of ${parent.entity}; leave it out`),
     ),
   ]);
 }

@@ -53,6 +53,11 @@ export interface LocalSettings {
 
 export type SinkSettings = MapValue<ReturnType<typeof buildSinks>>;
 export type ConnectorSettings = MapValue<ReturnType<typeof buildConnectors>>;
+/** What a connector is read by; where it is stored is another matter. */
+export type ReadConnector = Pick<
+  ConnectorSettings,
+  'name' | 'definition' | 'address' | 'concurrency' | 'requestsPerSecond'
+>;
 /** The service itself, with no API in between. */
 export type DirectAddress = Extract<ConnectorSettings['address'], { kind: 'direct' }>;
 export type DownloadSettings = NonNullable<ConnectorSettings['downloads']>;

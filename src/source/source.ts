@@ -4,6 +4,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
+import type { OnExchange } from '../http/exchange.ts';
 import type { NextPage } from '../pagination/pagination.ts';
 import type { PageRecords } from './page-records.ts';
 
@@ -39,6 +40,8 @@ export interface SourceOptions {
   readonly maxCalls?: number | null;
   /** Hears of attempts that failed as well as of answers. */
   readonly onEvent?: OnRunEvent;
+  /** Hears of each request that is sent for a `list` or a `get`, and for the check of direct credentials. */
+  readonly onExchange?: OnExchange;
 }
 
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */
@@ -94,6 +97,8 @@ export interface SourcePage {
   readonly next: NextPage | null;
   /** How many records the listing has; absent: the response does not say. */
   readonly total?: number;
+  /** What the response has beside its records, for people; null or absent: nothing. */
+  readonly metadata?: JsonValue;
   /** The server's `Date` header. */
   readonly serverTime: Instant | null;
   /** Of the body after decompression: what the page weighs in memory. */

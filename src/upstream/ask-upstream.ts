@@ -1,3 +1,5 @@
+import { hideSecrets } from '../core/hide-secrets.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { isSuccess, type WireAnswer, type WireStream } from '../http/exchange.ts';
@@ -7,7 +9,7 @@ import { buildRequest, type PagedCall } from './build-request.ts';
 import type { CallTurn } from './call-gate.ts';
 import { failureOfError, headerWait, isFailed, readFailure } from './read-failure.ts';
 import { readJsonAnswer } from './read-json.ts';
-import { openHeaders, signRequest } from './credentials.ts';
+import { openHeaders, signRequest, type Signature } from './credentials.ts';
 import type { OpenedCall, Session } from './session.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import type { WireRequest } from './upstream-transport.ts';
@@ -25,17 +27,34 @@ interface SentCall {
   readonly wire: WireRequest;
   readonly secrets: readonly string[];
   readonly entity: EntityName | null;
+  /** Its address, without what authentication adds to it. */
+  readonly shownUrl: () => string;
 }
 
 /** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
 export async function askForJson(asked: Asked, session: Session, signal: AbortSignal) {
   return await ask(asked, session, signal, {}, async (sent, opened) => {
     const { wire } = sent;
-    const answer = await sendOnce(session.transport.send, asked, wire, signal);
-    noteRemaining(answer, opened, session);
-    if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
-    const value = readJsonAnswer(answer);
-    if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
+    const began = session.clock.now();
+    let answer: WireAnswer | null = null;
+    let value: JsonValue = null;
+    try {
+      answer = await sendOnce(session.transport.send, asked, wire, signal);
+      noteRemaining(answer, opened, session);
+      if (!isSuccess(answer.status)) throw failureOf(answer, sent, session);
+      value = readJsonAnswer(answer);
+      if (isFailed(session.upstream, value)) throw failureOf(answer, sent, session);
+    } finally {
+      session.onExchange?.({
+        method: wire.method,
+        url: hideSecrets(sent.shownUrl(), sent.secrets),
+        body: wire.body === null ? null : hideSecrets(wire.body, sent.secrets),
+        status: answer?.status ?? null,
+        ms: session.clock.now() - began,
+        wireBytes: answer?.wireBytes ?? 0,
+        keys: isJsonObject(value) ? Object.keys(value) : null,
+      });
+    }
     return {
       value,
       status: answer.status,
@@ -116,7 +135,8 @@ async function ask<T>(
       return turn;
     };
     try {
-      const result = await send({ wire, secrets, entity: asked.entity }, opened, keep);
+      const shownUrl = (): string => unsignedUrl(base, asked, signature);
+      const result = await send({ wire, secrets, entity: asked.entity, shownUrl }, opened, keep);
       if (!isKept) await turn.end(true);
       return result;
     } catch (error) {
@@ -143,6 +163,13 @@ async function ask<T>(
     if (renewed === null) throw error;
     return await attempt(renewed);
   }
+}
+
+/** The address of a request without its signature: the names of the parameters that sign it, and no value. */
+function unsignedUrl(base: URL, { request, call }: Asked, { query }: Signature): string {
+  const url = buildRequest(base, request, call, {}, { headers: {}, query: [], secrets: [] }).url.href;
+  const signed = query.map(([name]) => `${name}=[secret]`).join('&');
+  return signed === '' ? url : `${url}${url.includes('?') ? '&' : '?'}${signed}`;
 }
 
 /** Once more, where an idle connection had been closed and the call changes nothing. */

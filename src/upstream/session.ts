@@ -6,6 +6,7 @@ import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { Authentication, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import type { OnExchange } from '../http/exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {
@@ -35,6 +36,8 @@ export interface UpstreamOptions {
   readonly gate: CallGate;
   readonly transport: UpstreamTransport;
   readonly clock?: Clock;
+  /** Hears of each request that is sent for JSON, but for tokens and hosts. */
+  readonly onExchange?: OnExchange;
 }
 
 /** What one call needs to reach the account; to be forgotten with the call. */
@@ -105,6 +108,7 @@ export function openSession(options: UpstreamOptions) {
     upstream,
     transport,
     clock,
+    onExchange: options.onExchange ?? null,
     async open(signal: AbortSignal): Promise<OpenedCall> {
       signal.throwIfAborted();
       const { credentials } = await orAborted(stored.read(), signal);

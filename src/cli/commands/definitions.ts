@@ -6,6 +6,7 @@ import { openPatientApp } from '../output/show-run.ts';
 import { fits, textTable, leftColumns, fittingTable, type Rows } from '../output/text-table.ts';
 import { checkFiles } from './definitions/check-files.ts';
 import { listDefinitions, showDefinition } from './definitions/show-definition.ts';
+import { tryEntity } from './definitions/try-entity.ts';
 
 export const definitions = command({
   options: {
@@ -16,7 +17,7 @@ export const definitions = command({
 Examples:
   $ connector-sync definitions --name mail
   $ connector-sync definitions --dictionary email-marketing > dictionary.md`,
-  commands: { list: listDefinitions, show: showDefinition, check: checkFiles },
+  commands: { list: listDefinitions, show: showDefinition, check: checkFiles, try: tryEntity },
   run: async (context, { name, dictionary }) =>
     dictionary === undefined
       ? await showOffered(context, name ?? null)

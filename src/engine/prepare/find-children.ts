@@ -133,7 +133,8 @@ function paramsFrom(
   return params;
 }
 
-function injectedFrom(child: Entity, parent: Parent, params: Params): Record<string, JsonValue> {
+/** What the parameters of a listing fill into its records. */
+export function injectedFrom(child: Entity, parent: Parent, params: Params): Record<string, JsonValue> {
   const injected: Record<string, JsonValue> = {};
   for (const [field, param] of parent.inject) {
     const type = child.fields.get(field);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import { isSuccess, type WireAnswer, type WireStream } from '../../http/exchange.ts';
+import { isSuccess, type OnExchange, type WireAnswer, type WireStream } from '../../http/exchange.ts';
 import type { ApiLimits } from './api-limits.ts';
 import type { BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
@@ -16,6 +16,8 @@ export interface ApiCall<T> {
   readonly facts: CallFacts;
   /** Those of the calls that ask for the same with other parameters; absent: the call is judged alone. */
   readonly brokenAnswers?: BrokenAnswers;
+  /** Hears of each attempt; its address begins below the base URL. */
+  readonly onExchange?: OnExchange;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
   read(answer: WireAnswer): T;
 }
@@ -58,7 +60,11 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     budget: CallBudget,
     signal: AbortSignal,
   ): Promise<T> => {
-    const answer = await sent(call, { ...call.request, headers: headersOf(call.request, token) }, signal);
+    const request = { ...call.request, headers: headersOf(call.request, token) };
+    const onExchange = 'read' in call ? call.onExchange : undefined;
+    const answer = await (onExchange === undefined
+      ? sent(call, request, signal)
+      : seen(onExchange, request, () => sent(call, request, signal)));
     budget.count({ bytes: answer.wireBytes });
     const date = answer.header('date');
     if (date !== null) options.onServerDate?.(date);
@@ -84,6 +90,31 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
       if (error instanceof ReceiverError) throw error.cause;
       throw classifyThrown(error, call.facts) ?? error;
     }
+  };
+
+  const seen = async <Answer extends Pick<WireAnswer, 'status' | 'wireBytes'>>(
+    onExchange: OnExchange,
+    request: HttpRequest,
+    send: () => Promise<Answer>,
+  ): Promise<Answer> => {
+    const { method, path, body } = request;
+    const began = clock.now();
+    const tell = (answer: Pick<WireAnswer, 'status' | 'wireBytes'> | null): void =>
+      onExchange({
+        method,
+        url: path,
+        body,
+        status: answer?.status ?? null,
+        ms: clock.now() - began,
+        wireBytes: answer?.wireBytes ?? 0,
+        keys: null,
+      });
+    const answer = await send().catch((error: unknown) => {
+      tell(null);
+      throw error;
+    });
+    tell(answer);
+    return answer;
   };
 
   const headersOf = ({ headers, body }: ApiCall<unknown>['request'], token: string | null) => ({

@@ -199,6 +199,7 @@ function readPage(
   return {
     records: scanned === null ? readRecords(named) : unreadRecords(scanned),
     ...readPaging(answer, pagination, facts),
+    metadata: answer.metadata,
     serverTime: instantOf(header('date')),
     bytes: body.byteLength,
   };

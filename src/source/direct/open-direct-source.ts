@@ -2,6 +2,7 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
+import type { OnExchange } from '../../http/exchange.ts';
 import { openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../upstream/open-upstream.ts';
 import { openMachineSlots } from '../../upstream/slots.ts';
@@ -26,6 +27,8 @@ export interface DirectConnector {
   readonly name: string;
   readonly definition: Definition;
   readonly credentials: ReadonlyMap<string, Secret>;
+  /** As of `SourceOptions`. */
+  readonly onExchange?: OnExchange;
 }
 
 export interface DirectClientOptions {
@@ -42,8 +45,9 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
   const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
   return {
     /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
-    account: ({ name, definition, credentials }: DirectConnector): UpstreamAccount =>
+    account: ({ name, definition, credentials, onExchange }: DirectConnector): UpstreamAccount =>
       openUpstream({
+        ...(onExchange === undefined ? {} : { onExchange }),
         definition,
         connector: name,
         gate,
@@ -145,7 +149,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
         budget.count({ bytes });
         if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
         const paging = readPaging({ result: page.records, metadata }, pagination, facts);
-        return { records: readRecords(page.records), ...paging, serverTime, bytes: bodyBytes };
+        return { records: readRecords(page.records), ...paging, metadata, serverTime, bytes: bodyBytes };
       };
       return await call(facts, ask, signal);
     },

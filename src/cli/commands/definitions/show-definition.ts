@@ -7,7 +7,8 @@ import { usage } from '../../../core/usage-error.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import { count, counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
-import { fittingTable, filled, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
+import { fittingTable, indentedTable, leftColumns, rightColumns } from '../../output/text-table.ts';
+import { fact, wordsWithin } from '../../output/facts.ts';
 import { definitionFrom, knownDefinitions, settingsIfAny } from './known-definitions.ts';
 
 export const listDefinitions = command({
@@ -225,16 +226,4 @@ function describedEntity(entity: Entity, isWhole: boolean): object {
     actions: isWhole ? actions : [...actions.keys()],
     ...(isWhole ? { fields: entity.fields, ignored: entity.ignored } : {}),
   };
-}
-
-const labelWidth = 10;
-
-function fact(label: string, text: string, width: number | null): readonly string[] {
-  return wordsWithin(text, `  ${label.padEnd(labelWidth)}`, width);
-}
-
-function wordsWithin(text: string, first: string, width: number | null): readonly string[] {
-  if (width === null) return [`${first}${text}`];
-  const hanging = ' '.repeat(first === '' ? 4 : first.length);
-  return filled(text.split(' '), first, hanging, width);
 }

@@ -3,8 +3,7 @@ import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../../sample/writing.ts';
 import { shortestTokenSeconds } from '../../../service/server-limits.ts';
-import { allowedHost } from '../../../settings/check-urls.ts';
-import { durationOf, type FlagsOf, oneOf, wholeNumber } from '../../command.ts';
+import { durationOf, type FlagsOf, hostOf, oneOf, wholeNumber } from '../../command.ts';
 import { defaultDataFolder } from './choose-application.ts';
 import type { ServedAccount } from './serve-samples.ts';
 
@@ -80,15 +79,11 @@ function hostName(text: string): string {
 }
 
 function upstreamOf({ samples, allowUpstreamHost }: ServeFlags) {
-  if (!samples) return { allowHosts: allowUpstreamHost.map(upstreamHost) };
+  if (!samples) {
+    return { allowHosts: allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host)) };
+  }
   if (allowUpstreamHost.length === 0) return null;
   throw usage('--allow-upstream-host: expected no --samples beside it, which asks no third party.');
-}
-
-function upstreamHost(text: string): string {
-  const host = allowedHost(text);
-  if (host !== null) return host;
-  throw usage(`--allow-upstream-host: expected host or host:port, got "${text}".`);
 }
 
 function proxyAddress(text: string): string {

@@ -1,0 +1,135 @@
+import { resolve } from 'node:path';
+import { isConnectorId, isConnectorName } from '../../../core/names.ts';
+import { Secret } from '../../../core/secret.ts';
+import { usage } from '../../../core/usage-error.ts';
+import type { Definition } from '../../../definitions/definition.ts';
+import { connectorNamed } from '../../../settings/chosen-connectors.ts';
+import { readSettings, withParts } from '../../../settings/load-settings.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  ReadConnector,
+  SettingsWith,
+} from '../../../settings/settings.ts';
+import { triedConnector, triedCredentials } from '../../../settings/tried-connector.ts';
+import type { CommandContext } from '../../command.ts';
+import { configuredWorkspaces } from '../../find-in-workspaces.ts';
+import { registerSecrets } from '../../load-config.ts';
+
+const credentialPrefix = 'CONNECTOR_SYNC_CREDENTIAL_';
+const defaultWorkspace = 'default';
+
+interface Asked {
+  /** Null: none was named. */
+  readonly connector: string | null;
+  /** Beside those of the config. */
+  readonly allowHosts: readonly string[];
+}
+
+interface Chosen {
+  readonly connector: ReadConnector;
+  readonly settings: SettingsWith<'access'>;
+}
+
+/**
+ * What a definition is tried with: the connector that was asked for, else the credentials of the environment, else the
+ * API. Throws USAGE, saying what to give.
+ */
+export function chooseConnector(
+  context: CommandContext,
+  config: LocalSettings | null,
+  definition: Definition,
+  { connector: name, allowHosts }: Asked,
+): Chosen {
+  const own = config ?? environmentSettings(context);
+  const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
+  const chosen = (address: ConnectorSettings['address']): Chosen => ({
+    connector: triedConnector(definition, address),
+    settings: { ...settings, access: address.kind === 'direct' ? null : withParts(settings, 'api').api },
+  });
+  if (name !== null) {
+    const entry = isConnectorName(name) ? settings.connectors.get(name) : undefined;
+    if (entry !== undefined) return chosen(addressOf(entry, definition, settings));
+    if (settings.parts.api === null || !isConnectorId(name)) connectorNamed(settings, name);
+    if (isConnectorId(name)) return chosen({ kind: 'id', id: name });
+  }
+  const given = credentialsOf(context, definition);
+  if (Object.keys(given).length > 0) {
+    return chosen(triedCredentials(definition, given, (field) => variable(field ?? '<FIELD>')));
+  }
+  if (settings.parts.api === null) throw usage(howToText(definition));
+  const { scopedToWorkspace } = settings.parts.api;
+  const workspace = scopedToWorkspace ?? configuredWorkspaces(settings)[0] ?? defaultWorkspace;
+  return chosen({ kind: 'workspace', workspace });
+}
+
+/** Without a config: the API that the environment names, if any. */
+function environmentSettings({ cwd, env, scrubber }: CommandContext): LocalSettings {
+  const api = {
+    baseUrl: '${CONNECTOR_API_BASE_URL}',
+    clientId: '${CONNECTOR_API_CLIENT_ID}',
+    clientSecret: '${CONNECTOR_API_CLIENT_SECRET}',
+  };
+  const hasApi = (env['CONNECTOR_API_BASE_URL'] ?? '') !== '';
+  const text = JSON.stringify({ sinks: {}, ...(hasApi ? { api } : {}) });
+  const settings = readSettings({ file: resolve(cwd, 'environment'), text, env });
+  registerSecrets(settings, scrubber);
+  return settings;
+}
+
+function addressOf(
+  { name, definition: own, address }: ConnectorSettings,
+  definition: Definition,
+  settings: LocalSettings,
+): ConnectorSettings['address'] {
+  if (own.id !== definition.id) {
+    throw usage(`The connector "${name}" is of the type ${own.name}, and ${definition.name} is tried.`);
+  }
+  if (address.kind !== 'direct') return address;
+  withParts(settings, 'access');
+  const given = Object.fromEntries(
+    [...address.credentials].map(([field, secret]) => [field, secret.reveal()]),
+  );
+  return triedCredentials(
+    definition,
+    given,
+    (field) => `credentials of ${name}${field === null ? '' : `, ${field}`}`,
+  );
+}
+
+/** By field; those that are set. The scrubber knows them from here on. */
+function credentialsOf(
+  { env, scrubber }: CommandContext,
+  { credentials }: Definition,
+): Readonly<Record<string, string>> {
+  const fields = new Set(credentials.flatMap((shape) => [...shape.fields.keys()]));
+  const given = [...fields].flatMap((field) => {
+    const value = env[variable(field)] ?? '';
+    return value === '' ? [] : [[field, value] as const];
+  });
+  const isSecret = (field: string): boolean =>
+    credentials.some((shape) => shape.fields.get(field)?.isSecret === true);
+  for (const [field, value] of given) if (isSecret(field)) scrubber.register(new Secret(value));
+  return Object.fromEntries(given);
+}
+
+function variable(field: string): string {
+  return `${credentialPrefix}${field.toUpperCase()}`;
+}
+
+function howToText({ name, upstream, credentials }: Definition): string {
+  const api =
+    'name an API in the config, or by CONNECTOR_API_BASE_URL, CONNECTOR_API_CLIENT_ID and CONNECTOR_API_CLIENT_SECRET';
+  if (upstream === null) {
+    return `${name} has no upstream, so only an API can read it, and there is none: ${api}.`;
+  }
+  const ways = credentials.map(({ title, fields }) => {
+    const needed = [...fields].filter(([, { isRequired }]) => isRequired).map(([field]) => variable(field));
+    return `  ${needed.join(' and ')} (${title})`;
+  });
+  return [
+    `${name} needs credentials. Set these variables of the environment:`,
+    ways.join(', or\n'),
+    `Or name a connector of the config with --connector. Or ${api}.`,
+  ].join('\n');
+}

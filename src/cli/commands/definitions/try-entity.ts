@@ -1,0 +1,150 @@
+import type { App } from '../../../app/app.ts';
+import { usage } from '../../../core/usage-error.ts';
+import type { Params } from '../../../core/records.ts';
+import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
+import type { Definition, Entity } from '../../../definitions/definition.ts';
+import { fillingParent, tryListing, type TriedCall } from '../../../engine/try-listing.ts';
+import type { SeenExchange } from '../../../http/exchange.ts';
+import { walkParams } from '../../../settings/build-entities.ts';
+import type { ReadConnector } from '../../../settings/settings.ts';
+import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
+import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { openPatientApp } from '../../output/show-run.ts';
+import { parseParam } from '../../read-target.ts';
+import { definitionFrom, settingsIfAny } from './known-definitions.ts';
+import { entityNamed } from './show-definition.ts';
+import { chooseConnector } from './tried-access.ts';
+import { callDocument } from './try-document.ts';
+import { openCallText, type SeenCall } from './try-text.ts';
+
+const mostCalls = 1_000;
+const mostRows = 10_000;
+
+export const tryEntity = command({
+  description:
+    'Read a few pages of an entity as a sync would, and show what it makes of them; stores nothing.',
+  argument: ['<definition>', 'a name, or the path of a file that no config needs to name'],
+  second: ['<entity>', 'such as projects'],
+  options: {
+    '-p, --param <name=value...>': 'a parameter of list; objects and arrays as JSON',
+    '--max-calls <n>': { text: 'calls at most, repeated ones among them', default: '3' },
+    '--rows <n>': { text: 'records shown of each page', default: '5' },
+    '--connector <name>': 'a connector of the config, or the id of one behind the API',
+    '--allow-upstream-host <name...>': 'hosts that may be at private addresses, as in the config',
+  },
+  help: `
+Without --connector: with credentials in the environment the service itself is asked, such as
+$CONNECTOR_SYNC_CREDENTIAL_API_KEY for the field api_key. Otherwise the API is, with the definition's connector in the
+workspace of the config (else "default"). Without a config the API is that of $CONNECTOR_API_BASE_URL,
+$CONNECTOR_API_CLIENT_ID and $CONNECTOR_API_CLIENT_SECRET.
+
+Examples:
+  $ connector-sync definitions try ./my-definitions/issue-tracker.yaml projects
+  $ connector-sync definitions try issue-tracker issues --param project_id=p1 --max-calls 1
+  $ connector-sync definitions try email-marketing lists --connector newsletter`,
+  run: async (context, flags, nameOrFile, entityName) => {
+    const maxCalls = wholeNumber('--max-calls', flags.maxCalls, mostCalls, 1);
+    const rows = wholeNumber('--rows', flags.rows, mostRows);
+    const settings = await settingsIfAny(context);
+    const definition = definitionFrom(nameOrFile, context, settings);
+    const entity = entityNamed(definition, entityName);
+    const command = `${context.program} definitions try ${nameOrFile}`;
+    const params = readParams(entity, flags.param, command);
+    const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
+    const asked = { connector: flags.connector ?? null, allowHosts };
+    const chosen = chooseConnector(context, settings, definition, asked);
+    await using app = await openPatientApp(context, chosen.settings, 'definitions try');
+    return await runTrial(context, app, { ...chosen, definition, entity, params, maxCalls, rows, command });
+  },
+});
+
+interface Trial {
+  readonly connector: ReadConnector;
+  readonly definition: Definition;
+  readonly entity: Entity;
+  readonly params: Params;
+  readonly maxCalls: number;
+  readonly rows: number;
+  readonly command: string;
+}
+
+async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
+  const { terminal, clock, signal } = context;
+  const { definition, entity, connector, maxCalls } = trial;
+  const exchanges: SeenExchange[] = [];
+  const calls: SeenCall[] = [];
+  const isDirect = connector.address.kind === 'direct';
+  const text = openCallText({ ...trial, isDirect }, terminal.columns());
+  terminal.print(text.heading());
+  await using source = await app.openSource(connector, signal, {
+    maxCalls,
+    onExchange: (seen) => void exchanges.push(seen),
+  });
+  const { connectorId } = await source.origin(signal);
+  terminal.print(...text.connected(connectorId, exchanges.splice(0)));
+  await tryListing({
+    ...trial,
+    definition: connector.definition,
+    source,
+    expectsTotal: isDirect,
+    clock,
+    signal,
+    onCall: (call) => {
+      const seen = { ...call, exchanges: exchanges.splice(0) };
+      calls.push(seen);
+      terminal.print(...text.call(seen));
+    },
+  });
+  terminal.print(...text.ending());
+  terminal.printJson({
+    definition: definition.name,
+    entity: entity.name,
+    isDirect,
+    account: connectorId,
+    calls: calls.map((call) => callDocument(entity, call)),
+  });
+  return exitCodeOf(calls);
+}
+
+function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
+  const next = calls.at(-1)?.next;
+  if (next?.kind === 'stop') return exitCodeOfError(next.error);
+  if (next?.kind === 'set-aside') return exitCodes.failed;
+  const hasRefused = calls.some(({ commit }) => (commit?.refused.length ?? 0) > 0);
+  return hasRefused ? exitCodes.degraded : exitCodes.ok;
+}
+
+/** Throws USAGE for what a person cannot give, and for what must be given. */
+function readParams(entity: Entity, texts: readonly string[], command: string): Params {
+  const list = entity.actions.get('list') ?? { params: new Map() };
+  const given = Object.fromEntries(texts.map(parseParam));
+  const taken = walkParams(entity);
+  const problems = [
+    ...Object.keys(given).flatMap((name) => {
+      const why = taken.get(name);
+      return why === undefined ? [] : [`${name}: ${why}`];
+    }),
+    ...checkParams(list, given),
+  ];
+  if (problems.length > 0) throw usage(`--param: ${problems.join('; ')}`);
+  const params = convertParams(list, given);
+  if (entity.parents.length > 0 && fillingParent(entity, params) === null) {
+    throw usage(missingText(entity, params, command));
+  }
+  const missing = missingParams(list, { ...Object.fromEntries(taken), ...params });
+  if (missing.length > 0) {
+    throw usage(`${entity.name} needs ${missing.join(', ')}: give each as --param <name>=<value>.`);
+  }
+  return params;
+}
+
+/** Which parameters parents fill, and how to get values of them. */
+function missingText({ name, parents }: Entity, given: Params, command: string): string {
+  const ways = parents.map(({ entity, params }) => {
+    const lacking = [...params].filter(([param]) => !Object.hasOwn(given, param));
+    const filled = lacking.map(([param, field]) => `${param} (the ${field} of a record of ${entity})`);
+    const flags = lacking.map(([param, field]) => `--param ${param}=<${field}>`);
+    return `${filled.join(' and ')}. Try ${entity} first: "${command} ${entity}"; it shows values. Then add ${flags.join(' ')}.`;
+  });
+  return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
+}

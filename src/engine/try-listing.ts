@@ -1,0 +1,186 @@
+import type { Clock } from '../core/clock.ts';
+import { hasCode, SyncError } from '../core/errors.ts';
+import type { Params } from '../core/records.ts';
+import type { Definition, Entity, Parent } from '../definitions/definition.ts';
+import type { Partition, Seal, WalkFailure } from '../sinks/partition.ts';
+import type { PageCommit } from '../sinks/sink.ts';
+import type { ListRequest, Source, SourcePage } from '../source/source.ts';
+import { rankOf, type ChosenEntities } from './chosen-entities.ts';
+import { compileCompletePage } from './complete-page.ts';
+import { injectedFrom } from './prepare/find-children.ts';
+import { newRunId } from './plan-run.ts';
+import { compilePreparePage } from './prepare/prepare-page.ts';
+import { pageProblems } from './probe-page.ts';
+import { runTally } from './run-tally.ts';
+import { walkPartition } from './walk-partition.ts';
+import type { WalkContext } from './walk.ts';
+
+/** A call for a page, as a sync would make it, and what a sync would make of its answer. */
+export interface TriedCall {
+  readonly request: ListRequest;
+  /** As it came, before records of which only a part came were asked for; null: the call failed. */
+  readonly page: SourcePage | null;
+  /** What a sync would store of it; null where the page was not taken. */
+  readonly commit: PageCommit | null;
+  /** What the page shows to be wrong with how the entity is asked for. */
+  readonly problems: readonly string[];
+  readonly error: SyncError | null;
+  readonly next: TriedStep;
+}
+
+/** What comes after a call. */
+export type TriedStep =
+  /** `restartedBecause`: the listing begins again. */
+  | { readonly kind: 'call'; readonly request: ListRequest; readonly restartedBecause: string | null }
+  | { readonly kind: 'end'; readonly seal: Seal }
+  /** A sync would leave this listing and read the others. */
+  | { readonly kind: 'set-aside'; readonly failure: WalkFailure }
+  /** A sync would end. */
+  | { readonly kind: 'stop'; readonly error: SyncError };
+
+export interface TryOptions {
+  readonly definition: Definition;
+  readonly entity: Entity;
+  /** Of the listing: what parents would fill, and what the settings might choose. Checked and converted. */
+  readonly params: Params;
+  /** Connected. Its limit of calls ends the trial. */
+  readonly source: Source;
+  /** The answers must name a total where the definition says that they do. */
+  readonly expectsTotal: boolean;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called with each call once it is known what follows. */
+  readonly onCall: (call: TriedCall) => void;
+}
+
+/** The parent whose records would fill these parameters; null: none would, or too few of them are given. */
+export function fillingParent({ parents }: Entity, params: Params): Parent | null {
+  return parents.find((one) => [...one.params.keys()].every((name) => Object.hasOwn(params, name))) ?? null;
+}
+
+/**
+ * Reads one listing from its start as a first sync would, with the same code, until it ends or the calls are used up.
+ * Stores nothing. Rejects with the signal's reason, and with what is no `SyncError`.
+ */
+export async function tryListing(options: TryOptions): Promise<void> {
+  const { definition, entity, source, expectsTotal, signal, onCall } = options;
+  const at: At = { open: null, restartedBecause: null, isFirst: true };
+  const close = (next: TriedStep): void => {
+    if (at.open !== null) onCall({ ...at.open, next });
+    at.open = null;
+  };
+
+  const list: Source['list'] = async (request, within) => {
+    close({ kind: 'call', request, restartedBecause: at.restartedBecause });
+    at.restartedBecause = null;
+    const before = source.stats().calls;
+    const call = { request, page: null, commit: null, problems: [], error: null };
+    try {
+      const page = await source.list(request, within);
+      const problems = at.isFirst ? pageProblems(entity, request, page, expectsTotal) : [];
+      at.open = { ...call, page, problems };
+      at.isFirst = false;
+      return page;
+    } catch (error) {
+      // One that the limit of calls refused was not made.
+      const isMade = source.stats().calls > before;
+      if (isMade && error instanceof SyncError) at.open = { ...call, error };
+      throw error;
+    }
+  };
+  const context = contextOf(options, { ...source, list }, at);
+  try {
+    const end = await walkPartition(context, partitionOf(definition, entity, options.params));
+    close(end.kind === 'sealed' ? { kind: 'end', seal: end.seal } : end);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof SyncError)) throw error;
+    if (at.open === null && !hasCode(error, 'BUDGET_SPENT')) throw error;
+    close({ kind: 'stop', error });
+  }
+}
+
+/** Where a trial stands. */
+interface At {
+  /** The newest call, while it is not known what follows. */
+  open: Omit<TriedCall, 'next'> | null;
+  restartedBecause: string | null;
+  isFirst: boolean;
+}
+
+/** Of a run that reads everything, fetches no page ahead, and whose sink keeps nothing. */
+function contextOf(options: TryOptions, source: Source, at: At): WalkContext {
+  const { definition, entity, clock, signal } = options;
+  const { serverTime } = source.stats();
+  const capMs = serverTime === null ? clock.now() : Date.parse(serverTime);
+  const entities = everyEntity(definition);
+  return {
+    run: {
+      id: newRunId(clock.now()),
+      source,
+      tally: runTally([entity.name]),
+      capMs,
+      clock,
+      signal,
+      onEvent: (event) => {
+        if (event.kind === 'walk-restarted') at.restartedBecause = event.why;
+      },
+    },
+    commits: {
+      submit: (commit) => {
+        if (at.open !== null) at.open = { ...at.open, commit };
+        return Promise.resolve({ counts: [], newlyDue: 0 });
+      },
+      waitFor: (stored) => stored,
+      walkOpened: () => undefined,
+      walkClosed: () => undefined,
+    },
+    inFlight: { bytes: 0, maxBytes: 0 },
+    entity,
+    isBackfill: false,
+    isFiltered: false,
+    pageLengths: new Map(),
+    slowPages: { halvings: 0 },
+    trustsTotal: entity.trustsTotal,
+    completePage: compileCompletePage(entity, { source, concurrency: 1, signal }),
+    checkAccount: () => Promise.resolve(),
+    preparePage: compilePreparePage(
+      { definition, entities, capMs, isBackfill: false, policies: new Map() },
+      entity,
+    ),
+    onStored: () => undefined,
+  };
+}
+
+/** As a config that chooses nothing reads them. */
+function everyEntity({ entities }: Definition): ChosenEntities {
+  return new Map(
+    [...entities.values()].map(({ name, parents }) => [
+      name,
+      {
+        variants: [{}],
+        parents: parents.filter(({ byDefault }) => byDefault).map((parent) => parent.entity),
+        fullEveryMs: 0,
+        onSchemaChange: 'keepExtra',
+      },
+    ]),
+  );
+}
+
+function partitionOf(definition: Definition, entity: Entity, params: Params): Partition {
+  const parent = fillingParent(entity, params);
+  return {
+    id: 1,
+    entity: entity.name,
+    params,
+    inject: parent === null ? {} : injectedFrom(entity, parent, params),
+    rank: rankOf(definition, entity.name),
+    treeDepth: entity.recursive === null ? null : 0,
+    tree: null,
+    position: null,
+    mode: 'full',
+    watermark: null,
+    storedRows: 0,
+    clockDifferences: [],
+  };
+}
