@@ -41,8 +41,11 @@ export async function explainRow({ connector, entity, table }: EntityTarget, key
   const row = await history.explain(connector.name, table, keyText);
   if (row === null) return null;
   const fields = await storedFields(reader, connector.name, table.entity, keyText);
-  const path = entity.incremental?.field ?? null;
-  const span = path === null || fields === null ? null : compileChangeSpan(path)(Object.fromEntries(fields));
+  const { incremental } = entity;
+  const span =
+    incremental === null || fields === null
+      ? null
+      : compileChangeSpan(incremental)(Object.fromEntries(fields));
   const changeValue = span === null ? null : new Date(span.highestMs).toISOString();
   const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
   const changedBy = row.changedByRun === null ? null : await history.run(row.changedByRun);

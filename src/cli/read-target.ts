@@ -2,6 +2,7 @@ import type { JsonValue } from '../core/json.ts';
 import { isDeclaredName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
+import { fixedParamsAt } from '../definitions/clock-value.ts';
 import type { ActionName } from '../definitions/definition.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { LocalSettings } from '../settings/settings.ts';
@@ -12,6 +13,7 @@ export function readTarget(
   action: ActionName,
   target: string,
   paramTexts: readonly string[],
+  nowMs: number,
 ) {
   const [connectorText = '', entityText = '', ...rest] = target.split('/');
   if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${target}".`);
@@ -33,7 +35,7 @@ export function readTarget(
     ),
   ];
   if (problems.length > 0) throw usage(`${action} ${target}: ${problems.join('; ')}`);
-  const fixed = action === 'list' ? entity.fixedParams : {};
+  const fixed = action === 'list' ? fixedParamsAt(entity, nowMs) : {};
   return { connector, entity, params: { ...fixed, ...convertParams(declared, given) } };
 }
 

@@ -1,6 +1,7 @@
 import type { Params } from '../core/records.ts';
 import { checkRemoteName, checkTwice, type Note, type EntityCheck, listParamAt } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
+import { clockProblem, isClockValue, withTimes } from './clock-value.ts';
 import type { ActionFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
 import { pagingParams } from './paging-params.ts';
@@ -19,7 +20,7 @@ export function checkActions(check: EntityCheck): void {
     return;
   }
   checkPagination(check, buildAction(entity.actions.list));
-  checkSent(check, entity.fixedParams, ['fixedParams']);
+  checkFixed(check, buildAction(entity.actions.list));
   if (entity.order !== null) checkSorting(check, entity.order.params, ['order', 'params']);
 }
 
@@ -96,6 +97,26 @@ function checkPagination({ entity: { pagination }, note }: EntityCheck, list: Ac
   if ((sizeParam === null) !== (maxSize === null)) {
     note(sizeAt, 'expected maxSize and sizeParam together, or neither', kindAt);
   }
+}
+
+/** Fixed parameters: values, and times of the clock, which are checked as they are sent. */
+function checkFixed(check: EntityCheck, { params }: Action): void {
+  const { entity, note } = check;
+  const sound = Object.entries(entity.fixedParams).filter(([name, value]) => {
+    const param = params.get(name);
+    if (param === undefined || !isClockValue(value, param)) return true;
+    const problem = clockProblem(value, param);
+    if (problem !== null) note(['fixedParams', name], problem, listParamAt(name));
+    else if (
+      entity.deletes === 'sweep' ||
+      (entity.deletes === 'confirm' && entity.actions.get === undefined)
+    ) {
+      const message = `expected never, or confirm and a get: with ${name} each run lists another span of time`;
+      note(['deletes'], message, ['fixedParams', name], ['actions', 'get']);
+    }
+    return problem === null;
+  });
+  checkSent(check, withTimes(Object.fromEntries(sound), params, 0), ['fixedParams']);
 }
 
 /**

@@ -23,23 +23,28 @@ export function checkReading(check: EntityCheck): void {
   checkWindow(check);
 }
 
+type Incremental = NonNullable<EntityFile['incremental']>;
+
+/** Of fields that hold a number of seconds or milliseconds. */
+const numberTypes: ReadonlySet<string> = new Set(['integer', 'number', 'string']);
+
 /** The change value, the parameters that ask for it, and what makes such a walk complete. */
 function checkIncremental(check: EntityCheck): void {
   const { entity, note } = check;
   const { incremental } = entity;
   if (incremental === null) return;
-  checkChangeField(check, incremental.field);
+  checkChangeField(check, incremental);
   if (entity.recursive !== null) {
     const message = 'expected no tree: listings inside listings are read as one, whole or not at all';
     note(['incremental'], message, ['recursive']);
   }
   switch (incremental.kind) {
     case 'keyset':
-      checkSinceParam(check, incremental.sinceParam);
+      checkSinceParam(check, incremental);
       checkKeyset(check, incremental.field);
       return;
     case 'since':
-      checkSinceParam(check, incremental.sinceParam);
+      checkSinceParam(check, incremental);
       // Pages by offset overlap: they prove something only where the order is known.
       if (entity.pagination.kind === 'offset' && entity.order === null && !entity.growsOnly) {
         note(
@@ -56,14 +61,18 @@ function checkIncremental(check: EntityCheck): void {
   }
 }
 
-function checkChangeField({ entity, note }: EntityCheck, field: string): void {
+function checkChangeField({ entity, note }: EntityCheck, { field, format }: Incremental): void {
   const at = ['incremental', 'field'];
   const { type, declaration, known } = changeFieldType(entity, field);
   if (type === null) {
     note(at, noSuch('field', field, known), ...declaration);
-  } else if (type !== 'string') {
+  } else if (format === undefined && type !== 'string') {
     const message = `expected a field of type string that holds a time, ${field} is of type ${type}`;
-    note(at, message, ...declaration);
+    const advice = type === 'integer' ? '; for a number of seconds, add format: unix' : '';
+    note(at, `${message}${advice}`, ...declaration, ['incremental', 'format']);
+  } else if (format !== undefined && !numberTypes.has(type)) {
+    const message = `expected a field of type integer, number or string for format ${format}`;
+    note(at, `${message}, ${field} is of type ${type}`, ...declaration);
   }
 }
 
@@ -91,9 +100,14 @@ function changeFieldType(entity: EntityFile, path: string) {
   };
 }
 
-function checkSinceParam({ entity, note, textParam }: EntityCheck, sinceParam: string): void {
+function checkSinceParam(
+  { entity, note, textParam }: EntityCheck,
+  { sinceParam, format, sinceFormat = format ?? 'iso' }: Extract<Incremental, { sinceParam: string }>,
+): void {
   const at = ['incremental', 'sinceParam'];
-  textParam(at, sinceParam);
+  // A number may be sent as one.
+  const isNumber = entity.actions.list?.params[sinceParam]?.type === 'integer';
+  if (!isNumber || sinceFormat === 'iso') textParam(at, sinceParam);
   for (const place of ['fixedParams', 'order'] as const) {
     const sent = place === 'order' ? entity.order?.params : entity.fixedParams;
     if (sent !== undefined && Object.hasOwn(sent, sinceParam)) {

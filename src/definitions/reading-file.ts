@@ -28,7 +28,8 @@ export function readingShape() {
     unlisted: z.array(unlisted).default([]),
     // `list` parameters that bound a walk at both ends, for backfills; null where there are none.
     window: strictObject({ since: z.string(), before: z.string() }).nullable().default(null),
-    // Sent with every `list` call (for example a filter that keeps pages and data sources apart).
+    // Sent with every `list` call (for example a filter that keeps pages and data sources apart). Of a parameter that
+    // is no object, an object is a time of the clock: see `clock-value.ts`.
     fixedParams: params().default({}),
     // Records whose `field` has another value are of another kind and are filtered.
     only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
@@ -74,9 +75,13 @@ function pagination() {
 
 /**
  * `field`: the change value, a dotted path in the record; into an exploded array, the highest of its elements counts
- * (`activity.timestamp`). `lookbackMs` is taken off the watermark when it is read.
+ * (`activity.timestamp`). `format`: it is a number, of seconds or milliseconds since 1970; absent: a text in ISO 8601.
+ * `sinceFormat`: how `sinceParam` has it; absent: as the field. `lookbackMs` is taken off the watermark when it is
+ * read.
  */
 function incremental() {
+  // Without defaults: the content hash of a definition that does not say them stays as it was.
+  const format = z.enum(['unix', 'unixMs']).optional();
   return z.discriminatedUnion(
     'kind',
     [
@@ -85,13 +90,16 @@ function incremental() {
       strictObject({
         kind: z.enum(['keyset', 'since']),
         field: z.string(),
+        format,
         sinceParam: z.string(),
+        sinceFormat: z.enum(['iso', 'unix', 'unixMs']).optional(),
         lookbackMs: durationMs(),
       }),
       // Sorted by `field` descending with `params`; ends below the watermark.
       strictObject({
         kind: z.literal('newestFirst'),
         field: z.string(),
+        format,
         params: params(),
         lookbackMs: durationMs(),
       }),

@@ -1,5 +1,6 @@
 import { isJsonObject, memberOf } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
+import { fixedParamsAt } from '../definitions/clock-value.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { ListRequest, Source, SourcePage } from '../source/source.ts';
@@ -15,9 +16,13 @@ export async function probePage(
   source: Pick<Source, 'list'>,
   entity: Entity,
   { variants }: Pick<ChosenEntity, 'variants'>,
-  { expectsTotal, signal }: { readonly expectsTotal: boolean; readonly signal: AbortSignal },
+  {
+    expectsTotal,
+    nowMs,
+    signal,
+  }: { readonly expectsTotal: boolean; readonly nowMs: number; readonly signal: AbortSignal },
 ) {
-  const request = firstRequest(entity, variants[0] ?? {});
+  const request = firstRequest(entity, variants[0] ?? {}, nowMs);
   const page = await source.list(request, signal);
   return {
     records: page.records.length,
@@ -40,7 +45,7 @@ export function pageProblems(
   ];
 }
 
-function firstRequest(entity: Entity, variant: Params): ListRequest {
+function firstRequest(entity: Entity, variant: Params, nowMs: number): ListRequest {
   const pagination = paginationOf(entity, fromTheStart, {
     pageLengths: new Map(),
     trustsTotal: entity.trustsTotal,
@@ -48,7 +53,7 @@ function firstRequest(entity: Entity, variant: Params): ListRequest {
   return {
     entity: entity.name,
     params: {
-      ...entity.fixedParams,
+      ...fixedParamsAt(entity, nowMs),
       ...sortParams(entity, fromTheStart),
       ...variant,
       ...pagination.request(pagination.begin()),

@@ -1,5 +1,6 @@
 import { SyncError } from '../core/errors.ts';
-import type { Partition, Position } from '../sinks/partition.ts';
+import { fixedParamsAt } from '../definitions/clock-value.ts';
+import type { Partition } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
@@ -59,15 +60,11 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
 
   for (;;) {
-    const { next, page } = await takePage(
-      walk,
-      point,
-      takeFetching(ahead) ?? fetchPage(walk, point.position),
-    );
+    const { next, page } = await takePage(walk, point, takeFetching(ahead) ?? fetchPage(walk, point));
     if (page !== null) {
       inFlight.bytes += page.bytes;
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
-        ahead.fetching = fetchPage(walk, next.point.position);
+        ahead.fetching = fetchPage(walk, next.point);
       }
       const stored = storePage(walk, page);
       ahead.stored.push(stored);
@@ -119,9 +116,13 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
 }
 
 /**
- * The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited.
+ * The page that the position asks for. Never rejects: a page asked for ahead of time must not fail before it is
+ * awaited.
  */
-async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
+async function fetchPage(
+  walk: Walk,
+  { position, state }: Pick<WalkPoint, 'position' | 'state'>,
+): Promise<Fetched> {
   const { run, entity, pagination, partition, completePage } = walk;
   const { source, clock, onEvent, signal } = run;
   const { params } = partition;
@@ -131,7 +132,8 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
     const request = {
       entity: entity.name,
       params: {
-        ...entity.fixedParams,
+        // Of one time for the whole walk, also where another run resumes it.
+        ...fixedParamsAt(entity, state.cap ?? run.capMs),
         ...sortParams(entity, partition),
         ...params,
         ...pagination.request(position),

@@ -7,6 +7,7 @@ import {
   type Listing,
   type PageSeen,
   type Pagination,
+  type SinceParam,
   floorSecond,
   ignored,
   timeParam,
@@ -39,7 +40,7 @@ type KeysetPosition = z.infer<typeof positionSchema>;
  */
 export function keysetPagination(
   rules: OffsetRules,
-  options: { readonly sinceParam: string; readonly sinceMs: number } & Pick<
+  options: { readonly sinceParam: SinceParam; readonly sinceMs: number } & Pick<
     Listing,
     'pageLengths' | 'trustsTotal'
   >,
@@ -54,7 +55,7 @@ export function keysetPagination(
   });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {
-    const fault = faultOf(position, page, sinceParam);
+    const fault = faultOf(position, page, sinceParam.name);
     if (fault !== null) return ignored(fault);
     const step = behindBound.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
@@ -77,7 +78,10 @@ export function keysetPagination(
 
   return walkWith(positionSchema, {
     begin: () => beginAt(floorSecond(options.sinceMs), rules.maxSize),
-    request: ({ sinceMs, inner }) => ({ ...behindBound.request(inner), [sinceParam]: timeParam(sinceMs) }),
+    request: ({ sinceMs, inner }) => ({
+      ...behindBound.request(inner),
+      [sinceParam.name]: sinceParam.write(sinceMs),
+    }),
     advance,
     halve: (position) => {
       const inner = behindBound.halve(position.inner);

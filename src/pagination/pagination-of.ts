@@ -11,8 +11,10 @@ import {
   type Listing,
   type Pagination,
   type PaginationStyle,
+  type SinceParam,
   floorSecond,
   ignored,
+  numberParam,
   timeParam,
   walkWith,
 } from './pagination.ts';
@@ -49,10 +51,10 @@ export function paginationOf(
     case 'keyset':
       // The definition was checked: keyset stands on paging by offset alone, newest first on page tokens.
       return pagination.kind === 'offset'
-        ? keysetPagination(pagination, { ...listing, sinceParam: incremental.sinceParam, sinceMs })
+        ? keysetPagination(pagination, { ...listing, sinceParam: sinceParamOf(entity, incremental), sinceMs })
         : full(0);
     case 'since':
-      return sincePagination(full(0), incremental.sinceParam, sinceMs);
+      return sincePagination(full(0), sinceParamOf(entity, incremental), sinceMs);
     case 'newestFirst':
       return newestFirstPagination(full(0), { untilMs: sinceMs });
   }
@@ -65,17 +67,25 @@ export function sortParams(entity: Entity, reading: Reading): Params {
     : (entity.order?.params ?? {});
 }
 
+type Bounded = Extract<NonNullable<Entity['incremental']>, { readonly sinceParam: string }>;
+
+function sinceParamOf({ actions }: Entity, { sinceParam: name, format, sinceFormat }: Bounded): SinceParam {
+  const form = sinceFormat ?? format ?? 'iso';
+  const type = actions.get('list')?.params.get(name)?.type ?? 'string';
+  return { name, write: (ms) => (form === 'iso' ? timeParam(ms) : numberParam(ms, form, type)) };
+}
+
 /** A full walk of what the service lets through: it is asked only for what changed since then. */
-function sincePagination(full: Pagination, sinceParam: string, sinceMs: number): Pagination {
+function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs: number): Pagination {
   const boundMs = floorSecond(sinceMs);
   return {
     ...full,
-    request: (position) => ({ ...full.request(position), [sinceParam]: timeParam(boundMs) }),
+    request: (position) => ({ ...full.request(position), [name]: write(boundMs) }),
     advance: (position, page) =>
       // A service may filter whole records and show all their elements: the newest of them is what counts.
       page.changes.some((change) => change !== null && change.highestMs < boundMs)
         ? ignored(
-            `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${sinceParam}`,
+            `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${name}`,
           )
         : full.advance(position, page),
   };

@@ -191,6 +191,18 @@ export function timeParam(ms: number): string {
   return `${new Date(floorSecond(ms)).toISOString().slice(0, 19)}+00:00`;
 }
 
+/** The parameter that asks for what changed since a time, and how it has that. */
+export interface SinceParam {
+  readonly name: string;
+  readonly write: (ms: number) => string | number;
+}
+
+/** The same in another form, for a parameter of this type. */
+export function numberParam(ms: number, format: 'unix' | 'unixMs', type: string): string | number {
+  const number = format === 'unix' ? Math.floor(ms / 1000) : ms;
+  return type === 'integer' ? number : String(number);
+}
+
 export function floorSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }

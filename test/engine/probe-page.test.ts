@@ -26,7 +26,8 @@ async function problemsOf(
 ): Promise<readonly string[]> {
   const list = (): Promise<SourcePage> =>
     Promise.resolve({ records: readRecords([]), next: null, serverTime: null, bytes: 0, ...answer });
-  return (await probePage({ list }, entity, { variants: [{}] }, { expectsTotal, signal: never })).problems;
+  return (await probePage({ list }, entity, { variants: [{}] }, { expectsTotal, nowMs: 0, signal: never }))
+    .problems;
 }
 
 describe('the first page of an entity', () => {
@@ -37,7 +38,7 @@ describe('the first page of an entity', () => {
       return Promise.resolve({ records: readRecords([]), next: null, total: 0, serverTime: null, bytes: 0 });
     };
     const variants = [{ email: 'a@example.com' }, {}];
-    await probePage({ list }, lists, { variants }, { expectsTotal: true, signal: never });
+    await probePage({ list }, lists, { variants }, { expectsTotal: true, nowMs: 0, signal: never });
     expect(asked).toEqual([
       {
         entity: 'lists',

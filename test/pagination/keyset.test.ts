@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { keysetPagination } from '../../src/pagination/keyset.ts';
 import type { Advance, PageSeen } from '../../src/pagination/pagination.ts';
+import { timeParam } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
 import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/incremental-trials.ts';
 import { expectFoundOut } from '../support/pagination/found-out.ts';
@@ -27,7 +28,12 @@ const secondMs = Date.UTC(2026, 4, 1, 10);
 function keyset() {
   return keysetPagination(
     { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: 30, totalKeys: [] },
-    { sinceParam: 'since', sinceMs: secondMs - 59_500, pageLengths: new Map(), trustsTotal: true },
+    {
+      sinceParam: { name: 'since', write: timeParam },
+      sinceMs: secondMs - 59_500,
+      pageLengths: new Map(),
+      trustsTotal: true,
+    },
   );
 }
 

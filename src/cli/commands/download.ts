@@ -38,7 +38,13 @@ Examples:
   run: async (context, flags, target) => {
     const { terminal, signal, cwd } = context;
     const settings = await context.settings('access');
-    const { connector, entity, params } = readTarget(settings, 'download', target, flags.param);
+    const { connector, entity, params } = readTarget(
+      settings,
+      'download',
+      target,
+      flags.param,
+      context.clock.now(),
+    );
     const maxBytes = maxBytesOf(flags.maxBytes);
     const receive =
       flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force);

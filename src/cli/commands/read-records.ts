@@ -19,7 +19,13 @@ function readCommand(action: ReadAction, example: string): AddCommand {
     help: `\nExample:\n  $ connector-sync ${action} ${example}`,
     run: async (context, flags, target) => {
       const settings = await context.settings('access');
-      const { connector, entity, params } = readTarget(settings, action, target, flags.param);
+      const { connector, entity, params } = readTarget(
+        settings,
+        action,
+        target,
+        flags.param,
+        context.clock.now(),
+      );
       const { terminal, signal } = context;
       await using app = await openPatientApp(context, settings, action);
       await using source = await app.openSource(connector, signal);

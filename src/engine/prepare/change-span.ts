@@ -7,21 +7,25 @@ const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|
  * Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read
  * as a time.
  */
-export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan | null {
+export function compileChangeSpan({
+  field: path,
+  format,
+}: ChangeField): (raw: JsonValue) => ChangeSpan | null {
   const names = path.split('.');
+  const readMs = format === undefined ? timeMs : numberReader(format);
 
   return (raw) => {
     // Most paths name a field of the record that holds one time.
     const only = names.length === 1 && isJsonObject(raw) ? memberOf(raw, path) : undefined;
-    if (typeof only === 'string') {
-      const ms = timeMs(only);
+    if (typeof only === 'string' || typeof only === 'number') {
+      const ms = readMs(only);
       return ms === null ? null : { lowestMs: ms, highestMs: ms };
     }
     let lowestMs = Number.POSITIVE_INFINITY;
     let highestMs = Number.NEGATIVE_INFINITY;
 
     function note(value: JsonValue | undefined): void {
-      const ms = timeMs(value ?? null);
+      const ms = readMs(value ?? null);
       if (ms === null) return;
       lowestMs = Math.min(lowestMs, ms);
       highestMs = Math.max(highestMs, ms);
@@ -42,6 +46,27 @@ export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan 
 
     visit(raw, 0);
     return highestMs === Number.NEGATIVE_INFINITY ? null : { lowestMs, highestMs };
+  };
+}
+
+/** Where records have their change value; `format` as of a definition's `incremental`. */
+export interface ChangeField {
+  readonly field: string;
+  readonly format?: 'unix' | 'unixMs' | undefined;
+}
+
+/** The last millisecond of the year 9999: what is later is no time. */
+const latestMs = 253_402_300_799_999;
+const plainNumber = /^\d{1,15}(?:\.\d{1,9})?$/;
+
+/** Numbers since 1970, in milliseconds; null for anything else. */
+function numberReader(format: 'unix' | 'unixMs'): (value: JsonValue) => number | null {
+  const factor = format === 'unix' ? 1_000 : 1;
+  return (value) => {
+    const number = typeof value === 'string' && plainNumber.test(value) ? Number(value) : value;
+    if (typeof number !== 'number' || number < 0) return null;
+    const ms = Math.floor(number * factor);
+    return ms <= latestMs ? ms : null;
   };
 }
 

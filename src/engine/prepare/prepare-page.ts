@@ -46,9 +46,9 @@ type PreparingRun = FindingRun & {
 export function compilePreparePage(run: PreparingRun, entity: Entity) {
   const addRecord = compileAddRecord(run, entity);
   const recognize = compileRecognize(run, entity);
-  const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
+  const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental);
   const datedBy = entity.incremental?.field ?? markerField(run, entity.name);
-  const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
+  const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan({ field: datedBy }));
   const isSorted = compileIsSorted(entity, run.capMs, datedBy);
   const explodedInto = entity.explode?.into;
 
@@ -226,7 +226,7 @@ function compileIsSorted(
 ): (records: readonly JsonValue[], dates: readonly (ChangeSpan | null)[]) => boolean {
   // Page tokens, for one, prove a walk by themselves, and listings in the opposite order have them.
   if (entity.order === null || !styleOf(entity.pagination).restsOnOrder) return () => true;
-  const valueOf = entity.order.field === datedBy ? null : compileChangeSpan(entity.order.field);
+  const valueOf = entity.order.field === datedBy ? null : compileChangeSpan({ field: entity.order.field });
 
   return (records, dates) => {
     let beforeMs = Number.NEGATIVE_INFINITY;

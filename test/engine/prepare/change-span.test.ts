@@ -23,7 +23,7 @@ describe('a time', () => {
 });
 
 describe('the change values of a record', () => {
-  const spanOf = compileChangeSpan('activity.at');
+  const spanOf = compileChangeSpan({ field: 'activity.at' });
   const at = (day: number): string => `2026-05-0${day}T00:00:00Z`;
   const day = (number: number): number => Date.UTC(2026, 4, number);
 
@@ -42,6 +42,21 @@ describe('the change values of a record', () => {
     ['no object', 'x'],
   ])('are unknown where there is %s', (_, record) => {
     expect(spanOf(record)).toBeNull();
+  });
+
+  it.each<['unix' | 'unixMs', JsonValue, string | null]>([
+    ['unix', 1_777_629_600, '2026-05-01T10:00:00.000Z'],
+    ['unix', 1_777_629_600.25, '2026-05-01T10:00:00.250Z'],
+    ['unix', '1777629600.000200', '2026-05-01T10:00:00.000Z'],
+    ['unixMs', 1_777_629_600_123, '2026-05-01T10:00:00.123Z'],
+    ['unix', 1_777_629_600_123, null],
+    ['unix', -1, null],
+    ['unix', '2026-05-01', null],
+    ['unix', 9_007_199_254_740_993n, null],
+    ['unix', null, null],
+  ])('are times as %s: %s is %s', (format, value, expected) => {
+    const span = compileChangeSpan({ field: 'at', format })({ at: value });
+    expect(span === null ? null : new Date(span.highestMs).toISOString()).toBe(expected);
   });
 
   it('are found in an array of any length', () => {

@@ -6,7 +6,7 @@ import { keysetPagination } from '../../../src/pagination/keyset.ts';
 import { newestFirstPagination } from '../../../src/pagination/newest-first.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
-import { readTotal, type Pagination } from '../../../src/pagination/pagination.ts';
+import { readTotal, type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import type { PagedCall } from '../../../src/upstream/build-request.ts';
@@ -146,7 +146,7 @@ function openWalk(
   if (incremental === undefined) return full;
   const sinceMs = changedMs(`row-${incremental.fromRow}`);
   return rules.kind === 'offset'
-    ? keysetPagination(rules, { ...listing, sinceParam: 'since', sinceMs })
+    ? keysetPagination(rules, { ...listing, sinceParam: { name: 'since', write: timeParam }, sinceMs })
     : newestFirstPagination(full, { untilMs: sinceMs });
 }
 

@@ -1,6 +1,6 @@
 import type { ConnectorSource, App } from '../../../app/app.ts';
 import { overviewOf, type SinkOverview } from '../../../app/connector-states.ts';
-import { slept } from '../../../core/clock.ts';
+import { type Clock, slept } from '../../../core/clock.ts';
 import { hasCode, ThrottledError } from '../../../core/errors.ts';
 import { probePage } from '../../../engine/probe-page.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
@@ -51,7 +51,8 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Comm
     // One iterator for all: each takes the next one.
     for (const [index, connector] of waiting) {
       signal.throwIfAborted();
-      results[index] = await checkConnector(app, connector, client, stored, over.signal, signal);
+      const parts = { app, client, stored, clock, isOver: over.signal, signal };
+      results[index] = await checkConnector(connector, parts);
       progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
     }
   };
@@ -66,14 +67,18 @@ export async function checkConnectors(app: App, hasToken: boolean, context: Comm
   };
 }
 
-async function checkConnector(
-  app: App,
-  connector: ConnectorSettings,
-  client: ApiClient | null,
-  stored: ReadonlyMap<string, SinkOverview>,
-  isOver: AbortSignal,
-  signal: AbortSignal,
-) {
+interface CheckParts {
+  readonly app: App;
+  readonly client: ApiClient | null;
+  readonly stored: ReadonlyMap<string, SinkOverview>;
+  readonly clock: Clock;
+  /** Aborted when the time for pages is over. */
+  readonly isOver: AbortSignal;
+  readonly signal: AbortSignal;
+}
+
+async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
+  const { app, client, stored, signal } = parts;
   const what = `connector ${connector.name}`;
   const { address, definition } = connector;
   const isDirect = address.kind === 'direct';
@@ -96,7 +101,7 @@ async function checkConnector(
     await using source = await app.openSource(connector, signal, client === null ? {} : { client });
     const origin = await source.origin(signal);
     checkIdentity(origin);
-    pages = await checkPages(connector, source, isOver, signal);
+    pages = await checkPages(connector, source, parts);
     const entities = counted(connector.entities.size, 'entity', 'entities');
     const who = isDirect ? accountOf(origin) : origin.connectorId;
     return `${printable(who)} answers (${definition.name}, ${entities})${isUnnamed(origin) ? untold : ''}`;
@@ -173,8 +178,7 @@ async function orNone<One>(list: Promise<readonly One[]>, signal: AbortSignal): 
 async function checkPages(
   { name, address, definition, entities }: ConnectorSettings,
   source: ConnectorSource,
-  isOver: AbortSignal,
-  signal: AbortSignal,
+  { clock, isOver, signal }: Pick<CheckParts, 'clock' | 'isOver' | 'signal'>,
 ): Promise<readonly CheckResult[]> {
   const roots = [...definition.entities.values()].filter(
     (entity) => entities.has(entity.name) && entity.parents.length === 0,
@@ -188,7 +192,7 @@ async function checkPages(
     const chosen = entities.get(entity.name) ?? { variants: [] };
     try {
       within.throwIfAborted();
-      const asked = { expectsTotal: address.kind === 'direct', signal: within };
+      const asked = { expectsTotal: address.kind === 'direct', nowMs: clock.now(), signal: within };
       const { records, problems } = await probePage(source, entity, chosen, asked);
       sound += Number(problems.length === 0);
       empty += Number(records === 0);
