@@ -63,11 +63,17 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
   };
 }
 
+/** These files, checked as they would be beside the definitions that come with the program. Never throws. */
+export function checkOwnDefinitions(files: readonly string[]): readonly CheckedFile[] {
+  const all = new Set([...definitionFiles(builtInDefinitionsFolder, []), ...files]);
+  return checkDefinitionFiles([...all]).filter(({ file }) => files.includes(file));
+}
+
 /**
  * Each file by itself, in this order: its definition, or everything that is wrong with it; also a name that an earlier
- * one has. Never throws.
+ * one has.
  */
-export function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] {
+function checkDefinitionFiles(files: readonly string[]): readonly CheckedFile[] {
   const fileByName = new Map<string, string>();
   return files.map((file) => {
     const { name, definition, found } = readDefinition(file);

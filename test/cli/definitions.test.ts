@@ -144,7 +144,8 @@ describe('definitions check', () => {
     writeFileSync(join(folder, 'a.yaml'), helpDesk);
     writeFileSync(join(folder, 'b.yaml'), `# A copy.\n${helpDesk}`);
     writeFileSync(join(folder, 'c.yaml'), 'name: [\n');
-    const { code, stdout } = await callCli(['definitions', 'check', 'a.yaml', 'b.yaml', 'c.yaml'], {
+    writeFileSync(join(folder, 'd.yaml'), helpDesk.replace('name: help-desk', 'name: workspace-notes'));
+    const { code, stdout } = await callCli(['definitions', 'check', 'a.yaml', 'b.yaml', 'c.yaml', 'd.yaml'], {
       cwd: folder,
     });
     expect(code).toBe(2);
@@ -153,5 +154,7 @@ describe('definitions check', () => {
       /^ {2}b\.yaml:3:1: name: the definition help-desk is already in .*a\.yaml; rename/m,
     );
     expect(stdout).toMatch(/^ {2}c\.yaml:2:1: invalid YAML: /m);
+    // One that comes with the program.
+    expect(stdout).toMatch(/^ {2}d\.yaml:2:1: name: the definition workspace-notes is already in /m);
   });
 });

@@ -111,6 +111,7 @@ The listing was read to its end.
     expect(wrong.stdout).toContain('expected an array of records at items, got nothing there');
     const refused = await run(['tickets'], { QUERY_KEY: 'wrong-key-1234567' });
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('401') as string });
+    expect(refused.stdout).toMatch(/^ {2}GET +http:.*\/account\?apikey=\[secret\]\n {2}answer +401, /m);
   });
 
   it('never shows a credential', async ({ folder }) => {

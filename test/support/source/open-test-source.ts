@@ -6,6 +6,7 @@ import { isConnectorId, type ConnectorId } from '../../../src/core/names.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
+import type { OnExchange } from '../../../src/http/exchange.ts';
 import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../../../src/source/api/open-api-source.ts';
@@ -36,6 +37,7 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly requestsPerSecond?: number;
   readonly budget?: SharedBudget;
   readonly maxCalls?: number;
+  readonly onExchange?: OnExchange;
   readonly scopedToWorkspace?: string;
 }
 
@@ -61,6 +63,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
     budget: options.budget ?? null,
     maxCalls: options.maxCalls ?? null,
+    ...(options.onExchange === undefined ? {} : { onExchange: options.onExchange }),
     onEvent,
   });
   onTestFinished(async () => {

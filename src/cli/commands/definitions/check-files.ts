@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { asRead, formatWithColumn } from '../../../core/problems.ts';
-import { checkDefinitionFiles } from '../../../definitions/load-definitions.ts';
+import { checkOwnDefinitions } from '../../../definitions/load-definitions.ts';
 import { counted } from '../../../telemetry/format.ts';
 import { command } from '../../command.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
@@ -12,7 +12,7 @@ export const checkFiles = command({
   help: '\nExample:\n  $ connector-sync definitions check my-definitions/*.yaml',
   run: async ({ terminal, cwd }, _flags, files) => {
     const byPath = new Map(files.map((file) => [resolve(cwd, file), file]));
-    const checked = checkDefinitionFiles([...byPath.keys()]).map((one) => ({
+    const checked = checkOwnDefinitions([...byPath.keys()]).map((one) => ({
       ...one,
       problems: asRead(one.problems),
     }));

@@ -2,7 +2,7 @@ import type { App } from '../../../app/app.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Params } from '../../../core/records.ts';
 import { checkParams, convertParams, missingParams } from '../../../definitions/check-params.ts';
-import type { Definition, Entity } from '../../../definitions/definition.ts';
+import type { Entity } from '../../../definitions/definition.ts';
 import { fillingParent, tryListing, type TriedCall } from '../../../engine/try-listing.ts';
 import type { SeenExchange } from '../../../http/exchange.ts';
 import { walkParams } from '../../../settings/build-entities.ts';
@@ -54,13 +54,15 @@ Examples:
     const asked = { connector: flags.connector ?? null, allowHosts };
     const chosen = chooseConnector(context, settings, definition, asked);
     await using app = await openPatientApp(context, chosen.settings, 'definitions try');
-    return await runTrial(context, app, { ...chosen, definition, entity, params, maxCalls, rows, command });
+    const { connector } = chosen;
+    // An API does not have all actions of the service itself.
+    const read = entityNamed(connector.definition, entity.name);
+    return await runTrial(context, app, { connector, entity: read, params, maxCalls, rows, command });
   },
 });
 
 interface Trial {
   readonly connector: ReadConnector;
-  readonly definition: Definition;
   readonly entity: Entity;
   readonly params: Params;
   readonly maxCalls: number;
@@ -70,21 +72,25 @@ interface Trial {
 
 async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
-  const { definition, entity, connector, maxCalls } = trial;
+  const { entity, connector, maxCalls } = trial;
+  const { definition } = connector;
   const exchanges: SeenExchange[] = [];
   const calls: SeenCall[] = [];
   const isDirect = connector.address.kind === 'direct';
-  const text = openCallText({ ...trial, isDirect }, terminal.columns());
+  const text = openCallText({ ...trial, definition, isDirect }, terminal.columns());
   terminal.print(text.heading());
   await using source = await app.openSource(connector, signal, {
     maxCalls,
     onExchange: (seen) => void exchanges.push(seen),
   });
-  const { connectorId } = await source.origin(signal);
-  terminal.print(...text.connected(connectorId, exchanges.splice(0)));
+  const { connectorId } = await source.origin(signal).catch((error: unknown) => {
+    terminal.print(...text.connecting(exchanges));
+    throw error;
+  });
+  terminal.print(...text.connecting(exchanges.splice(0)), text.connected(connectorId));
   await tryListing({
     ...trial,
-    definition: connector.definition,
+    definition,
     source,
     expectsTotal: isDirect,
     clock,

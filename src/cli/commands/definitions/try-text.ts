@@ -42,10 +42,11 @@ export function openCallText(trial: Shown, columns: number | null) {
   return {
     heading: (): string =>
       `${definition.name}/${entity.name}, at most ${counted(maxCalls, 'call')}; nothing is stored`,
-    connected: (account: string, exchanges: readonly SeenExchange[]): readonly string[] => [
-      ...exchanges.flatMap((seen) => exchangeText(seen, width)),
+    /** The requests that find out whether the credentials hold. */
+    connecting: (exchanges: readonly SeenExchange[]): readonly string[] =>
+      exchanges.flatMap((seen) => exchangeText(seen, width)),
+    connected: (account: string): string =>
       `${marks.ok} ${isDirect ? 'account' : 'connector'} ${printableWithin(account, width - 20)} answers`,
-    ],
     call(call: SeenCall): readonly string[] {
       calls.push(call);
       const { request, page, commit, problems, error, exchanges } = call;
