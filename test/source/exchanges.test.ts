@@ -56,7 +56,7 @@ it('a source of an API tells of each attempt, with the address below its base UR
   const seen: SeenExchange[] = [];
   const { source } = await openTestSource({
     onExchange: (exchange) => void seen.push(exchange),
-    respond: (_call, index) => (index === 0 ? apiError(503, 'down') : success([])),
+    respond: () => (seen.length === 0 ? apiError(503, 'down') : success([])),
   });
   await source.connect(never);
   await source.list({ entity: entityName('members'), params: {}, isRoot: false }, never);
