@@ -97,7 +97,7 @@ The listing was read to its end.
     const { code, stdout } = await tryDesk(world, folder)(['tickets', '--max-calls', '2']);
     expect(code).toBe(1);
     expect(stdout.match(/^ {2}answer +503, /gm)).toHaveLength(2);
-    expect(stdout).toMatch(/^✗ a sync would stop: /m);
+    expect(stdout).toMatch(/^✗ A sync would stop here\.$/m);
     expect(world.fake.requests.filter(({ path }) => path === '/api/tickets')).toHaveLength(2);
   });
 
@@ -108,7 +108,10 @@ The listing was read to its end.
       file.replace('records: data', 'records: items'),
     );
     expect(wrong.code).toBe(1);
-    expect(wrong.stdout).toContain('expected an array of records at items, got nothing there');
+    expect(wrong.stdout).toMatch(
+      /^ {2}failed +list tickets: expected an array of records at items, got nothing\n +there: /m,
+    );
+    expect(wrong.stdout).toMatch(/^✗ A sync would leave this listing and read the others\.$/m);
     const refused = await run(['tickets'], { QUERY_KEY: 'wrong-key-1234567' });
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('401') as string });
     expect(refused.stdout).toMatch(/^ {2}GET +http:.*\/account\?apikey=\[secret\]\n {2}answer +401, /m);
@@ -252,7 +255,7 @@ describe('what is tried', () => {
     expect(code).toBe(2);
     expect(stderr).toBe(
       'Error: list_members has a listing for each record of its parent, and needs list_id (the id of a record of lists). ' +
-        'Try lists first: "npx --no-install connector-sync definitions try email-marketing lists"; it shows values. ' +
+        'Try lists first: "npx --no-install connector-sync definitions try email-marketing lists --connector newsletter"; it shows values. ' +
         'Then add --param list_id=<id>.\n',
     );
     const parent = await world.cli(
@@ -263,7 +266,10 @@ describe('what is tried', () => {
       '--connector',
       'newsletter',
     );
-    const [, found] = /definitions try email-marketing list_members --param (\S+)/.exec(parent.stdout) ?? [];
+    const [, found] =
+      /definitions try email-marketing list_members --param (\S+) --connector newsletter$/m.exec(
+        parent.stdout,
+      ) ?? [];
     const child = await world.cli(...asked, '--param', found ?? '');
     expect(child.code).toBe(0);
     expect(child.stdout).toMatch(/^ {2}id +list_id +email_address/m);
@@ -278,7 +284,7 @@ describe('what is tried', () => {
     expect(shown.stdout).toMatch(
       /^ {2}POST +http:\/\/127\.0\.0\.1:\d+\/api\/v1\/integrations\/connectors\/c-news\/execute$/m,
     );
-    expect(shown.stdout).toContain('"entity":"lists","action":"list"');
+    expect(shown.stdout).toContain('"entity":"lists", "action":"list"');
     const [named] = await world.json(...asked, '--connector', 'c-news');
     expect(named).toMatchObject({
       definition: 'email-marketing',
@@ -292,6 +298,17 @@ describe('what is tried', () => {
       stderr: 'Error: The connector "wiki" is of the type workspace-notes, and email-marketing is tried.\n',
     });
     expect(readdirSync(world.folder)).toEqual(['sync.yaml']);
+  });
+
+  it('may be read without the API, which is said where that has no connector of the type', async ({
+    folder,
+  }) => {
+    await using world = await openCliWorld();
+    writeFileSync(join(folder, 'desk.yaml'), readFileSync('docs/examples/help-desk.yaml', 'utf8'));
+    const { code, stderr } = await world.cli('definitions', 'try', join(folder, 'desk.yaml'), 'tickets');
+    expect(code).toBe(1);
+    expect(stderr).toContain(`workspace "default" has no help-desk connector`);
+    expect(stderr).toContain('CONNECTOR_SYNC_CREDENTIAL_SUBDOMAIN and CONNECTOR_SYNC_CREDENTIAL_EMAIL and');
   });
 
   it('is read by the API of the environment, without a config', async ({ folder }) => {

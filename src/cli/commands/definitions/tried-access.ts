@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { hasCode, SyncError } from '../../../core/errors.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
@@ -123,13 +124,24 @@ function howToText({ name, upstream, credentials }: Definition): string {
   if (upstream === null) {
     return `${name} has no upstream, so only an API can read it, and there is none: ${api}.`;
   }
+  return [
+    `${name} needs credentials. ${waysText(credentials)}`,
+    `Or name a connector of the config with --connector. Or ${api}.`,
+  ].join('\n');
+}
+
+/** The API has no connector to try the definition with: what else there is. Gives any other error as it is. */
+export function withOtherWays(error: unknown, { upstream, credentials }: Definition): unknown {
+  if (!hasCode(error, 'CONNECTOR_UNKNOWN') || upstream === null) return error;
+  const { message, code, recovery, context } = error;
+  const other = `${message}.\nOr ask the service itself. ${waysText(credentials)}`;
+  return new SyncError(other, { code, recovery, context, cause: error });
+}
+
+function waysText(credentials: Definition['credentials']): string {
   const ways = credentials.map(({ title, fields }) => {
     const needed = [...fields].filter(([, { isRequired }]) => isRequired).map(([field]) => variable(field));
     return `  ${needed.join(' and ')} (${title})`;
   });
-  return [
-    `${name} needs credentials. Set these variables of the environment:`,
-    ways.join(', or\n'),
-    `Or name a connector of the config with --connector. Or ${api}.`,
-  ].join('\n');
+  return ['Set these variables of the environment:', ways.join(', or\n')].join('\n');
 }

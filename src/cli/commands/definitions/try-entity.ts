@@ -8,14 +8,15 @@ import type { SeenExchange } from '../../../http/exchange.ts';
 import { walkParams } from '../../../settings/build-entities.ts';
 import type { ReadConnector } from '../../../settings/settings.ts';
 import { command, hostOf, wholeNumber, type CommandContext } from '../../command.ts';
+import { shellWord } from '../../environment.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { openPatientApp } from '../../output/show-run.ts';
 import { parseParam } from '../../read-target.ts';
 import { definitionFrom, settingsIfAny } from './known-definitions.ts';
 import { entityNamed } from './show-definition.ts';
-import { chooseConnector } from './tried-access.ts';
+import { chooseConnector, withOtherWays } from './tried-access.ts';
 import { callDocument } from './try-document.ts';
-import { openCallText, type SeenCall } from './try-text.ts';
+import { openCallText, type CommandFor, type SeenCall } from './try-text.ts';
 
 const mostCalls = 1_000;
 const mostRows = 10_000;
@@ -48,7 +49,12 @@ Examples:
     const settings = await settingsIfAny(context);
     const definition = definitionFrom(nameOrFile, context, settings);
     const entity = entityNamed(definition, entityName);
-    const command = `${context.program} definitions try ${nameOrFile}`;
+    const kept = [
+      ...(flags.connector === undefined ? [] : [`--connector ${shellWord(flags.connector)}`]),
+      ...flags.allowUpstreamHost.map((host) => `--allow-upstream-host ${shellWord(host)}`),
+    ];
+    const command: CommandFor = (name, params) =>
+      [`${context.program} definitions try`, shellWord(nameOrFile), name, ...params, ...kept].join(' ');
     const params = readParams(entity, flags.param, command);
     const allowHosts = flags.allowUpstreamHost.map((host) => hostOf('--allow-upstream-host', host));
     const asked = { connector: flags.connector ?? null, allowHosts };
@@ -67,7 +73,7 @@ interface Trial {
   readonly params: Params;
   readonly maxCalls: number;
   readonly rows: number;
-  readonly command: string;
+  readonly command: CommandFor;
 }
 
 async function runTrial(context: CommandContext, app: App, trial: Trial): Promise<ExitCode> {
@@ -79,9 +85,10 @@ async function runTrial(context: CommandContext, app: App, trial: Trial): Promis
   const isDirect = connector.address.kind === 'direct';
   const text = openCallText({ ...trial, definition, isDirect }, terminal.columns());
   terminal.print(text.heading());
-  await using source = await app.openSource(connector, signal, {
-    maxCalls,
-    onExchange: (seen) => void exchanges.push(seen),
+  const onExchange = (seen: SeenExchange): void => void exchanges.push(seen);
+  const opened = app.openSource(connector, signal, { maxCalls, onExchange });
+  await using source = await opened.catch((error: unknown) => {
+    throw withOtherWays(error, definition);
   });
   const { connectorId } = await source.origin(signal).catch((error: unknown) => {
     terminal.print(...text.connecting(exchanges));
@@ -121,7 +128,7 @@ function exitCodeOf(calls: readonly TriedCall[]): ExitCode {
 }
 
 /** Throws USAGE for what a person cannot give, and for what must be given. */
-function readParams(entity: Entity, texts: readonly string[], command: string): Params {
+function readParams(entity: Entity, texts: readonly string[], command: CommandFor): Params {
   const list = entity.actions.get('list') ?? { params: new Map() };
   const given = Object.fromEntries(texts.map(parseParam));
   const taken = walkParams(entity);
@@ -145,12 +152,12 @@ function readParams(entity: Entity, texts: readonly string[], command: string): 
 }
 
 /** Which parameters parents fill, and how to get values of them. */
-function missingText({ name, parents }: Entity, given: Params, command: string): string {
+function missingText({ name, parents }: Entity, given: Params, command: CommandFor): string {
   const ways = parents.map(({ entity, params }) => {
     const lacking = [...params].filter(([param]) => !Object.hasOwn(given, param));
     const filled = lacking.map(([param, field]) => `${param} (the ${field} of a record of ${entity})`);
     const flags = lacking.map(([param, field]) => `--param ${param}=<${field}>`);
-    return `${filled.join(' and ')}. Try ${entity} first: "${command} ${entity}"; it shows values. Then add ${flags.join(' ')}.`;
+    return `${filled.join(' and ')}. Try ${entity} first: "${command(entity, [])}"; it shows values. Then add ${flags.join(' ')}.`;
   });
   return `${name} has a listing for each record of its parent, and needs ${ways.join(' Or ')}`;
 }

@@ -10,7 +10,7 @@ import { fact } from '../../output/facts.ts';
 import { indentedTable, leftColumns } from '../../output/text-table.ts';
 import { marks } from '../check/check-result.ts';
 import { declarationOf } from '../schema.ts';
-import { stepText, pagingText } from './paging-text.ts';
+import { pagingText } from './paging-text.ts';
 import { rowsText } from './rows-text.ts';
 
 /** Used where the width of the screen is not known. */
@@ -18,6 +18,9 @@ const usualColumns = 80;
 const longestText = 400;
 const mostNamed = 20;
 const mostRefused = 5;
+
+/** The command that tries another entity in the same way; `params` are flags. */
+export type CommandFor = (entity: string, params: readonly string[]) => string;
 
 /** With the requests that it took. */
 export type SeenCall = TriedCall & { readonly exchanges: readonly SeenExchange[] };
@@ -29,8 +32,7 @@ interface Shown {
   readonly isDirect: boolean;
   /** Records shown of each page. */
   readonly rows: number;
-  /** To be called again for another entity. */
-  readonly command: string;
+  readonly command: CommandFor;
 }
 
 /** What a trial shows to a person, call by call. `width`: of the screen; null: not known. */
@@ -64,7 +66,7 @@ export function openCallText(trial: Shown, columns: number | null) {
         ...(commit === null ? [] : driftText(entity, commit.drift.filter(isNew), width)),
         ...problems.flatMap((problem) => fact('problem', printable(problem), width)),
         ...childrenText(call, width),
-        ...fact('paging', pagingText(entity, call), width),
+        ...(isOver(call) ? [] : fact('paging', pagingText(entity, call), width)),
       ];
     },
     ending: (): readonly string[] => [
@@ -75,6 +77,11 @@ export function openCallText(trial: Shown, columns: number | null) {
   };
 }
 
+/** The call failed, which says it all. */
+function isOver({ error, commit, next }: SeenCall): boolean {
+  return error !== null && commit === null && next.kind !== 'call';
+}
+
 function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenExchange, width: number) {
   const answer =
     status === null
@@ -82,7 +89,8 @@ function exchangeText({ method, url, body, status, ms, wireBytes, keys }: SeenEx
       : `${status}, ${sizeText(wireBytes)}, ${duration(ms)}${keys === null ? '' : `; has ${namesText(keys)}`}`;
   return [
     ...fact(method, printableWithin(url, longestText), width),
-    ...(body === null ? [] : fact('', printableWithin(body, longestText), width)),
+    // Blanks to break lines at.
+    ...(body === null ? [] : fact('', printableWithin(body, longestText).replaceAll(',"', ', "'), width)),
     ...fact('answer', answer, width),
   ];
 }
@@ -154,15 +162,20 @@ function childrenText({ commit }: SeenCall, width: number): readonly string[] {
   return counts.length === 0 ? [] : fact('leads to', counts.join(', '), width);
 }
 
-/** A command for the first listing of each entity that records led to. Whole: it is to be copied. */
-function childCommands(calls: readonly SeenCall[], command: string): readonly string[] {
-  const children = calls.flatMap(({ commit }) => commit?.children ?? []);
+/**
+ * A command for the first listing of each entity below this one. Whole: it is to be copied. Listings inside a tree are
+ * read with their tree.
+ */
+function childCommands(calls: readonly SeenCall[], command: CommandFor): readonly string[] {
+  const children = calls
+    .flatMap(({ commit }) => commit?.children ?? [])
+    .filter(({ parent }) => parent !== null);
   const first = new Map(children.toReversed().map((child) => [child.entity, child.params]));
   const lines = [...first].toReversed().map(([name, params]) => {
     const flags = Object.entries(params).map(
       ([param, value]) => `--param ${shellWord(`${param}=${plainText(value)}`)}`,
     );
-    return `  ${printableWithin(`${command} ${name} ${flags.join(' ')}`, longestText)}`;
+    return `  ${printableWithin(command(name, flags), longestText)}`;
   });
   return lines.length === 0 ? [] : ['To try what its records lead to:', ...lines];
 }
@@ -178,8 +191,9 @@ function endingText(next: TriedStep | null, { entity, maxCalls }: Shown, width: 
     case 'end':
       return ['The listing was read to its end.'];
     case 'set-aside':
+      return [`${marks.failed} A sync would leave this listing and read the others.`];
     case 'stop':
-      return [`${marks.failed} ${printable(stepText(next))}`];
+      return [`${marks.failed} A sync would stop here.`];
   }
 }
 
