@@ -300,7 +300,7 @@ describe('what is tried', () => {
     expect(readdirSync(world.folder)).toEqual(['sync.yaml']);
   });
 
-  it('may be read without the API, which is said where that has no connector of the type', async ({
+  it('needs a connector of its type behind the API; without one, credentials are asked for', async ({
     folder,
   }) => {
     await using world = await openCliWorld();

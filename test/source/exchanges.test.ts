@@ -46,7 +46,7 @@ it('tells of a request that got no answer', async () => {
   await using _client = client;
   await using _source = source;
   const reset = ({ request }: { readonly request: { readonly socket: { destroy(): void } } }): void =>
-    void request.socket.destroy();
+    request.socket.destroy();
   world.fake.script({ on: onPath('/api/tickets'), times: 100, effect: instead(reset) });
   await expect(source.list(tickets, never)).rejects.toThrow();
   expect(seen[0]).toMatchObject({ status: null, wireBytes: 0, keys: null });
