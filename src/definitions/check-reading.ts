@@ -18,6 +18,7 @@ export function checkReading(check: EntityCheck): void {
       ['deletes'],
     );
   }
+  checkKeyless(check);
   checkUnlisted(check);
   checkWhole(check);
   checkWindow(check);
@@ -141,6 +142,21 @@ function checkNewestFirst(check: EntityCheck, params: EntityFile['fixedParams'])
     note(at, 'expected the parameters that sort by the field, newest first');
   }
   checkSorting(check, params, at, ['fixedParams']);
+}
+
+/** What is identified by all of its content is another record with each change, and cannot be asked for. */
+function checkKeyless({ entity, note }: EntityCheck): void {
+  if (entity.isKeyless !== true) return;
+  if (entity.deletes !== 'never') {
+    const message = `expected never beside key: none (got ${entity.deletes}): a record that changes is another one`;
+    note(['deletes'], message, ['key']);
+  }
+  const why = 'beside key: none: its records would be other ones with each change';
+  if (entity.explode !== null) note(['explode'], `expected none ${why}`, ['key']);
+  if (entity.recursive !== null) note(['recursive'], `expected none ${why}`, ['key']);
+  if (entity.actions.get !== undefined) {
+    note(['actions', 'get'], 'expected none beside key: none: nothing names one record', ['key']);
+  }
 }
 
 function checkUnlisted(check: EntityCheck): void {

@@ -82,7 +82,8 @@ function entity() {
     fields,
     // Fields that count in a record's hash as if they still lay in `_extra`.
     addedLater: names().default([]),
-    key: names().min(1),
+    // `none`: nothing identifies a record: see `withHashKey`.
+    key: z.preprocess((key) => (key === 'none' ? [noKey] : key), names().min(1)),
     // Field as the service names it -> field of the file. Before anything else is read of a record. Without a default:
     // the content hash of a definition that does not say it stays as it was.
     rename: z.record(z.string(), z.string()).optional(),
@@ -104,7 +105,38 @@ function entity() {
     actions: actions(),
     ...readingShape(),
     explode: explode.nullable().default(null),
-  });
+  }).transform(withHashKey);
+}
+
+/** The field that identifies a record of an entity without a key: a hash of all that the record is. */
+const recordHash = 'record_hash';
+/** What `key: none` is read as: the name of no field. */
+const noKey = '';
+
+interface Keyed {
+  readonly key: string[];
+  readonly fields: Record<string, z.output<ReturnType<typeof fieldType>>>;
+  readonly descriptions: Record<string, string>;
+}
+
+/** Only a file that says `key: none` gets the new member: others keep their content hash. */
+function withHashKey<File extends Keyed>(
+  file: File,
+  context: z.RefinementCtx,
+): File & { readonly isKeyless?: true } {
+  const { key, fields, descriptions } = file;
+  if (key[0] !== noKey) return file;
+  if (Object.hasOwn(fields, recordHash)) {
+    const message = 'is the name of the hash that key: none adds: leave it out, or name a key';
+    context.addIssue({ code: 'custom', message, path: ['fields', recordHash] });
+  }
+  return {
+    ...file,
+    key: [recordHash],
+    fields: { [recordHash]: 'string', ...fields },
+    descriptions: { [recordHash]: 'Hash of the record, which has no key of its own', ...descriptions },
+    isKeyless: true,
+  };
 }
 
 function searchable() {

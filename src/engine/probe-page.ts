@@ -96,7 +96,8 @@ function totalProblems(
 }
 
 /** An array of something else than the records. */
-function keyProblems({ key }: Entity, { records }: SourcePage): readonly string[] {
+function keyProblems({ key, isKeyless }: Entity, { records }: SourcePage): readonly string[] {
+  if (isKeyless === true) return [];
   const keyNames = new Set(key);
   const isKeyed = Array.from({ length: records.length }, (_, index) => records.glance(index, keyNames)).some(
     (record) => isJsonObject(record) && key.some((field) => memberOf(record, field) !== undefined),

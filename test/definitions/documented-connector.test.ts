@@ -58,7 +58,7 @@ describe('docs/adding-a-connector.md', () => {
   it('names every key of the format', () => {
     const { shape } = definitionFile();
     const { entities } = shape;
-    const keys = [...Object.keys(shape), ...Object.keys(entities.valueType.shape)];
+    const keys = [...Object.keys(shape), ...Object.keys(entities.valueType.in.shape)];
     expect(keys.filter((key) => !format.includes(`\`${key}\``))).toEqual([]);
   });
 

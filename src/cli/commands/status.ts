@@ -8,6 +8,7 @@ import { listOptions, openListPage } from '../list-page.ts';
 import { toConfirmLines, withheldLines } from '../output/deletes-text.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
+import { keylessText } from '../output/keyless-text.ts';
 import { failureText } from '../output/run-report-text.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
 import { unprovenLines } from '../output/unproven-text.ts';
@@ -88,6 +89,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
     ...unprovenLines(
       status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
     ).flatMap((line) => wrapped(`  ${line}`, width)),
+    ...keylessLines(shown, width),
     ...damageLines(shown, program),
     ...filesText(shown, status),
     ...missingText(shown, status, program),
@@ -103,6 +105,11 @@ function some(number: number): string {
 function readAtText({ lastCompleteReadAt, partitions }: ConnectorStatus['entities'][number]): string {
   if (lastCompleteReadAt !== null) return toTheMinute(lastCompleteReadAt);
   return partitions === 0 ? '' : 'never';
+}
+
+function keylessLines({ connector }: StoredConnector, width: number | null): readonly string[] {
+  const text = keylessText(connector);
+  return text === '' ? [] : wrapped(`  ${text}`, width);
 }
 
 function damageLines({ connector, damagedFiles }: StoredConnector, program: string): readonly string[] {

@@ -14,6 +14,7 @@ import { compileFindChildren, markerField, type FindingRun } from './find-childr
 import { placeInTree } from './listing-tree.ts';
 import { asPartial, isOfKind, isPartial } from './partial-record.ts';
 import { compileReadRecord } from './read-record.ts';
+import { compileHashKey, unstablePaths } from './record-key.ts';
 import { compileRecognize, type RememberedRows, type ShownRecord } from './recognize-records.ts';
 import { recordShape } from './record-shape.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
@@ -136,8 +137,8 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
   const readRecord = compileReadRecord(recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(run, entity);
-  // What differs from answer to answer must not make another record of a refused one.
-  const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
+  const withHash = compileHashKey(entity);
+  const unstable = unstablePaths(entity);
 
   function addElements(page: Page, raw: JsonObject, inject: Partition['inject']): void {
     for (const element of explode?.(raw, inject) ?? []) {
@@ -173,7 +174,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
       page.foreign += 1;
       return;
     }
-    const inject = placed?.inject ?? partition.inject;
+    const inject = withHash(placed?.inject ?? partition.inject, shown);
     const prepared = readRecord(shown, inject);
     for (const note of prepared.drift) page.drift.add(note);
     if (prepared.kind === 'refused') {

@@ -41,11 +41,11 @@ const sampledPage = 32;
 
 /**
  * Looks for the records of a page among those that are stored, by their bytes. Of entities whose records become several
- * rows, or lie in a tree, every record is read.
+ * rows, lie in a tree or have no key, every record is read.
  */
 export function compileRecognize(run: FindingRun & { readonly remembered?: RememberedRows }, entity: Entity) {
   const { remembered } = run;
-  const isReadWhole = entity.explode !== null || entity.recursive !== null;
+  const isReadWhole = entity.explode !== null || entity.recursive !== null || entity.isKeyless === true;
   const names = new Set(recognizedBy(run, entity));
   const keyOf = compileKeyOf(recordShape(entity));
   const hashOf = compileRawHash(remembered, entity);

@@ -6,7 +6,9 @@ import { acceptEverything, driftNotes, type SchemaPolicy } from './schema-policy
 
 /** `filledFrom` and `moved` absent: there are none. */
 export interface RecordShape
-  extends Pick<Entity, 'table' | 'ignored' | 'volatile'>, Partial<Pick<Entity, 'filledFrom' | 'moved'>> {
+  extends
+    Pick<Entity, 'table' | 'ignored' | 'volatile'>,
+    Partial<Pick<Entity, 'filledFrom' | 'moved' | 'isKeyless'>> {
   /** An array field whose elements become separate rows: it leaves this row. */
   readonly explodedField: string | null;
   /** How the file that belongs to a record is asked for; null or absent: the records have none. */

@@ -112,6 +112,7 @@ export function hostedAnswers(
 ): DescribedOptions['respond'] {
   return ({ path: asked, body }) => {
     if (asked.endsWith('/token')) return { body: { access_token: 't', expires_in: 3600 } };
+    if (asked.endsWith('/definitions/sources')) return { body: { definitions: [] } };
     if (asked.endsWith('/execute')) {
       // `as`: the program under test wrote it.
       const request = JSON.parse(body) as Parameters<typeof result>[0];

@@ -10,6 +10,7 @@ import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { type ConnectorOrigin, isAccount, isUnnamed } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
+import { keylessText } from '../../output/keyless-text.ts';
 import { everyWorkspace } from '../../find-in-workspaces.ts';
 import { knownOverviews } from '../../list-page.ts';
 import {
@@ -104,14 +105,15 @@ async function checkConnector(connector: ConnectorSettings, parts: CheckParts) {
     pages = await checkPages(connector, source, parts);
     const entities = counted(connector.entities.size, 'entity', 'entities');
     const who = isDirect ? accountOf(origin) : origin.connectorId;
-    return `${printable(who)} answers (${definition.name}, ${entities})${isUnnamed(origin) ? untold : ''}`;
+    const notes = [isUnnamed(origin) ? untold : '', keylessText(connector)].filter((note) => note !== '');
+    return [`${printable(who)} answers (${definition.name}, ${entities})`, ...notes].join('; ');
   });
   const isAsked = client !== null || isDirect || result.state !== 'ok';
   return { connector: isAsked ? result : skipped(what, 'no token'), pages };
 }
 
 const untold =
-  '; the definition has no identity, so that credentials of another account there are noticed by its records only';
+  'the definition has no identity, so that credentials of another account there are noticed by its records only';
 
 function accountOf({ baseUrl, connectorId }: ConnectorOrigin): string {
   return isUnnamed({ baseUrl }) ? `an account of ${baseUrl}` : `account ${connectorId}`;
