@@ -9,7 +9,7 @@ import { deepFreeze } from './deep-freeze.ts';
 import { definitionFile, type DefinitionFile } from './definition-file.ts';
 import { buildDefinition, contentHashOf, type Definition } from './definition.ts';
 import { brokenPlaces, noteAround } from './note-around.ts';
-import { readText, readYaml, type YamlFile } from './read-yaml.ts';
+import { parseYaml, readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 
 /** Where the definitions that come with the program lie. */
@@ -97,6 +97,12 @@ export function loadDefinition(file: string): Definition {
   const { definition, found } = readDefinition(file);
   if (definition === null) throw new ProblemsError('DEFINITION_INVALID', found);
   return definition;
+}
+
+/** The definition in a text that is to be written as this file, or everything that is wrong with it. Never throws. */
+export function parseDefinition(file: string, text: string) {
+  const { value, found } = checkedFile(parseYaml(file, text));
+  return { definition: value === null ? null : buildDefinition(value), problems: found };
 }
 
 /**

@@ -21,6 +21,8 @@ export interface CliOptions {
   readonly stdin?: string;
   /** How wide the screen is; of `callCli` alone. Left out: standard output is no screen. */
   readonly columns?: number;
+  /** Standard input is a keyboard; of `callCli` alone. */
+  readonly isTyped?: boolean;
 }
 
 export interface CliResult {
@@ -46,7 +48,7 @@ export function runCli(args: readonly string[], options: CliOptions): Promise<Cl
 /** The same inside this process: for what needs no process of its own, and much faster. */
 export async function callCli(
   args: readonly string[],
-  { cwd, env = {}, stdin = '', columns }: CliOptions,
+  { cwd, env = {}, stdin = '', columns, isTyped = false }: CliOptions,
 ): Promise<CliResult> {
   const output = { stdout: '', stderr: '' };
   const capture = (name: 'stdout' | 'stderr'): Output => ({
@@ -57,7 +59,7 @@ export async function callCli(
     args,
     env,
     cwd,
-    stdin: () => Readable.from([stdin]),
+    stdin: () => Object.assign(Readable.from([stdin]), { isTTY: isTyped }),
     stdout: columns === undefined ? capture('stdout') : { ...capture('stdout'), isTTY: true, columns },
     stderr: capture('stderr'),
   });

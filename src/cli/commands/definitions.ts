@@ -5,6 +5,7 @@ import { definitionWithId } from '../find-in-workspaces.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { fits, textTable, leftColumns, fittingTable, type Rows } from '../output/text-table.ts';
 import { checkFiles } from './definitions/check-files.ts';
+import { importDefinition } from './definitions/import-definition.ts';
 import { listDefinitions, showDefinition } from './definitions/show-definition.ts';
 import { tryEntity } from './definitions/try-entity.ts';
 
@@ -17,7 +18,13 @@ export const definitions = command({
 Examples:
   $ connector-sync definitions --name mail
   $ connector-sync definitions --dictionary email-marketing > dictionary.md`,
-  commands: { list: listDefinitions, show: showDefinition, check: checkFiles, try: tryEntity },
+  commands: {
+    list: listDefinitions,
+    show: showDefinition,
+    check: checkFiles,
+    try: tryEntity,
+    import: importDefinition,
+  },
   run: async (context, { name, dictionary }) =>
     dictionary === undefined
       ? await showOffered(context, name ?? null)

@@ -1,0 +1,72 @@
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import type { Answers, Question } from '../../../definitions/import/answers.ts';
+import { placeOfAnswer } from '../../../definitions/import/answers.ts';
+import { printable } from '../../../telemetry/format.ts';
+import type { CommandContext } from '../../command.ts';
+
+/** A person in front of a screen, who may leave any question open. */
+export function askQuestions({ terminal, input, signal }: CommandContext) {
+  const lines = createInterface({ input: Readable.from(input()), signal })[Symbol.asyncIterator]();
+  const asked = new Set<string>();
+  let isOver = false;
+  const read = async (): Promise<string> => {
+    const { value, done } = isOver ? { value: '', done: true } : await lines.next();
+    signal.throwIfAborted();
+    isOver ||= done === true;
+    return isOver ? '' : String(value).trim();
+  };
+  return {
+    /** The answers with those that were given now; the same object where none was. Each question is asked once. */
+    ask: async (questions: readonly Question[], answers: Answers): Promise<Answers> => {
+      let found = answers;
+      const fresh = questions.filter((one) => !asked.has(placeOfAnswer(one).join(' ')));
+      for (const [index, question] of fresh.entries()) {
+        if (isOver) break;
+        asked.add(placeOfAnswer(question).join(' '));
+        terminal.print(
+          `Question ${index + 1} of ${fresh.length}: ${printable(question.why)}`,
+          hintOf(question),
+        );
+        found = withAnswer(found, question, await read());
+      }
+      return found;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await lines.return?.();
+    },
+  };
+}
+
+function hintOf(question: Question): string {
+  const choices = question.choices.slice(0, 20).map(printable).join(', ');
+  const nothing = 'Enter leaves it open.';
+  switch (question.kind) {
+    case 'key':
+      return `  The fields that identify a record, with commas between${choices === '' ? '' : ` (perhaps ${choices})`}. ${nothing}`;
+    case 'paging':
+      return `  "single" if one answer has everything. ${nothing}`;
+    case 'server':
+    case 'value':
+      return `  ${question.name}${choices === '' ? '' : ` (${choices})`}? ${nothing}`;
+  }
+}
+
+function withAnswer(answers: Answers, question: Question, text: string): Answers {
+  if (text === '') return answers;
+  switch (question.kind) {
+    case 'server':
+      return { ...answers, server: { ...answers.server, [question.name]: text } };
+    case 'value':
+      return { ...answers, values: { ...answers.values, [question.name]: text } };
+    case 'paging':
+      return text === 'single' ? withEntity(answers, question.entity, { paging: 'single' }) : answers;
+    case 'key':
+      return withEntity(answers, question.entity, { key: text.split(',').map((name) => name.trim()) });
+  }
+}
+
+function withEntity(answers: Answers, entity: string, more: Partial<Answers['entities'][string]>): Answers {
+  const known = answers.entities[entity] ?? { values: {} };
+  return { ...answers, entities: { ...answers.entities, [entity]: { ...known, ...more } } };
+}

@@ -1,0 +1,64 @@
+import * as z from 'zod';
+import { ProblemsError } from '../../core/problems.ts';
+import { readYaml } from '../read-yaml.ts';
+import { jsonValue, names, parseShape, strictObject } from '../schema-problems.ts';
+
+export type Answers = z.output<ReturnType<typeof answersFile>>;
+export type EntityAnswers = Answers['entities'][string];
+
+/** What a person knows and the file does not say. */
+function answersFile() {
+  const values = z.record(z.string(), jsonValue()).default({});
+  return strictObject({
+    // Variables of the service's address.
+    server: z.record(z.string(), z.string()).default({}),
+    // Of list parameters, for every entity that has one of this name.
+    values,
+    entities: z
+      .record(
+        z.string(),
+        strictObject({
+          key: names().min(1).optional(),
+          // One answer holds the whole listing.
+          paging: z.literal('single', { error: 'expected single' }).optional(),
+          values,
+        }),
+      )
+      .default({}),
+  });
+}
+
+export const noAnswers: Answers = { server: {}, values: {}, entities: {} };
+
+/** Throws `ProblemsError` CONFIG_INVALID. */
+export function readAnswers(file: string): Answers {
+  const yaml = readYaml(file);
+  if (yaml.problems.length > 0) throw new ProblemsError('CONFIG_INVALID', yaml.problems);
+  // A file of comments alone.
+  if (yaml.data === null) return noAnswers;
+  const { value, problems } = parseShape(answersFile(), yaml.data, yaml);
+  if (value === null || problems.length > 0) throw new ProblemsError('CONFIG_INVALID', problems);
+  return value;
+}
+
+/** What is missing to convert an entity. */
+export type Question = { readonly why: string; readonly choices: readonly string[] } & (
+  | { readonly kind: 'server'; readonly name: string }
+  | { readonly kind: 'value'; readonly name: string }
+  | { readonly kind: 'key'; readonly entity: string }
+  /** Only `single` can be answered. */
+  | { readonly kind: 'paging'; readonly entity: string }
+);
+
+/** Where the answer goes. Two entities that lack the same value are asked about once. */
+export function placeOfAnswer(question: Question): readonly string[] {
+  switch (question.kind) {
+    case 'server':
+      return ['server', question.name];
+    case 'value':
+      return ['values', question.name];
+    case 'key':
+    case 'paging':
+      return ['entities', question.entity, question.kind];
+  }
+}

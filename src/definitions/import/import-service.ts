@@ -1,0 +1,147 @@
+import { parseDefinition } from '../load-definitions.ts';
+import { hosted, direct, type ModeName, type Sources } from './modes.ts';
+import { judgeEntities } from './judge-entities.ts';
+import type { Answers, Question } from './answers.ts';
+import type { Manifest } from './manifest.ts';
+import type { Operation } from './operation.ts';
+import type { EntityPlan, Outcome } from './plan-entity.ts';
+import { serverOf } from './server.ts';
+import type { ServiceFile } from './service-file.ts';
+import { signInWays, type SignIn } from './sign-in.ts';
+import { writeDefinition, type WrittenDefinition } from './write-definition.ts';
+
+/** What an import makes of a file in one mode. */
+export interface Imported {
+  readonly mode: ModeName;
+  /** Every entity with a listing. */
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+  /** Null where no entity is converted. */
+  readonly definition: WrittenDefinition | null;
+  readonly ways: readonly SignIn[];
+}
+
+interface ImportOptions {
+  readonly answers: Answers;
+  readonly manifest: Manifest | null;
+  /** Entities to convert, with the parents that they need; null: all. */
+  readonly only: readonly string[] | null;
+}
+
+export function importService(service: ServiceFile, mode: ModeName, options: ImportOptions): Imported {
+  const ways = signInWays(service);
+  const sources = sourcesOf(service, ways, options);
+  const judged = judgeEntities(mode === 'hosted' ? hosted : direct, sources);
+  const server = serverOf(service, options.answers.server);
+  const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
+  const chosen = options.only === null ? outcomes : chosenOf(outcomes, options.only);
+  const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, ways, server);
+  return { mode, ways, ...passing(chosen, write) };
+}
+
+/**
+ * Writes what passes the check of definitions: an entity in which something is wrong is refused with what it is. What
+ * is wrong with the rest of the file refuses them all.
+ */
+function passing(
+  outcomes: ReadonlyMap<string, Outcome>,
+  write: (plans: readonly EntityPlan[]) => WrittenDefinition,
+): Pick<Imported, 'outcomes' | 'definition'> {
+  let current = outcomes;
+  for (let round = 0; round <= outcomes.size; round += 1) {
+    const plans = [...current.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
+    if (plans.length === 0) return { outcomes: current, definition: null };
+    const definition = write(plans);
+    const { problems } = parseDefinition(`${definition.name}.yaml`, definition.text);
+    if (problems.length === 0) return { outcomes: current, definition };
+    const whyByEntity = new Map(
+      problems.map(({ path, message }) => {
+        const entity = /^(?:upstream\.)?entities\.([^.]+)\./.exec(path)?.[1] ?? null;
+        return [entity, `${path}: ${message}`] as const;
+      }),
+    );
+    const whole = whyByEntity.get(null);
+    current = new Map(
+      [...current].map(([entity, outcome]) => {
+        const why = whyByEntity.get(entity) ?? whole;
+        const isRefused = outcome.kind === 'converted' && why !== undefined;
+        return [entity, isRefused ? { kind: 'refused', why: `not a valid definition: ${why}` } : outcome];
+      }),
+    );
+  }
+  throw new TypeError('expected every round to refuse an entity');
+}
+
+/** Entities with a listing: by `list`, or by `api_search` where the service has nothing else. */
+function sourcesOf(
+  service: ServiceFile,
+  ways: readonly SignIn[],
+  { answers, manifest }: ImportOptions,
+): Sources {
+  const lists = new Map<string, Operation>();
+  for (const action of ['list', 'api_search']) {
+    for (const operation of service.operations) {
+      if (operation.action === action && !lists.has(operation.entity)) lists.set(operation.entity, operation);
+    }
+  }
+  const gets = new Map<string, Operation>();
+  for (const operation of service.operations) {
+    if (operation.action === 'get' && !gets.has(operation.entity)) gets.set(operation.entity, operation);
+  }
+  return {
+    service,
+    answers,
+    manifest,
+    signedHeaders: new Set(
+      ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
+    ),
+    getOf: (entity) => gets.get(entity) ?? null,
+    listings: [...lists.values()],
+  };
+}
+
+/** Without an address and a way to sign in, nothing is read of the service itself. */
+function reachable(
+  judged: ReadonlyMap<string, Outcome>,
+  ways: readonly SignIn[],
+  server: ReturnType<typeof serverOf>,
+): ReadonlyMap<string, Outcome> {
+  const unsigned = ways.every(({ auth }) => auth === null);
+  if (!unsigned && server.kind === 'found') return judged;
+  const instead = (outcome: Outcome): Outcome => {
+    if (outcome.kind === 'refused') return outcome;
+    if (unsigned) {
+      return {
+        kind: 'refused',
+        why: `no way to sign in can be used: ${ways[0]?.why ?? 'the file has none'}`,
+      };
+    }
+    if (server.kind === 'refused') return { kind: 'refused', why: server.why };
+    if (server.kind === 'found') return outcome;
+    const { variable, why, choices } = server;
+    const question: Question = { kind: 'server', name: variable, why, choices };
+    return { kind: 'asked', questions: [question, ...(outcome.kind === 'asked' ? outcome.questions : [])] };
+  };
+  return new Map([...judged].map(([entity, outcome]) => [entity, instead(outcome)]));
+}
+
+/** The chosen entities and, above them, the parents that lead to them; the others are refused as not chosen. */
+function chosenOf(
+  outcomes: ReadonlyMap<string, Outcome>,
+  only: readonly string[],
+): ReadonlyMap<string, Outcome> {
+  const wanted = new Set<string>();
+  const want = (entity: string): void => {
+    if (wanted.has(entity)) return;
+    wanted.add(entity);
+    const outcome = outcomes.get(entity);
+    const parents: EntityPlan['parents'] = outcome?.kind === 'converted' ? outcome.plan.parents : [];
+    for (const { parent } of parents) want(parent.entity);
+  };
+  for (const entity of only) want(entity);
+  return new Map(
+    [...outcomes].map(([entity, outcome]) => [
+      entity,
+      wanted.has(entity) ? outcome : ({ kind: 'refused', why: 'left out by --only' } as const),
+    ]),
+  );
+}

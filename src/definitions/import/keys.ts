@@ -1,0 +1,94 @@
+import type { Field, Fields } from './fields.ts';
+import type { Operation } from './operation.ts';
+import { singular, textIn, wordsOf } from './parts.ts';
+
+export type KeyFound =
+  | {
+      readonly kind: 'found';
+      readonly key: readonly string[];
+      readonly evidence: string;
+      readonly isGuessed: boolean;
+    }
+  | { readonly kind: 'asked'; readonly why: string; readonly candidates: readonly string[] };
+
+interface About {
+  readonly entity: string;
+  readonly fields: Fields;
+  readonly get: Operation | null;
+  /** Fields by which the file says that other entities name a record of this one. */
+  readonly namedBy: readonly string[];
+  /** From a low-code manifest, as the service names them. */
+  readonly stated: readonly string[] | null;
+}
+
+const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
+
+/** The fields of a record that identify it: what the file shows, never what it might mean. */
+export function inferKey({ entity, fields, get, namedBy, stated }: About): KeyFound {
+  const usable = fields.declared.filter(isUsable);
+  const bySent = (name: string): Field | undefined => usable.find(({ sent }) => sent === name);
+  const candidates = usable.filter(
+    ({ isRequired, name }) => isRequired || /(?:^|_)(?:id|key|date|name)$/.test(name),
+  );
+  const found = (field: Field, evidence: string): KeyFound => ({
+    kind: 'found',
+    key: [field.name],
+    evidence: `${field.isRequired ? 'required ' : ''}field ${field.sent}${evidence}`,
+    isGuessed: false,
+  });
+  const fromManifest = stated?.map(bySent);
+  if (
+    fromManifest !== undefined &&
+    fromManifest.length > 0 &&
+    fromManifest.every((field) => field !== undefined)
+  ) {
+    const key = fromManifest.map(({ name }) => name);
+    return { kind: 'found', key, evidence: 'primary key in the manifest', isGuessed: false };
+  }
+  for (const name of names) {
+    const field = usable.find((one) => one.name === name);
+    if (field === undefined) continue;
+    if (speaksOfAnother(field, entity)) {
+      const why = `its field ${field.sent} seems to be the id of something else: "${textIn(field.schema, 'description')}"`;
+      return { kind: 'asked', why, candidates: candidates.map((one) => one.name) };
+    }
+    return found(field, get === null ? '' : '; the service has a get');
+  }
+  const asked = get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
+  const byGet = usable.find(({ sent }) => asked.some((param) => param.sent === sent));
+  if (byGet !== undefined) return found(byGet, ', by which the service gets a record');
+  const plain = singular(entity).replaceAll('_', '');
+  const own = usable.find(({ name }) =>
+    ['id', 'gid'].some((end) => name.replaceAll('_', '') === plain + end),
+  );
+  if (own !== undefined) return found(own, ', named after the entity');
+  const [related, ...more] = [...new Set(namedBy)].map(bySent).filter((field) => field !== undefined);
+  if (related !== undefined && more.length === 0) {
+    return found(related, ', by which other entities name a record');
+  }
+  const why = 'no field of its records is known to identify them';
+  return { kind: 'asked', why, candidates: candidates.map(({ name }) => name) };
+}
+
+function isUsable({ type }: Field): boolean {
+  return type === 'string' || type === 'integer';
+}
+
+/** `id: The id of the user who wrote it`, in an entity of comments. */
+function speaksOfAnother({ schema }: Field, entity: string): boolean {
+  const description = textIn(schema, 'description') ?? '';
+  const of =
+    /\bid(?:entifier)?s? of (?:the|an?) (?:parent |owning |associated |related )?([a-z][a-z ]{2,40}?)(?: (?:that|who|which|this|to)\b|[.,;(]|$)/i.exec(
+      description,
+    )?.[1];
+  if (/\bnot unique\b|\bparent\b/i.test(description)) return true;
+  if (of === undefined || !/\b(?:that|who|which|this|to)\b/i.test(description)) return false;
+  const words = new Set([...wordsOf(entity), ...wordsOf(singular(entity))]);
+  return !wordsOf(of).some((word) => words.has(word) || words.has(singular(word)));
+}
+
+/** `note_id` and `idOrKey` name an `id`; `slug` does not. */
+export function namesKey(param: string, key: string): boolean {
+  const words = wordsOf(param);
+  return words.join('_') === key || words.includes(key) || (key.endsWith('id') && words.at(-1) === 'id');
+}

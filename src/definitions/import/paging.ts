@@ -1,0 +1,210 @@
+import type { PlaceFile } from '../upstream/upstream-file.ts';
+import { answerValues, type AnswerValue } from './answer-values.ts';
+import type { Operation } from './operation.ts';
+import type { Parameter } from './parameter.ts';
+import { oneLine, wordsOf } from './parts.ts';
+import { pageSize, type Size } from './page-size.ts';
+import type { Schemas } from './schemas.ts';
+
+/** Where an answer says something, and the key of `connector_metadata` that has it too; null: only the answer. */
+export interface Told {
+  readonly key: string | null;
+  readonly place: PlaceFile;
+}
+
+/** How a listing pages, as far as the file proves it. */
+export type Paging = {
+  readonly size: Size | null;
+  readonly total: Told | null;
+  /** What proves it, for a comment. */
+  readonly evidence: string;
+} & (
+  | { readonly kind: 'token'; readonly param: Parameter; readonly token: Told; readonly more: Told | null }
+  /** `param`: the parameter of the address that is the token; null: the file declares none. */
+  | { readonly kind: 'address'; readonly param: Parameter | null; readonly address: Told }
+  | {
+      readonly kind: 'page';
+      readonly param: Parameter;
+      readonly first: 0 | 1;
+      readonly isFirstGuessed: boolean;
+      readonly more: Told | null;
+    }
+  | { readonly kind: 'offset'; readonly param: Parameter }
+  | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told }
+  | { readonly kind: 'single' }
+);
+
+export type PagingFound =
+  | { readonly kind: 'found'; readonly paging: Paging }
+  /** A person may say that one answer holds everything. */
+  | { readonly kind: 'asked'; readonly why: string }
+  | { readonly kind: 'refused'; readonly why: string };
+
+const tokenParam =
+  /^(?:(?:page|next|start|next page|continuation) )?(?:cursor|token|bookmark|marker|iterator)$|^(?:after|starting after|offset|start id)$/;
+const pageParam = /^page(?: (?:number|no|num|index))?$/;
+const offsetParam = /^(?:offset|start(?: at| row| index)?|skip)$/;
+
+/** What the file proves of how a listing pages. `answered`: a person says that it has one page. */
+export function inferPaging(operation: Operation, schemas: Schemas, isAnswered: boolean): PagingFound {
+  const values = answerValues(operation, schemas);
+  const size = pageSize(operation);
+  const total = values.find(({ role }) => role === 'total') ?? null;
+  const shared = { size, total };
+  const found = (paging: Paging): PagingFound => ({ kind: 'found', paging });
+  if (isAnswered) {
+    return found({ ...shared, kind: 'single', evidence: 'answered: one answer has everything' });
+  }
+  const counted = byNumber(operation, values, shared);
+  if (operation.onePage !== null) {
+    const reason = oneLine(operation.onePage);
+    if (counted !== null && pagesAnyway(operation.onePage)) return found(counted);
+    if (pagesAnyway(operation.onePage)) {
+      return { kind: 'refused', why: `the service pages, and the file has no parameter for it: "${reason}"` };
+    }
+    const limit = counted?.param ?? size?.param;
+    if (limit !== undefined && total === null) {
+      const why = `the file says that the listing has one page ("${reason}"), and declares ${limit.name}`;
+      return { kind: 'asked', why: `${why}: does one answer hold everything?` };
+    }
+    return found({ ...shared, kind: 'single', evidence: `the file says why it has one page: ${reason}` });
+  }
+  const token = byToken(operation, values, shared);
+  if (token !== null) return token;
+  const address = values.find(({ role }) => role === 'address');
+  const cursor = operation.params.filter((param) => isTokenParam(param));
+  if (address !== undefined && cursor.length === 1 && counted === null) {
+    const [param = null] = cursor;
+    const evidence = `parameter ${param?.name}, which the next address in ${placeText(address)} has`;
+    return found({ ...shared, kind: 'address', param, address, evidence });
+  }
+  if (counted !== null) return found(counted);
+  const last = afterRecord(operation, values, shared);
+  if (last !== null) return last;
+  if (address !== undefined) {
+    const evidence = `next address in ${placeText(address)}; the file declares no parameter of it`;
+    return found({ ...shared, kind: 'address', param: null, address, evidence });
+  }
+  return withoutEvidence(operation, values, size);
+}
+
+/** The file gives a reason for one page, and says in it that the service pages. */
+function pagesAnyway(reason: string): boolean {
+  return /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page/i.test(
+    reason,
+  );
+}
+
+type Shared = Pick<Paging, 'size' | 'total'>;
+
+/** A token of the answer that a parameter takes. */
+function byToken(operation: Operation, values: readonly AnswerValue[], shared: Shared): PagingFound | null {
+  const tokens = values.filter(({ role }) => role === 'token');
+  const params = operation.params.filter((param) => isTokenParam(param));
+  const pairs = params.flatMap((param) =>
+    tokens.filter((token) => isPair(param.name, token)).map((token) => ({ param, token })),
+  );
+  const [pair] = pairs;
+  if (pair === undefined) return null;
+  if (pairs.length > 1) {
+    const names = pairs.map(({ param, token }) => `${param.name} from ${placeText(token)}`).join(', ');
+    return { kind: 'asked', why: `more than one parameter could take the next page's token (${names})` };
+  }
+  const { param, token } = pair;
+  const more = values.find(({ role }) => role === 'flag') ?? null;
+  const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
+  return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence } };
+}
+
+function isTokenParam({ name, type, place, schema }: Parameter): boolean {
+  return (
+    type === 'string' &&
+    (place === 'query' || place === 'body') &&
+    schema['format'] === undefined &&
+    tokenParam.test(wordsOf(name).join(' '))
+  );
+}
+
+/** `cursor` takes `next_cursor`, `after` takes `end_cursor`; a bookmark takes no offset. */
+function isPair(param: string, { words }: AnswerValue): boolean {
+  const kinds = ['cursor', 'token', 'bookmark', 'marker', 'iterator', 'after', 'offset', 'id'];
+  const kindOf = (list: readonly string[]): string | undefined => {
+    const kind = kinds.find((one) => list.includes(one));
+    return kind === 'after' ? 'cursor' : kind;
+  };
+  return kindOf(wordsOf(param)) === kindOf(words);
+}
+
+/** A number of pages or of records, counted by the caller. */
+function byNumber(operation: Operation, values: readonly AnswerValue[], shared: Shared) {
+  const integers = operation.params.filter(
+    ({ type, place }) => type === 'integer' && (place === 'query' || place === 'body'),
+  );
+  const named = (form: RegExp): Parameter | undefined => {
+    const found = integers.filter(({ name }) => form.test(wordsOf(name).join(' ')));
+    return found.length === 1 ? found[0] : undefined;
+  };
+  const page = named(pageParam);
+  const { size } = shared;
+  if (page !== undefined) {
+    const stated = [page.fallback, page.schema['minimum']].find((value) => value === 0 || value === 1);
+    const address = values.find(({ role }) => role === 'address') ?? null;
+    return {
+      ...shared,
+      kind: 'page',
+      param: page,
+      first: stated === 0 ? 0 : 1,
+      isFirstGuessed: stated === undefined,
+      more: values.find(({ role }) => role === 'flag') ?? address,
+      evidence: `parameter ${page.name}${size === null ? '' : ` beside ${size.param.name}`}`,
+    } as const;
+  }
+  const offset = named(offsetParam);
+  if (offset === undefined || size === null) return null;
+  const evidence = `parameter ${offset.name} beside ${size.param.name}`;
+  return { ...shared, kind: 'offset', param: offset, evidence } as const;
+}
+
+/** The parameter takes a record's id, and a flag says whether there is more. */
+function afterRecord(
+  operation: Operation,
+  values: readonly AnswerValue[],
+  shared: Shared,
+): PagingFound | null {
+  const param = operation.params.find(({ name }) => wordsOf(name).join(' ') === 'starting after');
+  const more = values.find(({ role }) => role === 'flag');
+  if (param === undefined || more === undefined) return null;
+  if (
+    param.type === 'string' &&
+    param.schema['format'] === undefined &&
+    /\b(?:id|object)\b/i.test(param.description)
+  ) {
+    const evidence = `parameter ${param.name}, an id by its description, and ${placeText(more)}`;
+    return { kind: 'found', paging: { ...shared, kind: 'lastRecord', param, more, evidence } };
+  }
+  const why = `${param.name} could take the last record's id, but the file does not say so`;
+  return { kind: 'asked', why: `${why}: does one answer hold everything?` };
+}
+
+function withoutEvidence(
+  operation: Operation,
+  values: readonly AnswerValue[],
+  size: Size | null,
+): PagingFound {
+  const token = values.find(({ role }) => role === 'token' || role === 'flag');
+  if (token !== undefined) {
+    const why = `its answers have ${placeText(token)}, and no parameter of the file asks for the next page`;
+    return { kind: 'refused', why: `page 1 only: ${why}` };
+  }
+  const hints = operation.params.filter((param) => isTokenParam(param)).map(({ name }) => name);
+  const names = [...hints, ...(size === null ? [] : [size.param.name])];
+  const declared = names.length === 0 ? '' : `, and ${names.join(', ')} is declared`;
+  return {
+    kind: 'asked',
+    why: `nothing says how it pages${declared}: does one answer hold everything?`,
+  };
+}
+
+export function placeText({ place }: Pick<Told, 'place'>): string {
+  return place.header === undefined ? (place.path ?? '') : `header ${place.header}`;
+}

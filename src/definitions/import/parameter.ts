@@ -1,0 +1,81 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { oneLine, partIn, prefix, textIn, wordsOf } from './parts.ts';
+import type { Schemas } from './schemas.ts';
+
+export interface Parameter {
+  /** As a definition can declare it. */
+  readonly name: string;
+  /** As the service names it: `page[cursor]`. */
+  readonly sent: string;
+  readonly place: 'query' | 'path' | 'header' | 'body';
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array';
+  readonly isRequired: boolean;
+  readonly schema: JsonObject;
+  readonly description: string;
+  /** Undefined where the file gives none. An object without one has the defaults of its members. */
+  readonly fallback: JsonValue | undefined;
+  /** Dotted, where it is not the name. */
+  readonly at: string | null;
+  /** How an array is written in a query. */
+  readonly list: 'comma' | 'repeat';
+  /** An object spread over a query: `created[gte]=1`. */
+  readonly isSpread: boolean;
+  /** An API fills it from the connector's settings. */
+  readonly isFilled: boolean;
+}
+
+/** Which parameter each variable of a GraphQL request stands for. */
+export interface Variables {
+  readonly placeOf: (param: string) => string | null;
+}
+
+export function readParameter(param: JsonObject, schemas: Schemas, variables: Variables | null): Parameter {
+  const sent = textIn(param, 'name') ?? '';
+  const schema = schemas.resolve(partIn(param, 'schema'));
+  const stated = textIn(param, 'in');
+  const at = variables?.placeOf(sent) ?? null;
+  const place = at !== null ? 'body' : stated === 'path' || stated === 'header' ? stated : 'query';
+  const isFilled = partIn(param, `${prefix}param-config-inject`) !== undefined;
+  return {
+    name: declarable(sent),
+    sent,
+    place,
+    type: paramType(schemas, schema),
+    isRequired: place === 'path' || partIn(param, 'required') === true,
+    schema,
+    description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 400),
+    fallback: isFilled ? undefined : fallbackOf(schemas, schema),
+    at,
+    list: partIn(param, 'explode') === false ? 'comma' : 'repeat',
+    isSpread: textIn(param, 'style') === 'deepObject',
+    isFilled,
+  };
+}
+
+const remoteName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
+
+export function declarable(name: string): string {
+  return remoteName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
+}
+
+export function paramType(schemas: Schemas, schema: JsonObject): Parameter['type'] {
+  const type = schemas.typeOf(schema);
+  return type === 'any' ? 'string' : type;
+}
+
+/** What an object parameter is sent as where nothing is given: its default, or those of its members. */
+export function fallbackOf(schemas: Schemas, schema: JsonObject, level = 0): JsonValue | undefined {
+  const own = partIn(schema, 'default');
+  if (own !== undefined && own !== null && !isEmptyObject(own)) return own;
+  if (level > 4) return undefined;
+  const members = [...schemas.properties(schema)].flatMap(([name, member]) => {
+    const value = fallbackOf(schemas, member, level + 1);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  if (members.length > 0) return Object.fromEntries(members);
+  return own === null ? undefined : own;
+}
+
+function isEmptyObject(value: JsonValue): boolean {
+  return isJsonObject(value) && Object.keys(value).length === 0;
+}

@@ -1,0 +1,171 @@
+import type { JsonObject } from '../../core/json.ts';
+import { isDeclaredName } from '../../core/names.ts';
+import type { Question } from './answers.ts';
+import { fieldsOf, type Fields } from './fields.ts';
+import { findParents, type ParentOf } from './find-parents.ts';
+import { inferKey, namesKey } from './keys.ts';
+import type { Mode, Sources } from './modes.ts';
+import type { Operation } from './operation.ts';
+import { inferPaging, type Paging } from './paging.ts';
+import { oneLine } from './parts.ts';
+import type { ParentLink } from './parents.ts';
+import { refusedIn } from './refusals.ts';
+import type { FieldType } from './schemas.ts';
+import { valuesSent, type FixedValues } from './sent-values.ts';
+import type { ServiceFile } from './service-file.ts';
+
+/** What becomes of one entity of the file in one mode. */
+export type Outcome =
+  | { readonly kind: 'converted'; readonly plan: EntityPlan }
+  | { readonly kind: 'asked'; readonly questions: readonly Question[] }
+  | { readonly kind: 'refused'; readonly why: string };
+
+/** Everything that a definition says of an entity, before it is written. */
+export interface EntityPlan {
+  readonly entity: string;
+  readonly list: Operation;
+  readonly get: Operation | null;
+  readonly fields: Fields;
+  /** Columns that parents fill, and their types. */
+  readonly injected: ReadonlyMap<string, FieldType>;
+  readonly key: readonly string[];
+  readonly keyEvidence: string;
+  readonly isKeyGuessed: boolean;
+  readonly parents: readonly ParentLink[];
+  readonly paging: Paging;
+  /** Values that are sent with every call, by parameter, and where each is from. */
+  readonly fixed: FixedValues;
+  /** The field by which a low-code manifest reads it incrementally. */
+  readonly cursor: string | null;
+}
+
+/** Judges a list operation. */
+export function planEntity(list: Operation, mode: Mode, sources: Sources, parentOf: ParentOf): Outcome {
+  const refused = (why: string): Outcome => ({ kind: 'refused', why });
+  const { schemas } = sources.service;
+  const { entity } = list;
+  if (!isDeclaredName(entity)) {
+    return refused('its name cannot be that of a table: lower-case words joined by _');
+  }
+  const reason = refusedIn(list, mode);
+  if (reason !== null) return refused(reason);
+  if (list.records === null) return refused('the file does not say where in the answer its records are');
+  const answers = sources.answers.entities[entity];
+  const found = inferPaging(list, schemas, answers?.paging === 'single');
+  if (found.kind === 'refused') return refused(found.why);
+  const questions: Question[] =
+    found.kind === 'asked' ? [{ kind: 'paging', entity, why: found.why, choices: ['single'] }] : [];
+  if (found.kind === 'found') {
+    const why = mode.refusesPaging(found.paging);
+    if (why !== null) return refused(why);
+  }
+  const fields = fieldsOf(recordOf(list, sources.service), schemas);
+  const get = sources.getOf(entity);
+  const stream = sources.service.streams.get(entity) ?? entity;
+  const key = inferKey({
+    entity,
+    fields,
+    get,
+    namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
+    stated: sources.manifest?.keyOf(stream) ?? null,
+  });
+  const answeredKey = answers?.key?.map(
+    (name) => fields.declared.find(({ sent }) => sent === name)?.name ?? name,
+  );
+  if (key.kind === 'asked' && answeredKey === undefined) {
+    questions.push({ kind: 'key', entity, why: key.why, choices: key.candidates });
+  }
+  const sent = valuesSent(list, found.kind === 'found' ? found.paging : null, mode, sources);
+  if (sent.refused !== null) return refused(sent.refused);
+  const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
+  const links = findParents(list, sent.open, own, sources, parentOf);
+  if (links.refused !== null) return refused(links.refused);
+  questions.push(
+    ...links.questions,
+    ...links.missing.map(({ name, description }): Question => {
+      const why = description === '' ? 'nothing in the file fills it' : oneLine(description, 120);
+      return { kind: 'value', name, why, choices: [] };
+    }),
+  );
+  if (questions.length > 0 || found.kind !== 'found') return { kind: 'asked', questions };
+  const injected = new Map(
+    links.found.flatMap(({ parent, params, inject }) =>
+      [...inject].map(
+        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
+      ),
+    ),
+  );
+  const identity = identityOf(key, answeredKey, links.found, own, get);
+  if (identity === null) {
+    const why = `its listings are found by ${links.found.map(({ parent }) => parent.entity).join(' and ')}`;
+    const choices = key.kind === 'found' ? key.key : [];
+    const text = `${why}: is ${choices.join(', ')} unique among all of them?`;
+    return { kind: 'asked', questions: [{ kind: 'key', entity, why: text, choices }] };
+  }
+  const missing = identity.key.filter(
+    (name) => !['string', 'integer'].includes(own.get(name) ?? injected.get(name) ?? ''),
+  );
+  if (missing.length > 0) {
+    return refused(`a key consists of string and integer fields of the record, ${missing[0]} is none`);
+  }
+  return {
+    kind: 'converted',
+    plan: {
+      entity,
+      list,
+      get,
+      fields,
+      injected,
+      key: identity.key,
+      keyEvidence: identity.evidence,
+      isKeyGuessed: key.kind === 'found' && key.isGuessed && answeredKey === undefined,
+      parents: links.found,
+      paging: found.paging,
+      fixed: sent.fixed,
+      cursor: sources.manifest?.cursorOf(stream) ?? null,
+    },
+  };
+}
+
+/** The schema of a record; where the answer has none, what a GraphQL query selects, as the indexed store types it. */
+function recordOf({ entity, records, body }: Operation, { schemas, searchable }: ServiceFile): JsonObject {
+  const record = records?.record ?? {};
+  if (schemas.properties(record).size > 0 || body.selected.length === 0) return record;
+  const known = new Map(searchable.get(entity));
+  return { properties: Object.fromEntries(body.selected.map((name) => [name, known.get(name) ?? {}])) };
+}
+
+/**
+ * The key of a row: that of a record, behind what tells listings apart unless the id is known to do that itself. Null
+ * where listings of several parents have nothing in common that would.
+ */
+function identityOf(
+  key: ReturnType<typeof inferKey>,
+  answered: readonly string[] | undefined,
+  links: readonly ParentLink[],
+  own: ReadonlyMap<string, FieldType>,
+  get: Operation | null,
+): { readonly key: readonly string[]; readonly evidence: string } | null {
+  if (answered !== undefined) return { key: answered, evidence: 'answered' };
+  if (key.kind === 'asked') return { key: [], evidence: '' };
+  const [link, ...others] = links;
+  if (link === undefined) return { key: key.key, evidence: key.evidence };
+  const [param, ...more] =
+    get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
+  const isAlone =
+    param !== undefined &&
+    more.length === 0 &&
+    !link.params.has(param.name) &&
+    key.key.some((name) => namesKey(param.name, name));
+  if (isAlone) return { key: key.key, evidence: `${key.evidence}, by which alone the service gets a record` };
+  const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>
+    [...params.keys()].flatMap((name) => inject.get(name) ?? ownColumn(name, own));
+  const above = columnsOf(link);
+  if (!others.every((other) => above.every((column) => columnsOf(other).includes(column)))) return null;
+  const parts = [...above.filter((column) => !key.key.includes(column)), ...key.key];
+  return { key: parts, evidence: `${key.evidence}, within its parent: no get shows that it is unique alone` };
+}
+
+function ownColumn(param: string, own: ReadonlyMap<string, FieldType>): readonly string[] {
+  return own.has(param) ? [param] : [];
+}

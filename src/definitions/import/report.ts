@@ -1,0 +1,97 @@
+import type { Question } from './answers.ts';
+import type { Imported } from './import-service.ts';
+import { oneLine } from './parts.ts';
+import type { Outcome } from './plan-entity.ts';
+import type { ServiceFile } from './service-file.ts';
+import { distinct, exampleOf } from './write-answers.ts';
+import { placeOfAnswer } from './answers.ts';
+
+/** How many entities became what. */
+export interface Totals {
+  readonly entities: number;
+  readonly converted: number;
+  readonly asked: number;
+  readonly refused: number;
+}
+
+export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
+  const kinds = [...outcomes.values()].map(({ kind }) => kind);
+  const count = (kind: Outcome['kind']): number => kinds.filter((one) => one === kind).length;
+  const [converted, asked, refused] = [count('converted'), count('asked'), count('refused')];
+  return { entities: kinds.length, converted, asked, refused };
+}
+
+/** What became of an entity, in one line. */
+export function outcomeText(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'converted': {
+      const { key, paging, parents } = outcome.plan;
+      const above = parents.map(({ parent }) => parent.entity).join(', ');
+      return `key ${key.join(', ')}; pages by ${paging.kind}${above === '' ? '' : `; below ${above}`}`;
+    }
+    case 'asked':
+      return distinct(outcome.questions).map(questionText).join('; ');
+    case 'refused':
+      return outcome.why;
+  }
+}
+
+function questionText(question: Question): string {
+  return `${placeOfAnswer(question).join('.')}: ${question.why}`;
+}
+
+export function questionsIn(imports: readonly Imported[]): readonly Question[] {
+  return distinct(
+    imports.flatMap(({ outcomes }) =>
+      [...outcomes.values()].flatMap((outcome) => (outcome.kind === 'asked' ? outcome.questions : [])),
+    ),
+  );
+}
+
+/** Every entity with what became of it, as Markdown. */
+export function reportText(service: ServiceFile, imports: readonly Imported[]): string {
+  const head = [
+    `# Import of ${service.title}`,
+    '',
+    `Source: ${service.name} ${service.version}, SHA-256 ${service.sha256}. The file may be under the Elastic License 2.0:`,
+    'what is made of it may not be offered to others as a service, and carries its notices.',
+  ];
+  const sections = imports.map(({ mode, outcomes, ways, definition }) => {
+    const { entities, converted, asked, refused } = totalsOf({ outcomes });
+    const rows = [...outcomes].map(
+      ([entity, outcome]) => `| ${cell(entity)} | ${outcome.kind} | ${cell(outcomeText(outcome))} |`,
+    );
+    return [
+      '',
+      `## ${mode === 'hosted' ? 'Through an API (hosted)' : 'From the service itself (direct)'}`,
+      '',
+      `${entities} entities: ${converted} converted, ${asked} asked about, ${refused} refused.`,
+      '',
+      '| entity | outcome | details |',
+      '| --- | --- | --- |',
+      ...rows,
+      ...(mode === 'direct' && definition !== null ? ['', ...signInLines(ways)] : []),
+    ];
+  });
+  const questions = questionsIn(imports);
+  const asked = questions.flatMap((question) => [
+    `- \`${placeOfAnswer(question).join('.')}\`: ${cell(question.why)} Such as \`${exampleOf(question)}\`.`,
+  ]);
+  const closing =
+    asked.length === 0 ? [] : ['', '## Questions', '', 'Answers go into the file of answers.', '', ...asked];
+  return [...head, ...sections.flat(), ...closing, ''].join('\n');
+}
+
+function signInLines(ways: Imported['ways']): readonly string[] {
+  return ways.map(({ title, auth, why, tokenUrl, guesses }) => {
+    if (auth === null) return `- ${cell(title)}: cannot be used: ${cell(why)}`;
+    const sent = tokenUrl === null ? '' : `; client and tokens are sent to ${cell(tokenUrl)}`;
+    const guessed = guesses.length === 0 ? '' : `; guessed: ${guesses.join(', ')}`;
+    return `- ${cell(title)}: can be used${sent}${guessed}`;
+  });
+}
+
+/** Text of a foreign file in a table. */
+function cell(text: string): string {
+  return oneLine(text, 300).replaceAll(/[|\\`<>[\]]/g, String.raw`\$&`);
+}

@@ -1,0 +1,138 @@
+import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import type { Problem } from '../../core/problems.ts';
+import type { EntityFile } from '../definition-file.ts';
+import type { YamlPath } from '../read-yaml.ts';
+import { listIn, partIn, textIn, textsIn } from './parts.ts';
+
+export type FieldType = EntityFile['fields'][string];
+export type Schemas = ReturnType<typeof openSchemas>;
+
+/** References that lead to references; a longer chain is a mistake. */
+const mostHops = 32;
+/** Schemas within `allOf` of schemas. */
+const mostLevels = 8;
+
+/** The JSON Schemas of one file: references followed within it, and nothing ever downloaded. */
+export function openSchemas(root: JsonObject) {
+  const resolve = (schema: JsonValue | undefined): JsonObject => {
+    let found = schema;
+    for (let hops = 0; hops < mostHops && isJsonObject(found); hops += 1) {
+      const reference = textIn(found, '$ref');
+      if (reference === null) return found;
+      found = partIn(root, ...namesOf(reference));
+    }
+    return {};
+  };
+  const parts = (schema: JsonValue | undefined, level = 0): readonly JsonObject[] => {
+    const own = resolve(schema);
+    if (level >= mostLevels) return [own];
+    return [own, ...listIn(own, 'allOf').flatMap((part) => parts(part, level + 1))];
+  };
+  const properties = (schema: JsonValue | undefined): ReadonlyMap<string, JsonObject> =>
+    new Map(
+      parts(schema).flatMap((part) =>
+        Object.entries(partIn(part, 'properties') ?? {}).map(
+          ([name, property]) => [name, resolve(property)] as const,
+        ),
+      ),
+    );
+  const kinds = (schema: JsonValue | undefined): ReadonlySet<string> => kindsOf(parts(schema), resolve);
+  const items = (schema: JsonValue | undefined): JsonObject =>
+    parts(schema)
+      .map((part) => resolve(partIn(part, 'items')))
+      .find((part) => Object.keys(part).length > 0) ?? {};
+  return {
+    resolve,
+    properties,
+    items,
+    /** `string`, `null` ...: what a value may be; empty where the file does not say. */
+    kinds,
+    required: (schema: JsonValue | undefined): ReadonlySet<string> =>
+      new Set(parts(schema).flatMap((part) => textsIn(part, 'required'))),
+    /** What a column of such values is. */
+    typeOf: (schema: JsonValue | undefined): FieldType => {
+      const found = [...kinds(schema)].filter((kind) => kind !== 'null');
+      const [only] = found;
+      return found.length === 1 && isFieldType(only) ? only : 'any';
+    },
+    /** The schema behind these names; null where the file has none. */
+    at: (schema: JsonValue | undefined, path: readonly string[]): JsonObject | null => {
+      let found: JsonObject | undefined = resolve(schema);
+      for (const name of path) found = found && properties(found).get(name);
+      return found ?? null;
+    },
+  };
+}
+
+function namesOf(reference: string): readonly string[] {
+  return reference
+    .replace(/^#\/?/, '')
+    .split('/')
+    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+const fieldTypes = ['string', 'integer', 'number', 'boolean', 'object', 'array'] as const;
+
+function isFieldType(kind: string | undefined): kind is (typeof fieldTypes)[number] {
+  return fieldTypes.some((type) => type === kind);
+}
+
+function kindsOf(
+  schemas: readonly JsonObject[],
+  resolve: (schema: JsonValue | undefined) => JsonObject,
+): ReadonlySet<string> {
+  const found = schemas.flatMap((schema): readonly string[] => {
+    const type = partIn(schema, 'type');
+    const stated = typeof type === 'string' ? [type] : textsIn(schema, 'type');
+    if (stated.length > 0) return partIn(schema, 'nullable') === true ? [...stated, 'null'] : stated;
+    const choices = [...listIn(schema, 'oneOf'), ...listIn(schema, 'anyOf')];
+    // One level: what a choice consists of again is any value.
+    if (choices.length > 0) {
+      return choices.flatMap((choice) => {
+        const kind = partIn(resolve(choice), 'type');
+        return typeof kind === 'string' ? [kind] : ['any'];
+      });
+    }
+    if (isJsonObject(partIn(schema, 'properties'))) return ['object'];
+    const values = listIn(schema, 'enum');
+    return values.length > 0 && values.every((value) => typeof value === 'string') ? ['string'] : [];
+  });
+  return new Set(found);
+}
+
+/**
+ * References that lead out of the file, nowhere or in a circle. Every value is visited once, however often an anchor
+ * is used.
+ */
+export function referenceProblems(
+  root: JsonObject,
+  problem: (at: YamlPath, message: string) => Problem,
+): readonly Problem[] {
+  const found: Problem[] = [];
+  const seen = new Set<JsonValue>();
+  const open: { readonly value: JsonValue; readonly at: YamlPath }[] = [{ value: root, at: [] }];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { value, at } = next;
+    if (typeof value !== 'object' || value === null || seen.has(value)) continue;
+    seen.add(value);
+    const reference = isJsonArray(value) ? null : textIn(value, '$ref');
+    const message = reference === null ? null : referenceProblem(root, reference);
+    if (message !== null && found.length < 20) found.push(problem([...at, '$ref'], message));
+    for (const [name, part] of Object.entries(value)) open.push({ value: part, at: [...at, name] });
+  }
+  return found;
+}
+
+function referenceProblem(root: JsonObject, reference: string): string | null {
+  let text: string | null = reference;
+  for (let hops = 0; hops < mostHops; hops += 1) {
+    if (!text.startsWith('#/')) {
+      return `expected a reference within this file (#/...), got ${JSON.stringify(text.slice(0, 100))}: nothing is downloaded`;
+    }
+    const target: JsonValue | undefined = partIn(root, ...namesOf(text));
+    if (target === undefined) return `expected a part of this file, there is no ${text.slice(0, 100)}`;
+    text = textIn(target, '$ref');
+    if (text === null) return null;
+  }
+  return `expected a reference to a schema, got one that leads in a circle or over more than ${mostHops} others`;
+}

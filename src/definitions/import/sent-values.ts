@@ -1,0 +1,60 @@
+import type { JsonValue } from '../../core/json.ts';
+import { clockDefault } from './clock-default.ts';
+import type { Mode, Sources } from './modes.ts';
+import type { Operation } from './operation.ts';
+import type { Paging } from './paging.ts';
+import type { Parameter } from './parameter.ts';
+import { holdsTemplate, oneLine } from './parts.ts';
+
+/** By parameter: what is sent with every call, and where it is from. */
+export type FixedValues = ReadonlyMap<string, FixedValue>;
+
+interface FixedValue {
+  readonly value: JsonValue;
+  readonly evidence: string;
+  /** A time of the clock: what is listed moves with it. */
+  readonly isClock?: true;
+}
+
+/** What is sent with every call, and the required parameters that need a value of their own for each listing. */
+export function valuesSent(
+  list: Operation,
+  paging: Paging | null,
+  mode: Mode,
+  { answers, signedHeaders }: Sources,
+) {
+  const ofPaging = new Set([
+    paging?.size?.param.name,
+    paging !== null && 'param' in paging ? paging.param?.name : undefined,
+  ]);
+  const fixed = new Map<string, FixedValue>();
+  const open: Parameter[] = [];
+  const values = { ...answers.values, ...answers.entities[list.entity]?.values };
+  for (const param of list.params) {
+    const { name, fallback, isRequired, place } = param;
+    if (ofPaging.has(name) || (place === 'header' && signedHeaders.has(name.toLowerCase()))) continue;
+    if (param.isFilled && mode.name === 'hosted') continue;
+    const answer = Object.hasOwn(values, name) ? values[name] : undefined;
+    if (answer !== undefined) fixed.set(name, { value: answer, evidence: 'answered' });
+    else if (clockDefault(fallback) !== null) {
+      fixed.set(name, {
+        value: clockDefault(fallback),
+        evidence: 'its default in the file, computed from the clock',
+        isClock: true,
+      });
+    } else if (holdsTemplate(fallback)) {
+      const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
+      return { fixed, open, refused: why };
+    } else if (place === 'header' && fallback !== undefined) continue;
+    else if (isRequired && (fallback === undefined || isEmpty(fallback))) open.push(param);
+    else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
+      fixed.set(name, { value: fallback, evidence: 'its default in the file' });
+    }
+  }
+  return { fixed, open, refused: null };
+}
+
+/** A default that only fills its place: `''`, `List()`. */
+function isEmpty(value: JsonValue): boolean {
+  return value === null || (typeof value === 'string' && /^(?:|\[\]|\{\}|List\(\))$/.test(value));
+}

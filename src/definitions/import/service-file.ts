@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isConnectorName } from '../../core/names.ts';
+import { ProblemsError, type Problem } from '../../core/problems.ts';
+import { parseYaml, readText, type YamlFile } from '../read-yaml.ts';
+import { listIn, objectIn, oneLine, partIn, plainText, prefix, textIn, wordsOf } from './parts.ts';
+import { readOperation, type Operation } from './operation.ts';
+import { openSchemas, referenceProblems, type Schemas } from './schemas.ts';
+
+export type ServiceFile = ReturnType<typeof readServiceFile>;
+
+/** A parameter of one entity that holds a field of another one's records. */
+export interface Relationship {
+  readonly child: string;
+  readonly parent: string;
+  readonly param: string;
+  readonly field: string;
+  /** Only parents with one of these values have children; null: all have. */
+  readonly when: { readonly field: string; readonly values: readonly string[] } | null;
+}
+
+/** Far more than any service has; each is compared with the others. */
+const mostOperations = 5_000;
+
+/**
+ * A connector.yaml: an OpenAPI 3 document whose operations name their entity and action. Nothing is downloaded and no
+ * template runs. Throws `ProblemsError` DEFINITION_INVALID with everything that keeps it from being read.
+ */
+export function readServiceFile(file: string) {
+  const text = readText(file);
+  if (typeof text !== 'string') throw invalid([{ file, line: null, path: '', message: text.message }]);
+  const yaml = readDocument(file, text);
+  // `as`: the reader of YAML gives JSON and nothing else.
+  const root = yaml.data as JsonValue;
+  if (!isJsonObject(root) || textIn(root, 'openapi') === null) {
+    throw invalid([yaml.problem([], 'expected a connector.yaml: an OpenAPI document with a key openapi')]);
+  }
+  const problems = [...referenceProblems(root, yaml.problem)];
+  const info = objectIn(root, 'info');
+  const name = textIn(info, `${prefix}connector-name`) ?? wordsOf(textIn(info, 'title') ?? '').join('-');
+  if (!isConnectorName(name) || name.length > 33) {
+    const message = 'expected lower-case words of letters and digits joined by _ or -, at most 33 characters';
+    problems.push(
+      yaml.problem(
+        ['info', `${prefix}connector-name`],
+        `${message}, got ${JSON.stringify(name.slice(0, 60))}`,
+      ),
+    );
+  }
+  const id = textIn(info, `${prefix}connector-definition-id`) ?? '';
+  if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
+    const message = 'expected the UUID of the connector type in the catalog';
+    problems.push(yaml.problem(['info', `${prefix}connector-definition-id`], message));
+  }
+  if (problems.length > 0) throw invalid(problems);
+  const schemas = openSchemas(root);
+  const operations = readOperations(root, schemas);
+  if (!operations.some(({ action }) => action === 'list' || action === 'api_search')) {
+    throw invalid([yaml.problem(['paths'], `expected an operation with ${prefix}action: list`)]);
+  }
+  if (operations.length > mostOperations) {
+    throw invalid([yaml.problem(['paths'], `expected at most ${mostOperations} operations, got more`)]);
+  }
+  return {
+    file,
+    sha256: createHash('sha256').update(text).digest('hex'),
+    name,
+    id: id.toLowerCase(),
+    title: oneLine(textIn(info, 'title') ?? name, 80).replace(/ API Connector$/i, ''),
+    version: oneLine(plainText(partIn(info, 'version')) || 'unknown', 40),
+    root,
+    schemas,
+    operations,
+    relationships: readRelationships(info),
+    searchable: readSearchable(info),
+    /** Streams of low-code manifests by entity, where they have another name. */
+    streams: new Map(
+      listIn(info, `${prefix}context-store`, 'entities').flatMap(
+        (one): readonly (readonly [string, string])[] => {
+          const [entity, stream] = [textIn(one, 'entity'), textIn(one, `${prefix}name`)];
+          return entity === null || stream === null ? [] : [[entity, stream]];
+        },
+      ),
+    ),
+    failed: readFailed(objectIn(info, `${prefix}response-error-check`), root),
+    /** Parameters that come from the settings of a connector. */
+    scoped: new Set(listIn(info, `${prefix}scoping`).flatMap((one) => textIn(one, 'param') ?? [])),
+  };
+}
+
+/** Nesting that is too deep for the reader of YAML is a problem of the file. */
+function readDocument(file: string, text: string): YamlFile {
+  try {
+    const yaml = parseYaml(file, text);
+    if (yaml.problems.length === 0) return yaml;
+    throw invalid(yaml.problems);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw invalid([{ file, line: null, path: '', message: 'expected less nesting in it' }]);
+  }
+}
+
+function invalid(problems: readonly Problem[]): ProblemsError {
+  return new ProblemsError('DEFINITION_INVALID', problems);
+}
+
+function readOperations(root: JsonObject, schemas: Schemas): readonly Operation[] {
+  return Object.entries(objectIn(root, 'paths')).flatMap(([path, item]) =>
+    Object.entries(isJsonObject(item) ? item : {}).flatMap(([method, operation]) => {
+      const entity = textIn(operation, `${prefix}entity`);
+      const action = textIn(operation, `${prefix}action`);
+      if (entity === null || action === null || !isJsonObject(operation)) return [];
+      const shared = isJsonObject(item) ? item : {};
+      return [readOperation({ path, method, entity, action, operation, shared }, schemas)];
+    }),
+  );
+}
+
+function readRelationships(info: JsonObject): readonly Relationship[] {
+  return listIn(info, `${prefix}entity-relationships`).flatMap((one): readonly Relationship[] => {
+    const child = textIn(one, 'source_entity');
+    const parent = textIn(one, 'target_entity');
+    const param = textIn(one, 'foreign_key');
+    const field = textIn(one, 'target_key');
+    if (child === null || parent === null || param === null || field === null) return [];
+    const [filter] = Object.entries(objectIn(one, 'parent_record_filter'));
+    if (filter === undefined) return [{ child, parent, param, field, when: null }];
+    const values = (Array.isArray(filter[1]) ? filter[1] : [filter[1]]).map(String);
+    return [{ child, parent, param, field, when: { field: filter[0], values } }];
+  });
+}
+
+/** Of each entity that the indexed store has: its fields and their kinds. */
+function readSearchable(info: JsonObject): ReadonlyMap<string, readonly [string, JsonObject][]> {
+  const entities = listIn(info, `${prefix}context-store`, 'entities');
+  return new Map(
+    entities.flatMap((one) => {
+      const entity = textIn(one, 'entity');
+      const fields = listIn(one, 'fields').flatMap((field): readonly [string, JsonObject][] => {
+        const name = textIn(field, 'name');
+        return name === null || !isJsonObject(field) ? [] : [[name, field]];
+      });
+      return entity === null ? [] : [[entity, fields] as const];
+    }),
+  );
+}
+
+/** How an answer with status 200 says that it is an error: a field with this value, and where the error is named. */
+function readFailed(info: JsonObject, root: JsonObject) {
+  const check = Object.keys(info).length > 0 ? info : objectIn(root, `${prefix}response-error-check`);
+  const field = textIn(check, 'field');
+  const is = partIn(check, 'on_value');
+  if (field === null || (typeof is !== 'boolean' && typeof is !== 'string')) return null;
+  return { field, is, message: textIn(check, 'message_field') };
+}

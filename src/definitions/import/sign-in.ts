@@ -1,0 +1,210 @@
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { isJsonObject } from '../../core/json.ts';
+import {
+  holdsTemplate,
+  listIn,
+  objectIn,
+  oneLine,
+  partIn,
+  plainText,
+  prefix,
+  textIn,
+  textsIn,
+} from './parts.ts';
+import type { ServiceFile } from './service-file.ts';
+
+type Value = { field: string } | { field: string; suffix: string } | { text: string };
+
+/** One way to sign in, as a definition says it. */
+export interface SignIn {
+  readonly title: string;
+  readonly fields: Readonly<Record<string, { readonly secret: boolean; readonly required: boolean }>>;
+  /** Null where direct calls cannot be signed so; `why` says it. */
+  readonly auth: JsonObject | null;
+  readonly why: string;
+  /** Headers whose values are fields of the credentials. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** What in it is not proven by the file. */
+  readonly guesses: readonly string[];
+  /** Where secrets are sent beside the service itself. */
+  readonly tokenUrl: string | null;
+}
+
+/** Names of fields that are no secrets. */
+const open =
+  /^(?:client_id|account_id|email|username|user|subdomain|domain|site|shop|region|hostname|account_sid)$/;
+
+/** Every way to sign in that the file describes. */
+export function signInWays({ root }: ServiceFile): readonly SignIn[] {
+  const schemes = Object.entries(objectIn(root, 'components', 'securitySchemes'));
+  const taken = new Set<string>();
+  return schemes.flatMap(([name, scheme]) => {
+    const config = partIn(scheme, `${prefix}auth-config`) ?? {};
+    const choices = listIn(config, 'oneOf');
+    return (choices.length > 0 ? choices : [config]).map((choice) => {
+      const stated = oneLine(textIn(choice, 'title') ?? textIn(config, 'title') ?? name, 80) || 'Credentials';
+      let title = stated;
+      for (let number = 2; taken.has(title); number += 1) title = `${stated} ${number}`;
+      taken.add(title);
+      return signIn(title, isJsonObject(scheme) ? scheme : {}, isJsonObject(choice) ? choice : {});
+    });
+  });
+}
+
+function signIn(title: string, scheme: JsonObject, config: JsonObject): SignIn {
+  const required = new Set(textsIn(config, 'required'));
+  const mapping = objectIn(config, 'auth_mapping');
+  const guesses: string[] = [];
+  const fields: Record<string, { secret: boolean; required: boolean }> = {};
+  for (const name of Object.keys(objectIn(config, 'properties'))) {
+    fields[name] = { secret: !open.test(name), required: required.has(name) };
+  }
+  const headers = new Map<string, string>();
+  const problems: string[] = [];
+  let authorization: JsonValue | undefined;
+  for (const [name, value] of Object.entries(objectIn(config, 'additional_headers'))) {
+    const field = /^\{\{ *([A-Za-z_]\w*) *\}\}$/.exec(plainText(value))?.[1];
+    if (name.toLowerCase() === 'authorization') authorization = value;
+    else if (field !== undefined && Object.hasOwn(fields, field)) headers.set(name, field);
+    else problems.push(`its header ${oneLine(name, 40)} is computed by a template`);
+  }
+  const auth = authOf(scheme, mapping, fields, guesses, authorization);
+  if (typeof auth === 'string') problems.push(auth);
+  const tokenUrl = typeof auth === 'string' ? null : textIn(auth, 'tokenUrl');
+  return {
+    title,
+    fields,
+    auth: problems.length > 0 || typeof auth === 'string' ? null : auth,
+    why: problems[0] ?? '',
+    headers,
+    guesses,
+    tokenUrl,
+  };
+}
+
+type MutableFields = Record<string, { secret: boolean; required: boolean }>;
+
+/** The authentication, or why there is none. */
+function authOf(
+  scheme: JsonObject,
+  mapping: JsonObject,
+  fields: MutableFields,
+  guesses: string[],
+  authorization: JsonValue | undefined,
+): JsonObject | string {
+  const value = (name: string): Value | null => credentialValue(textIn(mapping, name), fields);
+  switch (textIn(scheme, 'type') ?? '') {
+    case 'http':
+      return httpAuth(textIn(scheme, 'scheme')?.toLowerCase() ?? '', value);
+    case 'apiKey': {
+      const name = textIn(scheme, 'name') ?? '';
+      const place = textIn(scheme, 'in');
+      const stated = /^(.*?)\$\{(\w+)\}$/s.exec(textIn(mapping, 'api_key') ?? '');
+      const [, before = '', field = ''] = stated ?? [];
+      if (!Object.hasOwn(fields, field)) return 'the file does not say which of its fields is the API key';
+      if (place === 'query' && before === '') return { kind: 'query', name, value: { field } };
+      if (place !== 'header') return `an API key in a ${oneLine(place ?? '', 20)} is not supported`;
+      return { kind: 'header', name, value: { field }, ...(before === '' ? {} : { prefix: before }) };
+    }
+    case 'oauth2':
+      return oauth(scheme, mapping, fields, guesses, authorization);
+    default:
+      return `a security scheme of type ${oneLine(textIn(scheme, 'type') ?? 'none', 40)} is not supported`;
+  }
+}
+
+function httpAuth(scheme: string, value: (name: string) => Value | null): JsonObject | string {
+  if (scheme === 'bearer') {
+    const token = value('token');
+    return token === null
+      ? 'the file does not say which of its fields is the token'
+      : { kind: 'bearer', token };
+  }
+  if (scheme !== 'basic') return `HTTP authentication ${oneLine(scheme, 40)} is not supported`;
+  const user = value('username');
+  const password = value('password');
+  if (user === null || password === null) return 'the file does not say what user and password are made of';
+  return { kind: 'basic', user, password };
+}
+
+/** `${api_key}`, `${email}/token` or a fixed text. */
+function credentialValue(text: string | null, fields: MutableFields): Value | null {
+  if (text === null) return null;
+  const [, field, suffix = ''] = /^\$\{(\w+)\}([^${}]*)$/.exec(text) ?? [];
+  if (field === undefined) return /[${}]/.test(text) ? null : { text };
+  if (!Object.hasOwn(fields, field)) return null;
+  return suffix === '' ? { field } : { field, suffix };
+}
+
+/** With a refresh token it is renewed; with an access token alone it lasts as long as that. */
+function oauth(
+  scheme: JsonObject,
+  mapping: JsonObject,
+  fields: MutableFields,
+  guesses: string[],
+  authorization: JsonValue | undefined,
+): JsonObject | string {
+  const fieldOf = (name: string): string | null => {
+    const field = /^\$\{(\w+)\}$/.exec(textIn(mapping, name) ?? '')?.[1] ?? null;
+    return field !== null && Object.hasOwn(fields, field) ? field : null;
+  };
+  const word = /^([A-Za-z][A-Za-z0-9-]*) \{\{? *(?:access_)?token *\}?\}$/.exec(
+    plainText(authorization),
+  )?.[1];
+  if (authorization !== undefined && word === undefined) {
+    return 'its header Authorization is computed by a template';
+  }
+  const own = word === undefined ? {} : { scheme: word };
+  const [accessToken, refreshToken] = [fieldOf('access_token'), fieldOf('refresh_token')];
+  const [clientId, clientSecret] = [fieldOf('client_id'), fieldOf('client_secret')];
+  const isClient = refreshToken === null && (accessToken === null || fields[accessToken]?.required !== true);
+  if (clientId === null || clientSecret === null || (refreshToken === null && !isClient)) {
+    if (accessToken === null) return 'the file does not say how its access token is requested';
+    setRequired(fields, accessToken);
+    return { kind: 'bearer', token: { field: accessToken }, ...own };
+  }
+  const tokenUrl = tokenUrlOf(scheme);
+  if (tokenUrl === null) return 'the file has no address for its tokens';
+  const refresh = objectIn(scheme, `${prefix}token-refresh`);
+  const style = textIn(refresh, 'auth_style');
+  const format = textIn(refresh, 'body_format');
+  if (style === null || format === null) guesses.push('style and format of the token request');
+  for (const field of [clientId, clientSecret]) setRequired(fields, field);
+  const kept = textsIn(scheme, `${prefix}token-extract`);
+  for (const field of kept) fields[field] ??= { secret: false, required: false };
+  const shared = {
+    clientId: { field: clientId },
+    clientSecret: { field: clientSecret },
+    tokenUrl,
+    style: style === 'basic' ? 'basic' : 'body',
+    format: format === 'json' ? 'json' : 'form',
+    ...(kept.length === 0 ? {} : { keeps: Object.fromEntries(kept.map((field) => [field, field])) }),
+    ...own,
+  };
+  if (refreshToken === null) return { kind: 'clientCredentials', ...shared };
+  guesses.push('rotates');
+  if (accessToken === null) fields['access_token'] = { secret: true, required: false };
+  if (fields[accessToken ?? 'access_token']?.required !== true) setRequired(fields, refreshToken);
+  return {
+    kind: 'refresh',
+    accessToken: accessToken ?? 'access_token',
+    refreshToken,
+    rotates: false,
+    ...shared,
+  };
+}
+
+function setRequired(fields: MutableFields, name: string): void {
+  const field = fields[name];
+  if (field !== undefined) field.required = true;
+}
+
+function tokenUrlOf(scheme: JsonObject): string | null {
+  const flows = Object.values(objectIn(scheme, 'flows'));
+  const url = flows
+    .map((flow) => textIn(flow, 'refreshUrl') ?? textIn(flow, 'tokenUrl'))
+    .find((one) => one !== null);
+  // Both ways to write a name of the address.
+  const plain = url?.replaceAll(/\{\{ *(\w+) *\}\}/g, '{$1}') ?? null;
+  return plain === null || holdsTemplate(plain) ? null : plain;
+}

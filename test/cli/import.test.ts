@@ -1,0 +1,192 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
+import { serviceText } from '../support/import/miniature.ts';
+import { callCli, jsonLines } from '../support/run-cli.ts';
+
+const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };
+const report = { day: { type: 'string' }, clicks: { type: 'integer' } };
+const account = { account: { required: true, schema: { type: 'string' } } };
+const shop = {
+  listings: {
+    orders: { more: onePage, params: account, get: true },
+    items: { path: '/orders/{order_id}/items', more: onePage },
+    clicks: { record: report, more: onePage },
+  },
+};
+
+/** Runs an import of the service in the folder. */
+async function run(cwd: string, args: readonly string[] = [], stdin?: string) {
+  const screen = stdin === undefined ? {} : { stdin, columns: 100, isTyped: true };
+  return await callCli(['definitions', 'import', 'connector.yaml', '-o', 'defs', ...args], {
+    cwd,
+    ...screen,
+  });
+}
+
+describe('definitions import', () => {
+  it('writes a definition for each mode, a report of every entity and the questions', async ({ folder }) => {
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(shop));
+    const { code, stdout } = await run(folder);
+    expect(code).toBe(0);
+    expect(stdout).toContain('No definition was written: no entity is converted yet.');
+    expect(readdirSync(join(folder, 'defs', 'import'))).toEqual([
+      'corner-shop.answers.yaml',
+      'corner-shop.report.md',
+    ]);
+    const answers = join(folder, 'defs', 'import', 'corner-shop.answers.yaml');
+    const asked = readFileSync(answers, 'utf8');
+    expect(asked).toContain('# values:\n#   # nothing in the file fills it\n#   account: ""\n');
+    writeFileSync(
+      answers,
+      asked
+        .replace('# values', 'values')
+        .replace('#   account: ""', '  account: main')
+        .replace(/^# {3}# .*\n/m, ''),
+    );
+    const again = await run(folder);
+    expect(again.stdout).toContain(
+      'Corner Shop (hosted): 3 entities, 2 converted, 1 asked about, 0 refused.',
+    );
+    expect(again.stdout).toContain(`defs/corner-shop.yaml: written
+defs/corner-shop-direct.yaml: written
+1 question is open: answer in defs/import/corner-shop.answers.yaml and import again.
+Next:
+`);
+    const check = await callCli(
+      ['definitions', 'check', 'defs/corner-shop.yaml', 'defs/corner-shop-direct.yaml'],
+      { cwd: folder },
+    );
+    expect(check.code).toBe(0);
+    const text = readFileSync(join(folder, 'defs', 'import', 'corner-shop.report.md'), 'utf8');
+    for (const entity of Object.keys(shop.listings)) expect(text.split(`\n| ${entity} |`)).toHaveLength(3);
+  });
+
+  it('asks on a screen, keeps the answers and ends with the next commands', async ({ folder }) => {
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(shop));
+    const { stdout } = await run(folder, ['--mode', 'hosted'], 'main\n\n');
+    expect(stdout).toContain(
+      'Question 1 of 2: nothing in the file fills it\n  account? Enter leaves it open.\n',
+    );
+    expect(stdout).toContain('Question 2 of 2: no field of its records is known to identify them\n');
+    expect(stdout).toMatch(
+      /Next:\n {2}.* definitions show defs\/corner-shop\.yaml\n {2}.* definitions check /,
+    );
+    const answers = readFileSync(join(folder, 'defs', 'import', 'corner-shop.answers.yaml'), 'utf8');
+    expect(answers).toContain('\nvalues:\n  account: "main"\n');
+    // Again without a screen: the same result from the answers.
+    const again = await run(folder, ['--mode', 'hosted']);
+    expect(again.stdout).toContain('defs/corner-shop.yaml: unchanged\n');
+  });
+
+  it('says what an update changes, against the file before and against the definition', async ({
+    folder,
+  }) => {
+    mkdirSync(join(folder, 'old'));
+    const before = {
+      listings: { things: { more: onePage, record: { id: { type: 'string' }, name: { type: 'string' } } } },
+    };
+    const after = {
+      listings: {
+        things: { more: onePage, record: { id: { type: 'string' }, title: { type: 'string' } } },
+        others: { more: onePage },
+      },
+    };
+    writeFileSync(join(folder, 'old', 'connector.yaml'), serviceText(before));
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(before));
+    await run(folder, ['--mode', 'hosted']);
+    writeFileSync(
+      join(folder, 'old', 'definition.yaml'),
+      readFileSync(join(folder, 'defs', 'corner-shop.yaml')),
+    );
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(after));
+    const changes = [
+      'corner-shop: things: column title comes (string)',
+      'corner-shop: things: column name goes; new values stay in _extra',
+      'corner-shop: others: comes',
+      'corner-shop: the next sync reads every entity again in full',
+    ];
+    for (const old of ['old/connector.yaml', 'old/definition.yaml']) {
+      const [told] = jsonLines(await run(folder, ['--mode', 'hosted', '--diff', old, '--json']));
+      expect(told).toMatchObject({ changes });
+    }
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(before));
+    const same = jsonLines(await run(folder, ['--mode', 'hosted', '--diff', 'old/connector.yaml', '--json']));
+    expect(same).toMatchObject([{ changes: ['corner-shop: nothing is read again'] }]);
+  });
+
+  it('converts the chosen entities with their parents, and names the others', async ({ folder }) => {
+    const parents = {
+      listings: {
+        lists: { more: onePage },
+        members: { path: '/lists/{list_id}/members', more: onePage },
+        tags: { more: onePage },
+      },
+    };
+    writeFileSync(join(folder, 'connector.yaml'), serviceText(parents));
+    const [told] = jsonLines(await run(folder, ['--mode', 'hosted', '--only', 'members', '--json']));
+    expect(told).toMatchObject({
+      imports: [
+        {
+          entities: {
+            lists: { outcome: 'converted' },
+            members: { outcome: 'converted' },
+            tags: { details: 'left out by --only' },
+          },
+        },
+      ],
+    });
+    const wrong = await run(folder, ['--only', 'member']);
+    expect(wrong).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('the file has no entity "member"') as string,
+    });
+  });
+
+  it('takes keys and cursor fields from a low-code manifest', async ({ folder }) => {
+    writeFileSync(
+      join(folder, 'connector.yaml'),
+      serviceText({ listings: { clicks: { record: report, more: onePage } } }),
+    );
+    writeFileSync(
+      join(folder, 'manifest.yaml'),
+      `type: DeclarativeSource
+definitions:
+  base: { type: DeclarativeStream, incremental_sync: { cursor_field: day } }
+streams:
+  - { $ref: '#/definitions/base', name: clicks, primary_key: [[day]] }
+`,
+    );
+    const { stdout } = await run(folder, ['--mode', 'hosted', '--with', 'manifest.yaml']);
+    expect(stdout).toContain('key day');
+    const text = readFileSync(join(folder, 'defs', 'corner-shop.yaml'), 'utf8');
+    expect(text).toContain('# key: primary key in the manifest\n');
+    expect(text).toContain('# suggestion: incremental by day, the cursor field in the manifest\n');
+  });
+
+  it('never overwrites a definition that was edited', async ({ folder }) => {
+    writeFileSync(join(folder, 'connector.yaml'), serviceText({ listings: { tags: { more: onePage } } }));
+    await run(folder, ['--mode', 'hosted']);
+    const file = join(folder, 'defs', 'corner-shop.yaml');
+    const edited = `${readFileSync(file, 'utf8')}# mine\n`;
+    writeFileSync(file, edited);
+    writeFileSync(
+      join(folder, 'connector.yaml'),
+      serviceText({ listings: { tags: { more: onePage }, labels: { more: onePage } } }),
+    );
+    const { stdout } = await run(folder, ['--mode', 'hosted']);
+    expect(stdout).toContain(
+      'defs/corner-shop.yaml: you edited it; the new text is in defs/corner-shop.yaml.new',
+    );
+    expect(readFileSync(file, 'utf8')).toBe(edited);
+  });
+
+  it('leaves nothing behind where a file cannot be read', async ({ folder }) => {
+    writeFileSync(join(folder, 'connector.yaml'), 'openapi: 3.1.0');
+    const { code, stderr } = await run(folder);
+    expect(code).toBe(2);
+    expect(stderr).toContain('connector.yaml');
+    expect(readdirSync(folder)).toEqual(['connector.yaml']);
+  });
+});

@@ -1,0 +1,140 @@
+import { describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
+import { importListing, outcomeOf, writtenIn, type Listing } from '../../support/import/miniature.ts';
+
+const size = { schema: { type: 'integer', maximum: 50 } };
+const nullable = { type: ['string', 'null'] };
+
+/** Every shape in which public files page: what the service itself is asked, and what an API can be. */
+const shapes: readonly (readonly [string, Listing, object, object | RegExp])[] = [
+  [
+    'a token that a parameter takes',
+    {
+      params: { cursor: 'string', limit: size },
+      meta: { next: '$.paging.next_cursor', has_more: '$.has_more' },
+      answer: { paging: { properties: { next_cursor: nullable } }, has_more: { type: 'boolean' } },
+    },
+    {
+      pagination: { kind: 'pageToken', tokenParam: 'cursor', sizeParam: 'limit', maxSize: 50 },
+      paging: { kind: 'cursor', token: 'paging.next_cursor', more: 'has_more' },
+    },
+    { kind: 'pageToken', tokenParam: 'cursor', tokenKeys: ['next'], flagKeys: ['has_more'], maxSize: 50 },
+  ],
+  [
+    'a token with no parameter for the size',
+    {
+      params: { page_token: 'string' },
+      meta: { t: '$.next_page_token' },
+      answer: { next_page_token: nullable },
+    },
+    { pagination: { kind: 'pageToken', tokenParam: 'page_token' }, paging: { kind: 'cursor' } },
+    { kind: 'pageToken', tokenParam: 'page_token', tokenKeys: ['t'] },
+  ],
+  [
+    'a token in the body of a POST',
+    {
+      method: 'post',
+      meta: { cursor: '$.nextCursor' },
+      answer: { nextCursor: nullable },
+      more: { requestBody: json({ cursor: { type: 'string' }, limit: { type: 'integer' } }) },
+    },
+    { pagination: { kind: 'pageToken', tokenParam: 'cursor' }, method: 'POST', safe: true },
+    { kind: 'pageToken', tokenParam: 'cursor', tokenKeys: ['cursor'] },
+  ],
+  [
+    'a token in the next address',
+    {
+      params: { 'page[cursor]': 'string', 'page[size]': size },
+      meta: { next: '$.links.next' },
+      answer: { links: { properties: { next: nullable } } },
+    },
+    {
+      pagination: { kind: 'pageToken', tokenParam: 'page_cursor' },
+      paging: { kind: 'nextUrl', path: 'links.next', keep: ['page[cursor]'] },
+    },
+    /within an address|cannot be declared/,
+  ],
+  [
+    'a token in the Link header',
+    { extractor: '$', params: { cursor: 'string' }, meta: { next: '@link.next' } },
+    { pagination: { kind: 'pageToken' }, paging: { kind: 'linkHeader', keep: ['cursor'] } },
+    /within an address/,
+  ],
+  [
+    'offsets',
+    {
+      params: { offset: { schema: { type: 'integer', default: 0 } }, count: size },
+      answer: { total_items: { type: 'integer' } },
+    },
+    {
+      pagination: { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', totalKeys: ['total'] },
+      paging: { kind: 'offset', total: 'total_items' },
+    },
+    { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: 50 },
+  ],
+  [
+    'one page, for a reason',
+    { more: { 'x-airbyte-no-pagination': 'All of them come in a single response.' } },
+    { pagination: { kind: 'single' } },
+    { kind: 'single' },
+  ],
+];
+
+function json(properties: object): object {
+  return { content: { 'application/json': { schema: { type: 'object', properties } } } };
+}
+
+describe('an import', () => {
+  it.for(shapes)('reads %s', ([, listing, direct, hosted], { folder }) => {
+    const ofService = importListing(folder, listing, 'direct');
+    expect(outcomeOf(ofService)).toBe('converted');
+    const { pagination, paging, ...request } = direct as { pagination: object; paging?: object };
+    expect(writtenIn(ofService)).toMatchObject({
+      entities: { things: { pagination } },
+      upstream: { entities: { things: { list: { ...request, ...(paging && { paging }) } } } },
+    });
+    const ofApi = importListing(folder, listing, 'hosted');
+    if (hosted instanceof RegExp) expect(outcomeOf(ofApi)).toMatch(hosted);
+    else expect(writtenIn(ofApi)).toMatchObject({ entities: { things: { pagination: hosted } } });
+  });
+
+  it('reads numbered pages of the service itself', ({ folder }) => {
+    const listing: Listing = {
+      extractor: '$',
+      params: { page: { schema: { type: 'integer', default: 1 } }, per_page: size },
+      meta: { next: '@link.next' },
+    };
+    expect(writtenIn(importListing(folder, listing, 'direct'))).toMatchObject({
+      upstream: { entities: { things: { list: { paging: { kind: 'page', param: 'page', first: 1 } } } } },
+    });
+  });
+
+  it('reads what follows the last record of the service itself', ({ folder }) => {
+    const listing: Listing = {
+      params: { starting_after: { description: 'An object id', schema: { type: 'string' } } },
+      meta: { has_more: '$.has_more' },
+      answer: { has_more: { type: 'boolean' } },
+    };
+    expect(writtenIn(importListing(folder, listing, 'direct'))).toMatchObject({
+      upstream: {
+        entities: { things: { list: { paging: { kind: 'lastRecord', field: 'id', more: 'has_more' } } } },
+      },
+    });
+  });
+
+  it('writes the evidence of what it found above it, and marks what is guessed', ({ folder }) => {
+    const listing: Listing = {
+      params: { cursor: 'string', limit: { schema: { type: 'integer', default: 20 } } },
+      meta: { next: '$.next_cursor' },
+      answer: { next_cursor: nullable },
+    };
+    const text = importListing(folder, listing, 'hosted').definition?.text ?? '';
+    expect(text).toContain('    # key: required field id\n    key: [ id ]');
+    expect(text).toContain('# paging: parameter cursor, token in next_cursor\n');
+    expect(text).toContain('# maxSize: default of limit # guessed\n');
+    expect(text).toMatch(
+      /^# Corner Shop: imported for hosted connectors from corner-shop 1\.2\.3 .*SHA-256 [0-9a-f]{64}/,
+    );
+    expect(text).toContain('Elastic License 2.0');
+  });
+});

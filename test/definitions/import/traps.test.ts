@@ -1,0 +1,168 @@
+import { describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
+import {
+  bearer,
+  importListing,
+  importText,
+  outcomeOf,
+  serviceText,
+  writtenIn,
+  type Listing,
+} from '../../support/import/miniature.ts';
+import { cursor, integer, onePage, traps } from '../../support/import/traps.ts';
+
+describe('a trap', () => {
+  it.for(traps)('%s is not read wrong', ([, listing, mode, expected], { folder }) => {
+    expect(outcomeOf(importListing(folder, listing, mode))).toMatch(expected);
+  });
+
+  it('of two listings with one request refuses both', ({ folder }) => {
+    const params = { kind: { schema: { type: 'string', default: 'page' } } };
+    const override = { 'x-airbyte-path-override': { path: '/search' } };
+    const one: Listing = { path: '/search:a', params, more: { ...onePage, ...override } };
+    const twice = serviceText({ listings: { things: one, others: { ...one, path: '/search:b' } } });
+    const imported = importText(folder, twice, 'direct');
+    expect(outcomeOf(imported)).toMatch(/^refused: its request is that of others/);
+    expect(outcomeOf(imported, 'others')).toMatch(/^refused: its request is that of things/);
+  });
+
+  it('of a default deep in a body that separates two listings keeps the default', ({ folder }) => {
+    const search = (path: string, value: string): Listing => ({
+      path,
+      method: 'post',
+      more: {
+        ...onePage,
+        'x-airbyte-path-override': { path: '/search' },
+        requestBody: {
+          content: {
+            'application/json': {
+              schema: {
+                properties: {
+                  filter: { type: 'object', properties: { value: { type: 'string', default: value } } },
+                },
+              },
+            },
+          },
+        },
+      },
+    });
+    const text = serviceText({
+      listings: { pages: search('/search:p', 'page'), sources: search('/search:s', 'source') },
+    });
+    const imported = importText(folder, text, 'direct');
+    expect(writtenIn(imported)).toMatchObject({
+      entities: {
+        pages: { fixedParams: { filter: { value: 'page' } } },
+        sources: { fixedParams: { filter: { value: 'source' } } },
+      },
+    });
+  });
+
+  it('of a path parameter with the name of the own id gives the parent another column', ({ folder }) => {
+    const text = serviceText({
+      listings: {
+        issues: { more: onePage, get: true },
+        messages: { path: '/issues/{id}/messages', more: onePage },
+      },
+    });
+    expect(writtenIn(importText(folder, text, 'direct'))).toMatchObject({
+      entities: {
+        messages: { key: ['issue_id', 'id'], parents: [{ entity: 'issues', inject: { issue_id: 'id' } }] },
+      },
+    });
+  });
+
+  it('of a parameter that would hide every free column is refused', ({ folder }) => {
+    const record = { id: { type: 'string' }, issue_id: { type: 'object' } };
+    const text = serviceText({
+      listings: {
+        issues: { more: onePage },
+        messages: { path: '/issues/{id}/messages', record, more: onePage },
+      },
+    });
+    expect(outcomeOf(importText(folder, text, 'direct'), 'messages')).toMatch(
+      /^refused: the parameter id would hide/,
+    );
+  });
+
+  it('of two parents that know nothing of each other is refused', ({ folder }) => {
+    const text = serviceText({
+      listings: {
+        users: { more: onePage },
+        teams: { more: onePage },
+        things: {
+          path: '/users/{user}/things',
+          params: { team: { required: true, schema: { type: 'string' } } },
+          more: onePage,
+        },
+      },
+      info: {
+        'x-airbyte-entity-relationships': [
+          { source_entity: 'things', target_entity: 'users', foreign_key: 'user', target_key: 'id' },
+          { source_entity: 'things', target_entity: 'teams', foreign_key: 'team', target_key: 'id' },
+        ],
+      },
+    });
+    expect(outcomeOf(importText(folder, text, 'hosted'))).toMatch(/^refused: it has two independent parents/);
+  });
+
+  it('of parents in a circle is refused, whichever comes first', ({ folder }) => {
+    const link = (child: string, parent: string) => ({
+      source_entity: child,
+      target_entity: parent,
+      foreign_key: 'above',
+      target_key: 'id',
+    });
+    const params = { above: { required: true, schema: { type: 'string' } } };
+    const text = serviceText({
+      listings: { things: { params, more: onePage }, others: { params, more: onePage } },
+      info: { 'x-airbyte-entity-relationships': [link('things', 'others'), link('others', 'things')] },
+    });
+    const imported = importText(folder, text, 'hosted');
+    expect(outcomeOf(imported)).toMatch(/^refused: .*form a cycle/);
+    expect(outcomeOf(imported, 'others')).toMatch(/^refused: /);
+  });
+
+  it('of a size above the cap asks for the cap', ({ folder }) => {
+    const params = { cursor: 'string', limit: integer({ default: 500, maximum: 100 }) };
+    expect(writtenIn(importListing(folder, { ...cursor, params }, 'direct'))).toMatchObject({
+      entities: { things: { pagination: { maxSize: 100 } } },
+    });
+  });
+
+  it('of an id that is known within its parent only adds the parent to the key', ({ folder }) => {
+    const text = serviceText({
+      listings: { lists: { more: onePage }, members: { path: '/lists/{list_id}/members', more: onePage } },
+    });
+    expect(writtenIn(importText(folder, text, 'hosted'))).toMatchObject({
+      entities: { members: { key: ['list_id', 'id'], deletes: 'confirm' } },
+    });
+  });
+
+  it('of a child of an entity that is asked about asks for the same', ({ folder }) => {
+    const text = serviceText({
+      listings: {
+        lists: { record: { id: { type: 'object' }, name: { type: 'string' } }, more: onePage },
+        members: { path: '/lists/{list}/members', more: onePage },
+      },
+    });
+    expect(outcomeOf(importText(folder, text, 'hosted'), 'members')).toMatch(/^asked: key/);
+  });
+
+  it('of two ways to sign in leaves out the one that cannot be used', ({ folder }) => {
+    const computed = {
+      type: 'oauth2',
+      'x-airbyte-auth-config': {
+        title: 'OAuth',
+        properties: { access_token: {} },
+        auth_mapping: { access_token: '${access_token}' },
+        additional_headers: { 'X-Sum': '{{ access_token | md5 }}' },
+      },
+    };
+    const listings = { things: { more: onePage } };
+    const both = importText(folder, serviceText({ listings, schemes: { key: bearer, computed } }), 'direct');
+    expect(writtenIn(both)).toMatchObject({ credentials: [{ title: 'Key' }] });
+    const none = importText(folder, serviceText({ listings, schemes: { computed } }), 'direct');
+    expect(outcomeOf(none)).toMatch(/^refused: no way to sign in can be used: its header X-Sum/);
+  });
+});

@@ -1,0 +1,286 @@
+import type { ModeName } from '../../../src/definitions/import/modes.ts';
+import type { Listing } from './miniature.ts';
+
+export const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };
+const nullable = { type: ['string', 'null'] };
+const flag = { type: 'boolean' };
+export const integer = (more: object = {}) => ({ schema: { type: 'integer', ...more } });
+export const cursor = {
+  params: { cursor: 'string' },
+  meta: { next: '$.next_cursor' },
+  answer: { next_cursor: nullable },
+} as const;
+
+/** Files in which something is not what it seems: refused or asked about, never read wrong. */
+export const traps: readonly (readonly [string, Listing, ModeName, RegExp])[] = [
+  [
+    'starting_after that is a date',
+    {
+      params: { starting_after: { schema: { type: 'string', format: 'date-time' } } },
+      meta: { has_more: '$.has_more' },
+      answer: { has_more: flag },
+    },
+    'direct',
+    /^asked: paging starting_after could take the last record's id/,
+  ],
+  [
+    'starting_after without a word about an id',
+    {
+      params: { starting_after: { description: 'Where to begin', schema: { type: 'string' } } },
+      meta: { more: '$.has_more' },
+      answer: { has_more: flag },
+    },
+    'direct',
+    /^asked: paging/,
+  ],
+  [
+    'has_more without a token',
+    { meta: { more: '$.has_more' }, answer: { has_more: flag } },
+    'direct',
+    /^refused: page 1 only/,
+  ],
+  [
+    'a token that no parameter takes',
+    { meta: { c: '$.next_cursor' }, answer: { next_cursor: nullable } },
+    'direct',
+    /^refused: page 1 only/,
+  ],
+  [
+    'a token that no parameter takes, by an API',
+    { meta: { c: '$.next_cursor' }, answer: { next_cursor: nullable } },
+    'hosted',
+    /^refused: page 1 only/,
+  ],
+  [
+    'a cursor parameter and no token',
+    { params: { cursor: 'string' } },
+    'direct',
+    /^asked: paging nothing says how it pages, and cursor is declared/,
+  ],
+  [
+    'a token that is in no metadata, by an API',
+    { ...cursor, meta: {} },
+    'hosted',
+    /^refused: page 1 only: the token in next_cursor is in no key/,
+  ],
+  ['nothing about pages', {}, 'direct', /^asked: paging nothing says how it pages/],
+  [
+    'a size and nothing else',
+    { params: { limit: integer({ maximum: 10 }) } },
+    'direct',
+    /^asked: paging .*limit is declared/,
+  ],
+  [
+    'a next address whose parameters are unknown, by an API',
+    { meta: { n: '$.next_url' }, answer: { next_url: nullable } },
+    'hosted',
+    /^refused: page 1 only/,
+  ],
+  [
+    'one page beside a maximum',
+    { params: { limit: integer({ maximum: 100 }) }, more: onePage },
+    'direct',
+    /^asked: paging the file says that the listing has one page/,
+  ],
+  [
+    'a reason for one page that says that there are more',
+    {
+      more: {
+        'x-airbyte-no-pagination': 'The field accepts page and limit; termination is derived client-side.',
+      },
+    },
+    'direct',
+    /^refused: the service pages, and the file has no parameter for it/,
+  ],
+  [
+    'a date named start',
+    { params: { start: { schema: { type: 'string', format: 'date' } } } },
+    'direct',
+    /^asked: paging/,
+  ],
+  ['startYear, a number', { params: { startYear: integer(), limit: integer() } }, 'direct', /^asked: paging/],
+  [
+    'ending_before alone',
+    { params: { ending_before: 'string' }, meta: { more: '$.has_more' }, answer: { has_more: flag } },
+    'direct',
+    /^refused: page 1 only/,
+  ],
+  [
+    'previous_cursor alone',
+    { params: { cursor: 'string' }, meta: { p: '$.previous_cursor' }, answer: { previous_cursor: nullable } },
+    'direct',
+    /^asked: paging/,
+  ],
+  [
+    'two tokens for two parameters',
+    {
+      params: { cursor: 'string', page_cursor: 'string' },
+      meta: { a: '$.next_cursor' },
+      answer: { next_cursor: nullable },
+    },
+    'direct',
+    /^asked: paging more than one parameter/,
+  ],
+  [
+    'a bookmark for an offset',
+    { params: { offset: 'string' }, meta: { b: '$.bookmark' }, answer: { bookmark: nullable } },
+    'direct',
+    /^refused: page 1 only/,
+  ],
+  [
+    'a template in the path',
+    { path: '/{{ workspace }}/things', more: onePage },
+    'direct',
+    /^refused: its path holds a template/,
+  ],
+  [
+    'a computed default',
+    { params: { since: { schema: { type: 'string', default: "{{ config['since'] }}" } } }, more: onePage },
+    'hosted',
+    /^refused: the default of since is computed by a template/,
+  ],
+  [
+    'a filter of records',
+    { more: { ...onePage, 'x-airbyte-record-filter': '{{ not record.private }}' } },
+    'direct',
+    /^refused: its records are filtered by a template/,
+  ],
+  [
+    'a transform of records',
+    { more: { ...onePage, 'x-airbyte-record-transform': { a: '{{ record.b }}' } } },
+    'direct',
+    /^refused: its records are made by a template/,
+  ],
+  [
+    'an id that is an object',
+    { record: { id: { type: 'object' }, name: { type: 'string' } }, more: onePage },
+    'direct',
+    /^asked: key no field/,
+  ],
+  [
+    'an id of something else',
+    { record: { id: { type: 'string', description: 'The id of the user who bought it' } }, more: onePage },
+    'direct',
+    /^asked: key its field id seems to be the id of something else/,
+  ],
+  [
+    'an id that is not unique',
+    { record: { id: { type: 'string', description: 'Not unique over time' } }, more: onePage },
+    'direct',
+    /^asked: key/,
+  ],
+  [
+    'no field that could be a key',
+    { record: { date: { type: 'string' }, clicks: { type: 'integer' } }, more: onePage },
+    'direct',
+    /^asked: key no field/,
+  ],
+  ['a record without fields', { record: {}, more: onePage }, 'direct', /^asked: key/],
+  [
+    'a foreign address of one listing',
+    { more: { ...onePage, servers: [{ url: 'https://elsewhere.example' }] } },
+    'direct',
+    /^refused: it has an address apart/,
+  ],
+  ['a PUT', { more: onePage, method: 'put' as 'get' }, 'direct', /^refused: it is a PUT/],
+  [
+    'records at a place of no known form',
+    { extractor: '$..items[?(@.live)]', more: onePage },
+    'hosted',
+    /^refused: the place of its records is of a form/,
+  ],
+  [
+    'two arrays and no place',
+    { extractor: null, answer: { others: { type: 'array', items: { type: 'object' } } }, more: onePage },
+    'direct',
+    /^refused: the file does not say where/,
+  ],
+  [
+    'a required parameter that nothing fills',
+    { params: { account: { required: true, schema: { type: 'string' } } }, more: onePage },
+    'direct',
+    /^asked: value/,
+  ],
+  [
+    'a default that only fills a place',
+    { params: { account: { required: true, schema: { type: 'string', default: '' } } }, more: onePage },
+    'hosted',
+    /^asked: value/,
+  ],
+  [
+    'a path parameter that nothing fills',
+    { path: '/accounts/{account_id}/things', more: onePage },
+    'direct',
+    /^asked: value/,
+  ],
+  [
+    'a body of another kind than JSON',
+    {
+      method: 'post',
+      more: { ...onePage, requestBody: { content: { 'text/xml': {} } } },
+    },
+    'direct',
+    /^refused: its body is text\/xml, not JSON/,
+  ],
+  [
+    'defaults within elements of the body',
+    {
+      method: 'post',
+      more: {
+        ...onePage,
+        requestBody: {
+          content: {
+            'application/json': {
+              schema: {
+                properties: { rules: { type: 'array', items: { properties: { op: { default: 'is' } } } } },
+              },
+            },
+          },
+        },
+      },
+    },
+    'direct',
+    /^refused: its body has defaults within the elements of rules/,
+  ],
+  [
+    'a header that this program sets',
+    {
+      params: {
+        'Content-Type': { in: 'header', schema: { type: 'string', default: 'application/vnd.shop+json' } },
+      },
+      more: onePage,
+    },
+    'direct',
+    /^refused: its header Content-Type/,
+  ],
+  [
+    'a GraphQL variable that is computed',
+    {
+      method: 'post',
+      more: {
+        ...onePage,
+        requestBody: {
+          'x-airbyte-body-type': {
+            type: 'graphql',
+            query: 'query { things { id } }',
+            variables: { when: '{{ now() | int }}' },
+          },
+        },
+      },
+    },
+    'direct',
+    /^refused: its GraphQL variable when is computed/,
+  ],
+  [
+    'a GraphQL mutation',
+    {
+      method: 'post',
+      more: {
+        ...onePage,
+        requestBody: { 'x-airbyte-body-type': { type: 'graphql', query: 'mutation { drop { id } }' } },
+      },
+    },
+    'direct',
+    /^refused: its GraphQL text is no query/,
+  ],
+];
