@@ -18,7 +18,8 @@ function answersFile() {
       .record(
         z.string(),
         strictObject({
-          key: names().min(1).optional(),
+          // `none`: all that a record holds identifies it.
+          key: z.union([z.literal('none'), names().min(1)], { error: 'expected fields, or none' }).optional(),
           // One answer holds the whole listing.
           paging: z.literal('single', { error: 'expected single' }).optional(),
           values,

@@ -28,6 +28,7 @@ export interface EntityPlan {
   readonly fields: Fields;
   /** Columns that parents fill, and their types. */
   readonly injected: ReadonlyMap<string, FieldType>;
+  /** Empty: the records have none. */
   readonly key: readonly string[];
   readonly keyEvidence: string;
   readonly isKeyGuessed: boolean;
@@ -69,9 +70,10 @@ export function planEntity(list: Operation, mode: Mode, sources: Sources, parent
     namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
     stated: sources.manifest?.keyOf(stream) ?? null,
   });
-  const answeredKey = answers?.key?.map(
-    (name) => fields.declared.find(({ sent }) => sent === name)?.name ?? name,
-  );
+  const answeredKey =
+    answers?.key === 'none'
+      ? 'none'
+      : answers?.key?.map((name) => fields.declared.find(({ sent }) => sent === name)?.name ?? name);
   if (key.kind === 'asked' && answeredKey === undefined) {
     questions.push({ kind: 'key', entity, why: key.why, choices: key.candidates });
   }
@@ -85,6 +87,13 @@ export function planEntity(list: Operation, mode: Mode, sources: Sources, parent
     ...links.missing.map(({ name, description }): Question => {
       const why = description === '' ? 'nothing in the file fills it' : oneLine(description, 120);
       return { kind: 'value', name, why, choices: [] };
+    }),
+  );
+  questions.push(
+    ...sent.dated.map(({ name, fallback }): Question => {
+      const value = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
+      const why = `its default limits what is listed to a fixed time (${oneLine(value, 100)})`;
+      return { kind: 'value', name, why: `${why}: what should be sent?`, choices: [oneLine(value, 200)] };
     }),
   );
   if (questions.length > 0 || found.kind !== 'found') return { kind: 'asked', questions };
@@ -141,12 +150,12 @@ function recordOf({ entity, records, body }: Operation, { schemas, searchable }:
  */
 function identityOf(
   key: ReturnType<typeof inferKey>,
-  answered: readonly string[] | undefined,
+  answered: readonly string[] | 'none' | undefined,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
   get: Operation | null,
 ): { readonly key: readonly string[]; readonly evidence: string } | null {
-  if (answered !== undefined) return { key: answered, evidence: 'answered' };
+  if (answered !== undefined) return { key: answered === 'none' ? [] : answered, evidence: 'answered' };
   if (key.kind === 'asked') return { key: [], evidence: '' };
   const [link, ...others] = links;
   if (link === undefined) return { key: key.key, evidence: key.evidence };

@@ -25,9 +25,15 @@ export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
 export function outcomeText(outcome: Outcome): string {
   switch (outcome.kind) {
     case 'converted': {
-      const { key, paging, parents } = outcome.plan;
+      const { key, paging, parents, fields } = outcome.plan;
       const above = parents.map(({ parent }) => parent.entity).join(', ');
-      return `key ${key.join(', ')}; pages by ${paging.kind}${above === '' ? '' : `; below ${above}`}`;
+      const isNested = fields.declared.some(({ name }) => name === 'has_children');
+      return [
+        `key ${key.join(', ') || 'none'}`,
+        `pages by ${paging.kind}`,
+        ...(above === '' ? [] : [`below ${above}`]),
+        ...(isNested ? ['listings inside its listings are not read'] : []),
+      ].join('; ');
     }
     case 'asked':
       return distinct(outcome.questions).map(questionText).join('; ');

@@ -16,7 +16,10 @@ interface FixedValue {
   readonly isClock?: true;
 }
 
-/** What is sent with every call, and the required parameters that need a value of their own for each listing. */
+/**
+ * What is sent with every call, and the required parameters that need a value of their own for each listing. `dated`: a
+ * person has to say for which time.
+ */
 export function valuesSent(
   list: Operation,
   paging: Paging | null,
@@ -29,6 +32,7 @@ export function valuesSent(
   ]);
   const fixed = new Map<string, FixedValue>();
   const open: Parameter[] = [];
+  const dated: Parameter[] = [];
   const values = { ...answers.values, ...answers.entities[list.entity]?.values };
   for (const param of list.params) {
     const { name, fallback, isRequired, place } = param;
@@ -44,14 +48,21 @@ export function valuesSent(
       });
     } else if (holdsTemplate(fallback)) {
       const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
-      return { fixed, open, refused: why };
+      return { fixed, open, dated, refused: why };
     } else if (place === 'header' && fallback !== undefined) continue;
     else if (isRequired && (fallback === undefined || isEmpty(fallback))) open.push(param);
+    else if (isTimeIn(param)) dated.push(param);
     else if (fallback !== undefined && fallback !== null && param.type !== 'number' && !param.isSpread) {
       fixed.set(name, { value: fallback, evidence: 'its default in the file' });
     }
   }
-  return { fixed, open, refused: null };
+  return { fixed, open, dated, refused: null };
+}
+
+/** A fixed day in the default: it leaves out what is older or newer, and the file gives it as an example only. */
+function isTimeIn({ name, fallback }: Parameter): boolean {
+  const text = JSON.stringify(fallback ?? null);
+  return /\b(?:19|20)\d\d-[01]\d|\byear:(?:19|20)\d\d/.test(text) && !/version|revision/i.test(name);
 }
 
 /** A default that only fills its place: `''`, `List()`. */

@@ -25,6 +25,10 @@ export function suggestionsFor({ fields, list, key, paging, cursor }: EntityPlan
   if (sort !== undefined && created !== undefined && paging.kind !== 'single') {
     found.push(`order: { field: ${created.name}, params: { ${sort.name}: ... } }, if it sorts ascending`);
   }
+  const nested = named(/^has children$/);
+  if (nested !== undefined) {
+    found.push(`recursive, by ${nested.name}: listings inside listings are not read without it`);
+  }
   const links = fields.declared.filter(
     ({ sent }) => /^_?links?$|^self$|^_embedded$/i.test(sent) && !key.includes(sent),
   );

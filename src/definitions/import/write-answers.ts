@@ -80,7 +80,7 @@ export function exampleOf(question: Question): string {
   const { kind, choices } = question;
   switch (kind) {
     case 'key':
-      return `[${choices.slice(0, 12).join(', ')}]`;
+      return choices.length === 0 ? 'none' : `[${choices.slice(0, 12).join(', ')}]`;
     case 'paging':
       return 'single';
     case 'server':

@@ -7,7 +7,7 @@ import type { EntityPlan } from './plan-entity.ts';
 import type { Server } from './server.ts';
 import type { ServiceFile } from './service-file.ts';
 import type { SignIn } from './sign-in.ts';
-import { writeEntity } from './write-entity.ts';
+import { fixedHeaders, writeEntity } from './write-entity.ts';
 import { writeYaml, type Comment } from './write-yaml.ts';
 
 export interface WrittenDefinition {
@@ -26,7 +26,8 @@ export function writeDefinition(
   const comments: Comment[] = [];
   const note = (at: YamlPath, text: string): void => void comments.push({ at, text: oneLine(text, 240) });
   const name = mode === 'hosted' ? service.name : `${service.name}-direct`;
-  const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note)] as const);
+  const shared = sharedHeaders(plans);
+  const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note, shared)] as const);
   note(['rateLimit'], 'rateLimit # guessed: the file says nothing about limits');
   const used = mode === 'hosted' ? ways : ways.filter(({ auth }) => auth !== null);
   const hostFields = server.kind === 'found' ? Object.keys(server.host) : [];
@@ -58,7 +59,7 @@ function headOf({ name, version, sha256, title }: ServiceFile, mode: ModeName): 
   return [
     `${title}: imported for ${mode} connectors from ${name} ${version} (connector.yaml, SHA-256 ${sha256}).`,
     'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
-    'licence before you hand the file on or offer it as a service.',
+    'license before you hand the file on or offer it as a service.',
     'Written by "connector-sync definitions import". Comments name the evidence; what is guessed is marked.',
   ];
 }
@@ -94,7 +95,10 @@ function upstreamOf(
     'check: without an identity; an answer with the id of the account would notice another one',
   );
   const fromCredentials = new Map(ways.flatMap(({ headers }) => [...headers]));
-  const headers = [...fromCredentials].map(([name, field]) => [name, { field }]);
+  const headers = [
+    ...[...fromCredentials].map(([name, field]) => [name, { field }] as const),
+    ...Object.entries(sharedHeaders(plans)),
+  ];
   const isGraphql = plans.some(({ list }) => list.body.isGraphql);
   if (isGraphql) note([...at, 'failed'], 'failed: GraphQL answers an error with status 200');
   return {
@@ -115,6 +119,15 @@ function failedOf({ failed }: ServiceFile): JsonObject | null {
   if (failed === null) return null;
   const { field, is, message } = failed;
   return { failed: { path: field, is, ...(message === null ? {} : { code: message }) } };
+}
+
+/** Those that every listing has, with one value: the check of the credentials needs them too. */
+function sharedHeaders(plans: readonly EntityPlan[]): Readonly<Record<string, string>> {
+  const [first, ...others] = plans.map(({ list }) => fixedHeaders(list));
+  const all = Object.entries(first ?? {}).filter(([name, value]) =>
+    others.every((headers) => headers[name] === value),
+  );
+  return Object.fromEntries(all);
 }
 
 /** The listing that the file prefers for it, or the first one, as a request without parameters. */

@@ -4,7 +4,7 @@ import { namesKey } from './keys.ts';
 import type { ModeName } from './modes.ts';
 import type { Operation } from './operation.ts';
 import { declarable, type Parameter } from './parameter.ts';
-import { hostedPagination, directPagination } from './write-paging.ts';
+import { directPagination, hostedPagination } from './write-paging.ts';
 import type { EntityPlan } from './plan-entity.ts';
 import { oneLine, plainText } from './parts.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -14,12 +14,21 @@ import { writeRequest } from './write-request.ts';
 /** Comments above places of the written file. */
 export type NoteAt = (at: YamlPath, text: string) => void;
 
-/** A plan as a member of `entities`, and of `upstream.entities` where the service itself is called. */
-export function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFile, note: NoteAt) {
+/**
+ * A plan as a member of `entities`, and of `upstream.entities` where the service itself is called. `shared`: headers
+ * that every request has.
+ */
+export function writeEntity(
+  plan: EntityPlan,
+  mode: ModeName,
+  service: ServiceFile,
+  note: NoteAt,
+  shared: Readonly<Record<string, string>>,
+) {
   const at = ['entities', plan.entity];
-  const { fields, injected, key, list, paging } = plan;
+  const { fields, injected, key, list } = plan;
   const get = usableGet(plan, service);
-  const pagination = mode === 'hosted' ? hostedPagination(paging) : directPagination(paging, list);
+  const pagination = mode === 'hosted' ? hostedPagination(plan.paging) : directPagination(plan.paging, list);
   const types = [
     ...[...injected].map(([name, type]) => [name, type] as const),
     ...fields.declared.map(({ name, type }) => [name, type] as const),
@@ -43,17 +52,18 @@ export function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFi
   const entity: JsonObject = {
     fields: Object.fromEntries(types),
     ...(changed.length === 0 ? {} : { rename: Object.fromEntries(changed) }),
-    key,
+    key: key.length === 0 ? 'none' : key,
     ...(mode === 'hosted' ? hostedRecords(list) : {}),
     ...(Object.keys(searchable).length > 0 ? { searchable } : {}),
     actions,
     pagination: pagination.pagination,
-    deletes: movesWithClock(plan) && get === null ? 'never' : 'confirm',
+    deletes: key.length === 0 || (movesWithClock(plan) && get === null) ? 'never' : 'confirm',
     ...(fixed.length === 0
       ? {}
       : { fixedParams: Object.fromEntries(fixed.map(([name, { value }]) => [name, value])) }),
     ...(plan.parents.length === 0 ? {} : { parents: plan.parents.map(writeParent) }),
   };
+  const own = Object.entries(fixedHeaders(list)).filter(([name]) => !Object.hasOwn(shared, name));
   const upstream =
     mode === 'hosted'
       ? null
@@ -67,7 +77,7 @@ export function writeEntity(plan: EntityPlan, mode: ModeName, service: ServiceFi
           ...(get === null
             ? {}
             : { get: { ...writeRequest(get.operation, null, null), record: get.record } }),
-          ...headersOf(list),
+          ...(own.length === 0 ? {} : { headers: Object.fromEntries(own) }),
         };
   return { entity, upstream };
 }
@@ -155,7 +165,15 @@ interface UsableGet {
 /** The operation that reads one record, if the file shows where its parameters are in a record and that it is one. */
 function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null {
   const { get, key, fields, parents } = plan;
-  if (get === null || get.body.problem !== null || get.hasOwnServers || get.transform !== null) return null;
+  if (
+    key.length === 0 ||
+    get === null ||
+    get.body.problem !== null ||
+    get.hasOwnServers ||
+    get.transform !== null
+  ) {
+    return null;
+  }
   if (get.method !== 'GET' && !(get.method === 'POST' && get.body.isGraphql)) return null;
   const place = /^\$((?:\.[A-Za-z_][\w-]*)*)$/.exec(get.extractor ?? '$')?.[1];
   if (place === undefined || !/^\/[\w/.~!$'()*+,;=:@{}-]*$/.test(get.path)) return null;
@@ -203,7 +221,7 @@ function searchableFields({ entity, fields }: EntityPlan, { searchable, schemas 
 }
 
 /** Headers with a fixed value. */
-function headersOf({ params }: Operation): JsonObject {
+export function fixedHeaders({ params }: Operation): Readonly<Record<string, string>> {
   const fixed = params.filter(
     ({ place, name, fallback }) =>
       place === 'header' &&
@@ -211,6 +229,5 @@ function headersOf({ params }: Operation): JsonObject {
       fallback !== undefined &&
       fallback !== null,
   );
-  if (fixed.length === 0) return {};
-  return { headers: Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)])) };
+  return Object.fromEntries(fixed.map(({ name, fallback }) => [name, plainText(fallback)]));
 }

@@ -149,6 +149,44 @@ describe('a trap', () => {
     expect(outcomeOf(importText(folder, text, 'hosted'), 'members')).toMatch(/^asked: key/);
   });
 
+  it('of a report without a key is stored by all that its records hold, if that is answered', ({
+    folder,
+  }) => {
+    const text = serviceText({
+      listings: { things: { record: { clicks: { type: 'integer' } }, more: onePage } },
+    });
+    const imported = importText(folder, text, 'hosted', {
+      entities: { things: { key: 'none', values: {} } },
+    });
+    expect(writtenIn(imported)).toMatchObject({ entities: { things: { key: 'none', deletes: 'never' } } });
+  });
+
+  it('of a default that counts days from now is a time of the clock, and deletes nothing', ({ folder }) => {
+    const since = "{{ (now_utc() - duration('P30D')).strftime('%Y-%m-%d') }}";
+    const params = { since: { schema: { type: 'string', default: since } } };
+    expect(writtenIn(importListing(folder, { params, more: onePage }, 'hosted'))).toMatchObject({
+      entities: { things: { fixedParams: { since: { days: -30, format: 'date' } }, deletes: 'never' } },
+    });
+  });
+
+  it('of a default that is a fixed day asks for which time, and keeps a version in a header', ({
+    folder,
+  }) => {
+    const params = {
+      from: { required: true, schema: { type: 'string', default: '2024-01-01' } },
+      'Shop-Version': { in: 'header', required: true, schema: { type: 'string', default: '2024-01-01' } },
+    };
+    const text = serviceText({ listings: { things: { params, more: onePage } } });
+    expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(
+      /^asked: value its default limits .*2024-01-01/,
+    );
+    const imported = importText(folder, text, 'direct', { values: { from: '2010-01-01' } });
+    expect(writtenIn(imported)).toMatchObject({
+      entities: { things: { fixedParams: { from: '2010-01-01' } } },
+      upstream: { headers: { 'Shop-Version': '2024-01-01' } },
+    });
+  });
+
   it('of two ways to sign in leaves out the one that cannot be used', ({ folder }) => {
     const computed = {
       type: 'oauth2',

@@ -43,7 +43,7 @@ function hintOf(question: Question): string {
   const nothing = 'Enter leaves it open.';
   switch (question.kind) {
     case 'key':
-      return `  The fields that identify a record, with commas between${choices === '' ? '' : ` (perhaps ${choices})`}. ${nothing}`;
+      return `  The fields that identify a record, with commas between, or none${choices === '' ? '' : ` (perhaps ${choices})`}. ${nothing}`;
     case 'paging':
       return `  "single" if one answer has everything. ${nothing}`;
     case 'server':
@@ -62,7 +62,9 @@ function withAnswer(answers: Answers, question: Question, text: string): Answers
     case 'paging':
       return text === 'single' ? withEntity(answers, question.entity, { paging: 'single' }) : answers;
     case 'key':
-      return withEntity(answers, question.entity, { key: text.split(',').map((name) => name.trim()) });
+      return withEntity(answers, question.entity, {
+        key: text === 'none' ? text : text.split(',').map((name) => name.trim()),
+      });
   }
 }
 
