@@ -38,6 +38,9 @@ export function importService(service: ServiceFile, mode: ModeName, options: Imp
   return { mode, ways, ...passing(chosen, write) };
 }
 
+/** Each refuses entities, and the next one their children. */
+const mostRounds = 20;
+
 /**
  * Writes what passes the check of definitions: an entity in which something is wrong is refused with what it is. What
  * is wrong with the rest of the file refuses them all.
@@ -47,7 +50,7 @@ function passing(
   write: (plans: readonly EntityPlan[]) => WrittenDefinition,
 ): Pick<Imported, 'outcomes' | 'definition'> {
   let current = outcomes;
-  for (let round = 0; round <= outcomes.size; round += 1) {
+  for (let round = 0; round < mostRounds; round += 1) {
     const plans = [...current.values()].flatMap((one) => (one.kind === 'converted' ? [one.plan] : []));
     if (plans.length === 0) return { outcomes: current, definition: null };
     const definition = write(plans);
@@ -68,7 +71,16 @@ function passing(
       }),
     );
   }
-  throw new TypeError('expected every round to refuse an entity');
+  const why = 'not a valid definition, whatever is left out of it';
+  return {
+    outcomes: new Map(
+      [...current].map(([entity, one]) => [
+        entity,
+        one.kind === 'converted' ? { kind: 'refused', why } : one,
+      ]),
+    ),
+    definition: null,
+  };
 }
 
 /** Entities with a listing: by `list`, or by `api_search` where the service has nothing else. */

@@ -63,17 +63,31 @@ export function paramType(schemas: Schemas, schema: JsonObject): Parameter['type
   return type === 'any' ? 'string' : type;
 }
 
+/** Objects within objects of a body; defaults that lie deeper are not found. */
+const mostLevels = 20;
+
 /** What an object parameter is sent as where nothing is given: its default, or those of its members. */
-export function fallbackOf(schemas: Schemas, schema: JsonObject, level = 0): JsonValue | undefined {
-  const own = partIn(schema, 'default');
-  if (own !== undefined && own !== null && !isEmptyObject(own)) return own;
-  if (level > 4) return undefined;
-  const members = [...schemas.properties(schema)].flatMap(([name, member]) => {
-    const value = fallbackOf(schemas, member, level + 1);
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  if (members.length > 0) return Object.fromEntries(members);
-  return own === null ? undefined : own;
+export function fallbackOf(schemas: Schemas, schema: JsonObject): JsonValue | undefined {
+  // Each schema once, also one that contains itself.
+  const known = new Map<JsonObject, JsonValue | undefined>();
+  const find = (one: JsonObject, level: number): JsonValue | undefined => {
+    if (known.has(one) || level > mostLevels) return known.get(one);
+    known.set(one, undefined);
+    const found = ofMembers(one, level);
+    known.set(one, found);
+    return found;
+  };
+  const ofMembers = (one: JsonObject, level: number): JsonValue | undefined => {
+    const own = partIn(one, 'default');
+    if (own !== undefined && own !== null && !isEmptyObject(own)) return own;
+    const members = [...schemas.properties(one)].flatMap(([name, member]) => {
+      const value = find(member, level + 1);
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    if (members.length > 0) return Object.fromEntries(members);
+    return own === null ? undefined : own;
+  };
+  return find(schema, 0);
 }
 
 function isEmptyObject(value: JsonValue): boolean {

@@ -1,16 +1,15 @@
 import { isJsonArray, isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { knownOrMade } from '../../core/known-or-made.ts';
 import type { Problem } from '../../core/problems.ts';
 import type { EntityFile } from '../definition-file.ts';
 import type { YamlPath } from '../read-yaml.ts';
-import { listIn, partIn, textIn, textsIn } from './parts.ts';
+import { listIn, objectIn, partIn, textIn, textsIn } from './parts.ts';
 
 export type FieldType = EntityFile['fields'][string];
 export type Schemas = ReturnType<typeof openSchemas>;
 
 /** References that lead to references; a longer chain is a mistake. */
 const mostHops = 32;
-/** Schemas within `allOf` of schemas. */
-const mostLevels = 8;
 
 /** The JSON Schemas of one file: references followed within it, and nothing ever downloaded. */
 export function openSchemas(root: JsonObject) {
@@ -23,19 +22,20 @@ export function openSchemas(root: JsonObject) {
     }
     return {};
   };
-  const parts = (schema: JsonValue | undefined, level = 0): readonly JsonObject[] => {
-    const own = resolve(schema);
-    if (level >= mostLevels) return [own];
-    return [own, ...listIn(own, 'allOf').flatMap((part) => parts(part, level + 1))];
+  /** The schema and those in its `allOf`, each once: one that contains itself ends here. */
+  const parts = (schema: JsonValue | undefined): readonly JsonObject[] => {
+    const found = new Set([resolve(schema)]);
+    for (const part of found) for (const inner of listIn(part, 'allOf')) found.add(resolve(inner));
+    return [...found];
   };
-  const properties = (schema: JsonValue | undefined): ReadonlyMap<string, JsonObject> =>
-    new Map(
-      parts(schema).flatMap((part) =>
-        Object.entries(partIn(part, 'properties') ?? {}).map(
-          ([name, property]) => [name, resolve(property)] as const,
-        ),
-      ),
-    );
+  const known = new WeakMap<JsonObject, ReadonlyMap<string, JsonObject>>();
+  const properties = (schema: JsonValue | undefined): ReadonlyMap<string, JsonObject> => {
+    const own = resolve(schema);
+    return knownOrMade(known, own, () => {
+      const members = parts(own).flatMap((part) => Object.entries(objectIn(part, 'properties')));
+      return new Map(members.map(([name, property]) => [name, resolve(property)]));
+    });
+  };
   const kinds = (schema: JsonValue | undefined): ReadonlySet<string> => kindsOf(parts(schema), resolve);
   const items = (schema: JsonValue | undefined): JsonObject =>
     parts(schema)

@@ -20,7 +20,7 @@ export interface Relationship {
 }
 
 /** Far more than any service has; each is compared with the others. */
-const mostOperations = 5_000;
+const mostOperations = 2_000;
 
 /**
  * A connector.yaml: an OpenAPI 3 document whose operations name their entity and action. Nothing is downloaded and no
@@ -117,17 +117,19 @@ function readOperations(root: JsonObject, schemas: Schemas): readonly Operation[
 }
 
 function readRelationships(info: JsonObject): readonly Relationship[] {
-  return listIn(info, `${prefix}entity-relationships`).flatMap((one): readonly Relationship[] => {
-    const child = textIn(one, 'source_entity');
-    const parent = textIn(one, 'target_entity');
-    const param = textIn(one, 'foreign_key');
-    const field = textIn(one, 'target_key');
-    if (child === null || parent === null || param === null || field === null) return [];
-    const [filter] = Object.entries(objectIn(one, 'parent_record_filter'));
-    if (filter === undefined) return [{ child, parent, param, field, when: null }];
-    const values = (Array.isArray(filter[1]) ? filter[1] : [filter[1]]).map(String);
-    return [{ child, parent, param, field, when: { field: filter[0], values } }];
-  });
+  return listIn(info, `${prefix}entity-relationships`)
+    .slice(0, mostOperations)
+    .flatMap((one): readonly Relationship[] => {
+      const child = textIn(one, 'source_entity');
+      const parent = textIn(one, 'target_entity');
+      const param = textIn(one, 'foreign_key');
+      const field = textIn(one, 'target_key');
+      if (child === null || parent === null || param === null || field === null) return [];
+      const [filter] = Object.entries(objectIn(one, 'parent_record_filter'));
+      if (filter === undefined) return [{ child, parent, param, field, when: null }];
+      const values = (Array.isArray(filter[1]) ? filter[1] : [filter[1]]).map(String);
+      return [{ child, parent, param, field, when: { field: filter[0], values } }];
+    });
 }
 
 /** Of each entity that the indexed store has: its fields and their kinds. */

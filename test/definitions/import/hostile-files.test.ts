@@ -62,6 +62,22 @@ describe('a file that cannot be read', () => {
     expect(() => readServiceFile(file)).toThrow(/at most 16777216 bytes, got 100000000/);
   });
 
+  it('is read in linear time where schemas contain themselves many times', ({ folder }) => {
+    const inner = Object.fromEntries(
+      Array.from({ length: 300 }, (_, at) => [`p${at}`, { $ref: '#/components/schemas/A' }]),
+    );
+    const all = Array.from({ length: 300 }, () => ({ $ref: '#/components/schemas/A' }));
+    const schemas = { A: { type: 'object', properties: inner, allOf: all } };
+    const more = {
+      ...onePage,
+      requestBody: { content: { 'application/json': { schema: { properties: inner } } } },
+    };
+    const listing = { method: 'post', extractor: '$', more, record: inner } as const;
+    const text = JSON.parse(serviceText({ listings: { things: listing } })) as { components: object };
+    const file = JSON.stringify({ ...text, components: { ...text.components, schemas } });
+    expect(outcomeOf(importText(folder, file, 'direct'))).toMatch(/^asked: key/);
+  });
+
   it('of another place is a clear error', ({ folder }) => {
     expect(() => readServiceFile(join(folder, 'none.yaml'))).toThrow(/cannot be read/);
   });
