@@ -35,3 +35,22 @@ export function renamedMembers(object: JsonObject, rename: ReadonlyMap<string, s
 export function memberOf<Value>(object: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
+
+/**
+ * The value of a key: of the member that has its whole name, or else at its names, joined by dots. Null also where one
+ * of the objects on the way is null; undefined where there is nothing.
+ */
+export function valueAtKey(
+  object: JsonObject,
+  key: string,
+  read: (object: JsonObject, name: string) => JsonValue | undefined = memberOf,
+): JsonValue | undefined {
+  const whole = read(object, key);
+  if (whole !== undefined || !key.includes('.')) return whole;
+  let value: JsonValue | undefined = object;
+  for (const name of key.split('.')) {
+    if (value === null) return null;
+    value = isJsonObject(value) ? read(value, name) : undefined;
+  }
+  return value;
+}

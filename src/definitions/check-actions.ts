@@ -1,9 +1,10 @@
 import type { Params } from '../core/records.ts';
-import { checkRemoteName, checkTwice, type Note, type EntityCheck, listParamAt } from './check-names.ts';
+import { checkParamName, checkTwice, type Note, type EntityCheck, listParamAt } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import { clockProblem, isClockValue, withTimes } from './clock-value.ts';
 import type { ActionFile } from './definition-file.ts';
 import { buildAction, type Action, type Param } from './definition.ts';
+import { checkPagination } from './check-pagination.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
@@ -51,7 +52,7 @@ function checkAction({ note, field: checkField }: EntityCheck, name: string, fil
 
 function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note): void {
   const typeAt = [...at, 'type'];
-  checkRemoteName(name, at, note);
+  checkParamName(name, at, note);
   if (param.enum !== null && param.type !== 'string') {
     note([...at, 'enum'], `expected only on a string, this one is of type ${param.type}`, typeAt);
   }
@@ -73,29 +74,6 @@ function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note):
     for (const [member, declared] of param.members) {
       checkDeclaration(member, declared, [...at, 'members', member], note);
     }
-  }
-}
-
-function checkPagination({ entity: { pagination }, note }: EntityCheck, list: Action): void {
-  if (pagination.kind === 'single') return;
-  const kindAt = ['pagination', 'kind'];
-  for (const { role, name, type } of pagingParams(pagination)) {
-    const param = list.params.get(name);
-    if (param?.type !== type) {
-      const got = param === undefined ? 'is not declared' : `is of type ${param.type}`;
-      const message = `expected a list parameter of type ${type}; ${name} ${got}`;
-      note(['pagination', role], message, kindAt, listParamAt(name));
-    }
-  }
-  const { sizeParam, maxSize } = pagination;
-  const sizeAt = ['pagination', 'maxSize'];
-  const most = sizeParam === null ? null : (list.params.get(sizeParam)?.max ?? null);
-  if (most !== null && maxSize !== null && maxSize > most) {
-    const message = `expected at most ${most}, the max of ${sizeParam}`;
-    note(sizeAt, message, kindAt, ['pagination', 'sizeParam'], listParamAt(sizeParam ?? ''));
-  }
-  if ((sizeParam === null) !== (maxSize === null)) {
-    note(sizeAt, 'expected maxSize and sizeParam together, or neither', kindAt);
   }
 }
 

@@ -25,6 +25,18 @@ export function checkRemoteName(name: string, at: YamlPath, note: Note): void {
   }
 }
 
+const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
+
+/** The name of a parameter, as the service chose it: also `page[cursor]`. */
+export function checkParamName(name: string, at: YamlPath, note: Note): void {
+  if (!paramName.test(name)) {
+    note(
+      at,
+      'expected a letter or "$", then letters, digits, "_", "-", ".", "$" or brackets, at most 64 characters',
+    );
+  }
+}
+
 /** What a name must look like, for a sentence. */
 export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;

@@ -1,4 +1,5 @@
 import { checkSorting } from './check-actions.ts';
+import { isUniqueInListing } from './definition.ts';
 import type { EntityFile } from './definition-file.ts';
 import { type EntityCheck, fieldAt, fieldType } from './check-names.ts';
 import { pagingParams } from './paging-params.ts';
@@ -46,20 +47,29 @@ function checkIncremental(check: EntityCheck): void {
       return;
     case 'since':
       checkSinceParam(check, incremental);
-      // Pages by offset overlap: they prove something only where the order is known.
-      if (entity.pagination.kind === 'offset' && entity.order === null && !entity.growsOnly) {
+      // Offsets and page numbers prove something only where the order is known.
+      if (restsOnOrder(entity.pagination) && entity.order === null && !entity.growsOnly) {
         note(
           ['incremental'],
-          'expected an order, or growsOnly: pages by offset prove nothing without one, and no watermark would ever move',
+          `expected an order, or growsOnly: pages by ${entity.pagination.kind} prove nothing without one, and no watermark would ever move`,
           ['pagination'],
           ['order'],
           ['growsOnly'],
         );
       }
+      if (entity.pagination.kind === 'lastRecord' && !isUniqueInListing(entity.pagination.field, entity)) {
+        const message =
+          'expected the field of the pagination to be the key: else pages prove nothing, and no watermark would ever move';
+        note(['incremental'], message, ['pagination'], ['key'], ['parents']);
+      }
       return;
     case 'newestFirst':
       checkNewestFirst(check, incremental.params);
   }
+}
+
+function restsOnOrder({ kind }: EntityFile['pagination']): boolean {
+  return kind === 'offset' || kind === 'page';
 }
 
 function checkChangeField({ entity, note }: EntityCheck, { field, format }: Incremental): void {
@@ -120,8 +130,8 @@ function checkSinceParam(
 function checkKeyset({ entity, note }: EntityCheck, field: string): void {
   const kindAt = ['incremental', 'kind'];
   const { pagination, order } = entity;
-  if (pagination.kind !== 'offset') {
-    note(kindAt, `keyset expects pagination by offset, got ${pagination.kind}`, ['pagination']);
+  if (!restsOnOrder(pagination)) {
+    note(kindAt, `keyset expects pagination by offset or page, got ${pagination.kind}`, ['pagination']);
   }
   if (order?.field !== field) {
     const got = order === null ? 'there is no order' : `order sorts by ${order.field}`;

@@ -123,20 +123,43 @@ function buildActions({ actions }: EntityFile): Map<ActionName, ReturnType<typeo
   return built;
 }
 
-function buildPagination({ pagination }: EntityFile, paging: PagingFile | undefined) {
-  if (pagination.kind !== 'offset') return pagination;
-  const numbered =
-    paging?.kind === 'page'
-      ? { isFixed: paging.fixed === true, endsByRepeat: paging.end === 'repeats' }
-      : undefined;
-  return {
-    ...pagination,
-    /**
-     * The service numbers its pages, and so does the walk: their size may be its own, and one that was shown before may
-     * mean the end. Absent: it takes any offset.
-     */
-    ...(numbered && { numbered }),
-  };
+function buildPagination(entity: EntityFile, paging: PagingFile | undefined) {
+  const { pagination } = entity;
+  switch (pagination.kind) {
+    case 'page':
+    case 'pageToken':
+    case 'single':
+      return pagination;
+    case 'lastRecord':
+      return {
+        ...pagination,
+        tokenType:
+          entity.actions.list?.params[pagination.tokenParam]?.type === 'integer' ? 'integer' : 'string',
+        /** No two records of a listing have the same token. */
+        isUnique: isUniqueInListing(pagination.field, entity),
+      } as const;
+    case 'offset': {
+      const numbered =
+        paging?.kind === 'page'
+          ? { isFixed: paging.fixed === true, endsByRepeat: paging.end === 'repeats' }
+          : undefined;
+      return {
+        ...pagination,
+        /**
+         * The service numbers its pages, and so does the walk: their size may be its own, and one that was shown before
+         * may mean the end. Absent: it takes any offset.
+         */
+        ...(numbered && { numbered }),
+      };
+    }
+  }
+}
+
+/** The field is all of the key that the way to the listing does not fill. */
+export function isUniqueInListing(field: string, { key, parents }: EntityFile): boolean {
+  const isFilled = (part: string): boolean =>
+    parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part));
+  return key.includes(field) && key.every((part) => part === field || isFilled(part));
 }
 
 /** An action as the other rooms know it. */

@@ -1,27 +1,34 @@
-import type { Pagination } from './definition.ts';
+import type { Frozen } from './deep-freeze.ts';
+import type { EntityFile } from './definition-file.ts';
 
 /** A list parameter that the walk itself sets: neither a person nor a definition chooses its value. */
 interface PagingParam {
   /** The name that the definition gives the parameter by. */
-  readonly role: 'offsetParam' | 'tokenParam' | 'sizeParam';
+  readonly role: 'offsetParam' | 'pageParam' | 'tokenParam' | 'sizeParam';
   readonly name: string;
-  /** As it must be declared. */
-  readonly type: 'integer' | 'string';
+  /** One of them must be declared. */
+  readonly types: readonly ('integer' | 'string')[];
 }
 
-export function pagingParams(pagination: Pagination): readonly PagingParam[] {
-  const size = (name: string): PagingParam => ({ role: 'sizeParam', name, type: 'integer' });
+export function pagingParams(pagination: Frozen<EntityFile['pagination']>): readonly PagingParam[] {
+  const param = (role: PagingParam['role'], name: string, ...types: PagingParam['types']): PagingParam => ({
+    role,
+    name,
+    types,
+  });
+  const size =
+    pagination.kind === 'single' || pagination.sizeParam === null
+      ? []
+      : [param('sizeParam', pagination.sizeParam, 'integer')];
   switch (pagination.kind) {
     case 'offset':
-      return [
-        { role: 'offsetParam', name: pagination.offsetParam, type: 'integer' },
-        size(pagination.sizeParam),
-      ];
+      return [param('offsetParam', pagination.offsetParam, 'integer'), ...size];
+    case 'page':
+      return [param('pageParam', pagination.pageParam, 'integer'), ...size];
     case 'pageToken':
-      return [
-        { role: 'tokenParam', name: pagination.tokenParam, type: 'string' },
-        ...(pagination.sizeParam === null ? [] : [size(pagination.sizeParam)]),
-      ];
+      return [param('tokenParam', pagination.tokenParam, 'string'), ...size];
+    case 'lastRecord':
+      return [param('tokenParam', pagination.tokenParam, 'string', 'integer'), ...size];
     case 'single':
       return [];
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { paginationFile } from './pagination-file.ts';
 import { jsonValue, names, strictObject } from './schema-problems.ts';
 
 /** How an entity's listings are walked, and what follows from what they show. */
@@ -8,7 +9,7 @@ export function readingShape() {
     values: z.array(z.union([z.string(), z.boolean()])).min(1),
   });
   return {
-    pagination: pagination(),
+    pagination: paginationFile(),
     // Parameters that sort by a field no record ever moves backwards in; null where no such sort exists.
     order: strictObject({ field: z.string(), params: params() }).nullable().default(null),
     // Fields that every whole record has: one that lacks a value in any of them came in part, and is never stored as it
@@ -37,40 +38,6 @@ export function readingShape() {
     parents: z.array(parent()).default([]),
     recursive: recursive().nullable().default(null),
   };
-}
-
-function pagination() {
-  return z.discriminatedUnion(
-    'kind',
-    [
-      strictObject({
-        kind: z.literal('offset'),
-        offsetParam: z.string(),
-        sizeParam: z.string(),
-        maxSize: z.int().min(1).max(10_000),
-        // Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them.
-        totalKeys: names().default([]),
-        // The service documents that its totals count the listing, not the page: a first page with as many records as
-        // its total is the whole listing.
-        totalCountsListing: z.literal(true).optional(),
-        // The service documents that a page holds as many records as were asked for, and fewer only at the end.
-        honoursSize: z.literal(true).optional(),
-      }),
-      strictObject({
-        kind: z.literal('pageToken'),
-        tokenParam: z.string(),
-        sizeParam: z.string().nullable().default(null),
-        maxSize: z.int().min(1).max(10_000).nullable().default(null),
-        // Keys of `connector_metadata`, first match wins: the flag that says more is there, and the next token.
-        flagKeys: names().default([]),
-        tokenKeys: names().min(1),
-        lifetimeMs: z.int().min(1000).default(60_000),
-        totalKeys: names().default([]),
-      }),
-      strictObject({ kind: z.literal('single'), totalKeys: names().default([]) }),
-    ],
-    { error: 'expected kind: offset, pageToken or single' },
-  );
 }
 
 /**

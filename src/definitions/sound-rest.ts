@@ -84,8 +84,12 @@ function standIn(issue: z.core.$ZodIssue): unknown {
       return standInOfType(issue.expected, issue.path);
     case 'invalid_value':
       return issue.values[0];
-    case 'invalid_union':
-      return 'options' in issue ? issue.options?.[0] : null;
+    case 'invalid_union': {
+      if ('options' in issue) return issue.options?.[0];
+      // What the first of its shapes asks for.
+      const first = issue.errors[0]?.find(({ path }) => path.length === 0);
+      return first === undefined ? null : standIn({ ...first, path: issue.path });
+    }
     case 'invalid_format':
       return issue.format === 'uuid' ? '00000000-0000-0000-0000-000000000000' : null;
     case 'too_big':

@@ -74,11 +74,14 @@ function lengthProblems(
   const { total, records } = page;
   const shown = `asked for ${asked} records by ${pagination.sizeParam}, got ${records.length}`;
   if (records.length > asked) return [`${shown}: the service does not take that parameter`];
-  const isCut =
-    pagination.kind === 'offset' && total !== undefined && records.length < Math.min(asked, total);
+  const isCut = isNumbered(pagination) && total !== undefined && records.length < Math.min(asked, total);
   return isCut
     ? [`${shown} of ${total}: the service gives shorter pages, or does not take that parameter`]
     : [];
+}
+
+function isNumbered({ kind }: Entity['pagination']): boolean {
+  return kind === 'offset' || kind === 'page';
 }
 
 function totalProblems(
@@ -86,7 +89,7 @@ function totalProblems(
   { total, records }: SourcePage,
   expectsTotal: boolean,
 ): readonly string[] {
-  if (pagination.kind !== 'offset' || pagination.totalKeys.length === 0) return [];
+  if (!isNumbered(pagination) || pagination.totalKeys.length === 0) return [];
   if (total === undefined) {
     return expectsTotal ? ['the answer names no total where the definition says that it is'] : [];
   }

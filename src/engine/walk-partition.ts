@@ -152,7 +152,7 @@ async function fetchPage(
     });
     return await completePage(partition, page);
   } catch (error) {
-    return afterRefusal(pagination.refused(position), error);
+    return afterRefusal((status) => pagination.refused(position, status), error);
   }
 }
 
@@ -165,10 +165,16 @@ const nothing: CompletedPage = {
 };
 
 /** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
-export function afterRefusal(meaning: ReturnType<Pagination['refused']>, error: unknown): Fetched {
-  if (meaning === null || !(error instanceof SyncError)) return { error };
+export function afterRefusal(
+  meaningOf: (status: number | null) => ReturnType<Pagination['refused']>,
+  error: unknown,
+): Fetched {
+  if (!(error instanceof SyncError)) return { error };
   const { code, recovery, context, message } = error;
   if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED') return { error };
+  const { status } = context;
+  const meaning = meaningOf(typeof status === 'number' ? status : null);
+  if (meaning === null) return { error };
   if (meaning === 'empty') return nothing;
   const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
   return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };

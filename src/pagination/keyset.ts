@@ -1,12 +1,12 @@
 import * as z from 'zod';
-import { numberedPosition, type OffsetRules } from './numbered-position.ts';
+import { numberedPosition } from './numbered-position.ts';
 import { offsetPosition } from './offset-position.ts';
-import { offsetStyle } from './offset.ts';
 import {
   type Advance,
   type Listing,
   type PageSeen,
   type Pagination,
+  type PaginationStyle,
   type SinceParam,
   floorSecond,
   ignored,
@@ -39,7 +39,7 @@ type KeysetPosition = z.infer<typeof positionSchema>;
  * carry it over all that changes now.
  */
 export function keysetPagination(
-  rules: OffsetRules,
+  { style, maxSize }: { readonly style: PaginationStyle; readonly maxSize: number },
   options: { readonly sinceParam: SinceParam; readonly sinceMs: number } & Pick<
     Listing,
     'pageLengths' | 'trustsTotal'
@@ -47,7 +47,7 @@ export function keysetPagination(
 ): Pagination {
   const { sinceParam } = options;
   // The total of an answer counts what lies behind the bound that was asked for: each bound begins to count again.
-  const behindBound = offsetStyle(rules).walk({
+  const behindBound = style.walk({
     ...options,
     isOrdered: true,
     growsOnly: false,
@@ -77,7 +77,7 @@ export function keysetPagination(
   }
 
   return walkWith(positionSchema, {
-    begin: () => beginAt(floorSecond(options.sinceMs), rules.maxSize),
+    begin: () => beginAt(floorSecond(options.sinceMs), maxSize),
     request: ({ sinceMs, inner }) => ({
       ...behindBound.request(inner),
       [sinceParam.name]: sinceParam.write(sinceMs),
@@ -87,7 +87,7 @@ export function keysetPagination(
       const inner = behindBound.halve(position.inner);
       return inner === null ? null : { ...position, inner: innerPosition.parse(inner) };
     },
-    refused: ({ inner }) => behindBound.refused(inner),
+    refused: ({ inner }, status) => behindBound.refused(inner, status),
   });
 }
 

@@ -8,12 +8,14 @@ import {
   type NumberedPage,
   type NumberedPosition,
   type NumberedStep,
-  type OffsetRules,
+  type NumberedRules,
 } from './numbered-position.ts';
 
 /** Records that a page should have in common with the one before it: so many may leave between the two. */
 const overlap = 5;
 const stepBack = 20;
+/** Times that a listing that only grows is read again because a page began at another row than it should. */
+const mostRounds = 4;
 
 /**
  * Of the pages of at most `length` records, the one that shows the most behind row `row` and begins with rows before
@@ -39,7 +41,7 @@ function placePage(row: number, length: number) {
  */
 export function nextOverlapping(
   position: NumberedPosition,
-  { marks, mark }: NumberedPage,
+  { marks, mark, hasMore }: NumberedPage,
   { isOrdered }: Listing,
 ): NumberedStep {
   const { page, size, length, recent, pages } = position;
@@ -60,7 +62,11 @@ export function nextOverlapping(
   if (mark === position.pageMark) return beginPlain(position, { size: length });
   const isKnown = marks.every((one) => known.has(one));
   const row = page * size + received;
-  if (received < size && isKnown) {
+  if (hasMore === false) return endNumbered(position, isOrdered);
+  if (received < size && isKnown && hasMore === null) {
+    // Pages that have become shorter meanwhile begin at other rows, and may show what is known from the middle.
+    const isNewest = marks.at(-1) === recent.at(-1);
+    if (!isNewest || row > shownBy(position)) return beginPlain(position, { size: length });
     const isSingle = pages === 2 && recent.slice(-received).every((one, index) => one === marks[index]);
     return endNumbered(position, isSingle || isOrdered, { isSingle });
   }
@@ -82,24 +88,27 @@ export function overlapFrom(position: NumberedPosition): NumberedStep {
 }
 
 /**
- * Page after page. A short page with more behind it shows that pages are shorter than was thought, and their numbers
- * mean other rows: the walk begins again in that size. An empty page ends it, as does one that is the same as the one
- * before or as the first.
+ * Page after page, to one that the answer calls the last. A short page with more behind it shows that pages are shorter
+ * than was thought, and their numbers mean other rows: the walk begins again in that size. An empty page ends it, as
+ * does one that is the same as the one before or as the first.
  */
 export function nextPlain(
   position: NumberedPosition,
   answer: NumberedPage,
   listing: Listing,
-  rules: OffsetRules,
+  rules: NumberedRules,
 ): NumberedStep {
-  const { marks, mark, added } = answer;
+  const { marks, mark, added, hasMore } = answer;
   const { page, size, total } = position;
   const received = marks.length;
+  // The service leaves records out of its pages, or this page has just lost them all.
+  if (received === 0 && hasMore === true) return goTo({ ...position, page: page + 1 });
   const isAgain = page > 0 && received > 0 && (mark === position.pageMark || mark === position.firstMark);
   if (received === 0 || isAgain || (position.isAsking && added === 0)) {
     return endPlain(position, received > 0, listing, rules);
   }
   const isFixed = position.isFixed || received > size;
+  const isShort = received < (isFixed ? Math.max(position.length, received) : size);
   if (!isFixed && position.short > 0) {
     const smaller = position.rounds === 0 ? position.short : Math.floor(size / 2);
     return beginPlain(
@@ -108,8 +117,25 @@ export function nextPlain(
     );
   }
   const length = Math.max(position.length, received);
-  const isShort = received < (isFixed ? length : size);
-  if (isShort && total !== null && total <= shownBy(position)) {
+  if (
+    listing.growsOnly &&
+    isShort &&
+    !isFixed &&
+    page > 0 &&
+    added < received &&
+    total === null &&
+    hasMore === null
+  ) {
+    // Rows have come in front of it, or pages have become shorter, and this one begins at other rows.
+    if (position.rounds < mostRounds) {
+      return beginPlain(
+        { ...position, rounds: position.rounds + 1 },
+        { size: Math.max(received, Math.floor(size / 2)) },
+      );
+    }
+    return goTo({ ...position, page: page + 1, isDisturbed: true });
+  }
+  if (hasMore === false || (isShort && total !== null && total <= shownBy(position) && hasMore === null)) {
     return endPlain({ ...position, page: page + 1, length }, false, listing, rules);
   }
   return goTo({
@@ -126,14 +152,21 @@ export function nextPlain(
   });
 }
 
+/** The first page was all. A page that was cut could be whole by now, because rows have left. */
+function isFirstAll(position: NumberedPosition, { maxSize, isFixed }: NumberedRules): boolean {
+  const { page, length, total, isSteady, hasAskedAgain, hasSaidMore } = position;
+  if (page !== 1 || length >= maxSize || hasAskedAgain || hasSaidMore) return false;
+  return isFixed || (total === null ? length === 1 : isSteady && total === length);
+}
+
 /** Behind the last page. `isAgain`: what came there had come before. */
 function endPlain(
   position: NumberedPosition,
   isAgain: boolean,
   { growsOnly }: Listing,
-  { maxSize, numbered }: OffsetRules,
+  rules: NumberedRules,
 ): NumberedStep {
-  const { total, page, size, length } = position;
+  const { total, size } = position;
   const shown = shownBy(position);
   if (total !== null && total > shown) {
     if (position.hasAskedAgain) {
@@ -144,8 +177,8 @@ function endPlain(
     const smaller = Math.floor(size / 2);
     return goTo({ ...asking, size: smaller, page: Math.floor(shown / smaller), pageMark: '' });
   }
-  const isEnd = !isAgain || total !== null || numbered?.endsByRepeat === true;
+  const isEnd = !isAgain || total !== null || rules.endsByRepeat;
   if (!isEnd) return endNumbered(position, false, { doubt: { kind: 'repeats' } });
-  const isSingle = page === 1 && length < maxSize && !position.hasAskedAgain;
-  return endNumbered(position, isSingle || growsOnly, { isSingle });
+  const isSingle = isFirstAll(position, rules);
+  return endNumbered(position, isSingle || (growsOnly && !position.isDisturbed), { isSingle });
 }

@@ -1,8 +1,21 @@
 import * as z from 'zod';
-import type { Entity } from '../definitions/definition.ts';
+import type { Params } from '../core/records.ts';
 import type { Advance, PageSeen } from './pagination.ts';
 
-export type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
+/** A service that numbers its pages. */
+export interface NumberedRules {
+  /** Records of a page that are asked for at most. */
+  readonly maxSize: number;
+  /** Pages hold `maxSize` records, whatever is asked for. */
+  readonly isFixed: boolean;
+  readonly honoursSize: boolean;
+  /** A page that was shown before means the end. */
+  readonly endsByRepeat: boolean;
+  /** A later page that is refused with this status lies behind the last one; null: no status means that. */
+  readonly endStatus: number | null;
+  /** Parameters that ask for a page, counted from 0, of so many records. */
+  readonly ask: (page: number, size: number) => Params;
+}
 
 /** Keys that pages are compared with. */
 export const rememberedKeys = 100;
@@ -29,11 +42,13 @@ export const numberedPosition = z.object({
   pages: count.default(0),
   /** Of the last answer that named one. */
   total: count.nullable().default(null),
+  /** The flag of an answer was that more follows. */
+  hasSaidMore: z.boolean().default(false),
   /** Every answer so far named this total. */
   isSteady: z.boolean().default(true),
   /**
-   * Different records so far: as far as the last of them are remembered, and in all; null where not all were
-   * remembered.
+   * Different records since the first page: as far as the last of them are remembered, and in all; null where not all
+   * were remembered.
    */
   shown: count.default(0),
   distinct: count.nullable().default(0),
@@ -68,6 +83,8 @@ export function beginNumbered(size: number, isFixed: boolean): NumberedPosition 
 /** An answer, with what each phase asks of it. */
 export interface NumberedPage {
   readonly seen: PageSeen;
+  /** What the answer says of more behind it; null: nothing. */
+  readonly hasMore: boolean | null;
   /** Short marks, in the page's order. */
   readonly marks: readonly string[];
   /** Of the page as a whole; '' for an empty one. */
@@ -97,6 +114,7 @@ export function beginPlain(
     row: 0,
     short: 0,
     shown: 0,
+    distinct: 0,
     recent: [],
     pageMark: '',
   });

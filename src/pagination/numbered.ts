@@ -7,7 +7,9 @@ import {
   type Listing,
   type PageSeen,
   type Pagination,
+  type PaginationStyle,
 } from './pagination.ts';
+import { readFlag } from './answer-keys.ts';
 import { nextOverlapping, nextPlain, overlapFrom } from './numbered-forwards.ts';
 import {
   beginNumbered,
@@ -21,9 +23,22 @@ import {
   type NumberedPage,
   type NumberedPosition,
   type NumberedStep,
-  type OffsetRules,
+  type NumberedRules,
 } from './numbered-position.ts';
 import { isLastByLength, noteFollowed, noteLength, noteWhole } from './page-lengths.ts';
+
+/** Completeness rests on a fixed order, or on a total: see `numberedPagination`. */
+export function numberedStyle(rules: NumberedRules, flagKeys: readonly string[] = []): PaginationStyle {
+  return {
+    restsOnOrder: true,
+    walk: (listing) => numberedPagination(rules, listing),
+    readNext: (answer) => (flagKeys.length === 0 ? null : readFlag(flagKeys, answer)),
+    calls: (rows, listings) => {
+      const further = Math.floor(rows / rules.maxSize);
+      return listings + further + (further > 0 ? 1 : 0);
+    },
+  };
+}
 
 /**
  * Walks a service that numbers its pages and keeps no snapshot between calls. What the first page holds is how long
@@ -36,7 +51,7 @@ import { isLastByLength, noteFollowed, noteLength, noteWhole } from './page-leng
  * - Without a total, each page overlaps the one before it by some record, in sizes that make the most of it.
  * - Otherwise, and wherever pages contradict what is expected of them, page follows page.
  */
-export function numberedPagination(rules: OffsetRules, listing: Listing): Pagination {
+function numberedPagination(rules: NumberedRules, listing: Listing): Pagination {
   const { pageLengths, trustsTotal } = listing;
   const countDistinct = countMarks();
 
@@ -50,8 +65,10 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
       distinct === null || before.distinct === null || before.pages === 0
         ? fresh
         : distinct - before.distinct;
+    const hasMore = seen.next?.hasMore ?? null;
     const position: NumberedPosition = {
       ...before,
+      hasSaidMore: before.hasSaidMore || hasMore === true,
       pages: before.pages + 1,
       total: total ?? before.total,
       // Behind the last page an answer may be a refusal, which names nothing.
@@ -61,7 +78,7 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
       shown: before.shown + fresh,
       distinct,
     };
-    const page: NumberedPage = { seen, marks, mark: pageMark(seen.marks), added };
+    const page: NumberedPage = { seen, hasMore, marks, mark: pageMark(seen.marks), added };
     const step = nextOf(position, page, listing, rules);
     if (step.kind === 'end' && before.pages > 0 && step.proof.kind === 'single') {
       noteWhole(pageLengths, { size: rules.maxSize, records: before.length });
@@ -77,11 +94,12 @@ export function numberedPagination(rules: OffsetRules, listing: Listing): Pagina
   }
 
   return walkWith(numberedPosition, {
-    begin: () => beginNumbered(rules.maxSize, rules.numbered?.isFixed ?? false),
-    request: ({ page, size }) => ({ [rules.sizeParam]: size, [rules.offsetParam]: page * size }),
+    begin: () => beginNumbered(rules.maxSize, rules.isFixed),
+    request: ({ page, size }) => rules.ask(page, size),
     advance,
-    refused: (position) => {
+    refused: (position, status) => {
       if (position.page === 0) return null;
+      if (status !== null && status === rules.endStatus) return 'empty';
       const isCounted = position.total !== null && position.total <= shownBy(position);
       return position.phase === 'up' || isCounted ? 'empty' : 'perhapsEmpty';
     },
@@ -93,7 +111,7 @@ function nextOf(
   position: NumberedPosition,
   page: NumberedPage,
   listing: Listing,
-  rules: OffsetRules,
+  rules: NumberedRules,
 ): NumberedStep {
   switch (position.phase) {
     case 'first':
@@ -111,14 +129,18 @@ function nextOf(
 
 function nextFirst(
   position: NumberedPosition,
-  { seen, marks, mark }: NumberedPage,
+  { seen, hasMore, marks, mark }: NumberedPage,
   { pageLengths, storedRows, isOrdered, growsOnly }: Listing,
-  rules: OffsetRules,
+  rules: NumberedRules,
 ): NumberedStep {
   const { size, total } = position;
   const received = marks.length;
   const known = noteLength(pageLengths, size, seen);
+  if (hasMore === false && (total === null || total <= received)) {
+    return endNumbered(position, true, { isSingle: true });
+  }
   if (received === 0) {
+    if (hasMore === true) return goTo({ ...position, phase: 'plain', page: 1 });
     if (total === null || total === 0) return endNumbered(position, true, { isSingle: true });
     if (position.hasAskedAgain || size === 1) {
       return endNumbered(position, false, { doubt: { kind: 'total', total, shown: 0 } });
@@ -133,7 +155,7 @@ function nextFirst(
   const honoursSize = !position.isFixed && rules.honoursSize;
   const isShort =
     (total === null || total <= received) && isLastByLength(pageLengths, seen, known, { size, honoursSize });
-  if (isLikeStored && (isAll || isShort)) {
+  if (hasMore === null && isLikeStored && (isAll || isShort)) {
     const lastPage = { size, records: received };
     return endNumbered(position, true, { isSingle: true, ...(isAll ? {} : { lastPage }) });
   }
@@ -167,7 +189,7 @@ const mostRounds = 4;
  * Towards the end: from the page that the total takes for the last one on, until one is not full. Whatever contradicts
  * the total, or shows that the size is not heard, is left to a walk forwards.
  */
-function nextUp(position: NumberedPosition, { marks, mark }: NumberedPage): NumberedStep {
+function nextUp(position: NumberedPosition, { marks, mark, hasMore }: NumberedPage): NumberedStep {
   const { page, length, pageMark, firstMark, stopAt } = position;
   const received = marks.length;
   const total = position.total ?? 0;
@@ -178,9 +200,10 @@ function nextUp(position: NumberedPosition, { marks, mark }: NumberedPage): Numb
   if (isAgain && !isBehind) return beginPlain(position);
   // A full page may be the last one: the first round makes sure that the total is not too low.
   const isLast = position.rounds > 0 && total <= start + received;
-  if (!isBehind && received === length && !isLast) {
+  if (!isBehind && received === length && !isLast && hasMore !== false) {
     return goTo({ ...position, page: page + 1, pageMark: mark });
   }
+  if (hasMore === true) return beginPlain(position);
   const reach = isBehind ? start : start + received;
   if (total > reach) return beginPlain(position);
   const isFirstAll = position.pages === 2 && position.reach === length;
@@ -191,10 +214,13 @@ function nextUp(position: NumberedPosition, { marks, mark }: NumberedPage): Numb
     reach,
     recent: shown.slice(0, rememberedKeys),
     tail: shown.slice(-rememberedKeys),
+    // Shorter than it should be by its place: pages may have become shorter, and their numbers mean other rows.
+    isDisturbed: !isBehind && received < length && total < reach && total !== received,
     pageMark: isBehind ? '' : mark,
   };
   if (page === 0 || shown.some((one) => stopAt.includes(one))) return endRound(top);
-  return goTo({ ...top, phase: 'down', page: page - 1, isDisturbed: shown.length < fewestAtEnd });
+  const isDisturbed = top.isDisturbed || shown.length < fewestAtEnd;
+  return goTo({ ...top, phase: 'down', page: page - 1, isDisturbed });
 }
 
 /**

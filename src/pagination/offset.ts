@@ -1,8 +1,8 @@
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
+import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
 import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
-import { numberedPagination } from './numbered.ts';
-import type { OffsetRules } from './numbered-position.ts';
+import { numberedStyle } from './numbered.ts';
 import {
   askAgain,
   fullOverlap,
@@ -11,6 +11,8 @@ import {
   type OffsetPosition,
 } from './offset-position.ts';
 import { isLastByLength, noteFollowed, noteLength, noteWhole, type PageLengths } from './page-lengths.ts';
+
+type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
 const stepBack = 2 * fullOverlap;
 
@@ -23,14 +25,22 @@ type Step =
  * calls, and one above what came puts its end in doubt.
  */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
+  const { numbered, maxSize, offsetParam, sizeParam, honoursSize = false } = rules;
+  if (numbered !== undefined) {
+    return numberedStyle({
+      maxSize,
+      honoursSize,
+      ...numbered,
+      endStatus: null,
+      ask: (page, size) => ({ [sizeParam]: size, [offsetParam]: page * size }),
+    });
+  }
   return {
     restsOnOrder: true,
-    walk: (listing) =>
-      rules.numbered === undefined ? offsetPagination(rules, listing) : numberedPagination(rules, listing),
+    walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
     calls: (rows, listings) => {
-      const gained = rules.numbered === undefined ? rules.maxSize - fullOverlap : rules.maxSize;
-      const further = Math.floor(rows / gained);
+      const further = Math.floor(rows / (maxSize - fullOverlap));
       return listings + further + (further > 0 ? 1 : 0);
     },
   };

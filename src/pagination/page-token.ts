@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { readToken } from './answer-keys.ts';
 import {
   countMarks,
   doubtOf,
@@ -10,21 +10,22 @@ import {
   walkWith,
   type Advance,
   type Listing,
-  type NextPage,
-  type PageAnswer,
   type PageSeen,
   type Pagination,
   type PaginationStyle,
-  type UnreadableNext,
 } from './pagination.ts';
 
-type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
+type PageTokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
+interface TokenRules extends Pick<PageTokenRules, 'tokenParam' | 'sizeParam' | 'maxSize' | 'totalKeys'> {
+  /** How long a token is valid; null: for ever. */
+  readonly lifetimeMs: number | null;
+}
 
 /** A position, which holds the token as JSON, may take 64 KiB in the ledger. */
 const maxTokenChars = 10_000;
 
 /** The defaults are those of its first page. */
-const positionSchema = z.object({
+export const tokenPosition = z.object({
   kind: z.literal('pageToken'),
   token: z.string().nullable().default(null),
   /** When the token was received: it is refused by the service some time later. */
@@ -41,14 +42,14 @@ const positionSchema = z.object({
   /** Different records so far; null where not all of them are remembered. */
   distinct: z.number().int().min(0).nullable().default(0),
 });
-type TokenPosition = z.infer<typeof positionSchema>;
+type TokenPosition = z.infer<typeof tokenPosition>;
 
 /** The response's own flag says that there is more, and a token what to ask for. */
-export function pageTokenStyle(rules: TokenRules): PaginationStyle {
+export function pageTokenStyle(rules: PageTokenRules): PaginationStyle {
   return {
     restsOnOrder: false,
     walk: (listing) => pageTokenPagination(rules, listing),
-    readNext: (answer) => readNext(rules, answer),
+    readNext: (answer) => readToken(rules, answer),
     calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }
@@ -59,8 +60,8 @@ export function pageTokenPagination(
   { trustsTotal }: Pick<Listing, 'trustsTotal'>,
 ): Pagination {
   const countDistinct = countMarks();
-  return walkWith(positionSchema, {
-    begin: () => positionSchema.parse({ kind: 'pageToken', size: rules.maxSize }),
+  return walkWith(tokenPosition, {
+    begin: () => tokenPosition.parse({ kind: 'pageToken', size: rules.maxSize }),
     request: ({ token, size }) => ({
       ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
       ...(token === null ? {} : { [rules.tokenParam]: token }),
@@ -80,7 +81,7 @@ export function pageTokenPagination(
         : { ...position, size: Math.floor(position.size / 2) },
     expired: ({ token, tokenAtMs }, nowMs) => {
       const ageMs = nowMs - tokenAtMs;
-      return token !== null && ageMs > rules.lifetimeMs
+      return token !== null && rules.lifetimeMs !== null && ageMs > rules.lifetimeMs
         ? `the page token is ${Math.round(ageMs / 1000)} s old and lives ${Math.round(rules.lifetimeMs / 1000)} s`
         : null;
     },
@@ -140,53 +141,4 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
 
 function broken(code: ErrorCode, why: string): Advance {
   return { kind: 'broken', code, why, dropWatermark: false };
-}
-
-/**
- * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
- * version.
- */
-function readNext(
-  { flagKeys, tokenKeys }: TokenRules,
-  { metadata, result }: PageAnswer,
-): NextPage | UnreadableNext {
-  const places = [{ place: metadata, tokens: tokenKeys }];
-  if (isJsonObject(result)) {
-    const meta = memberOf(result, 'meta') ?? null;
-    places.push({ place: meta, tokens: [...tokenKeys, 'cursor'] }, { place: result, tokens: tokenKeys });
-  }
-  for (const { place, tokens } of places) {
-    if (!isJsonObject(place)) continue;
-    const flag = firstMember(place, flagKeys);
-    const token = firstMember(place, tokens);
-    if (flag === undefined && token === undefined) continue;
-    if (flag !== undefined && flag !== null && typeof flag !== 'boolean') {
-      return { fault: 'expected true or false as the flag for more pages, got another kind' };
-    }
-    if (token !== undefined && token !== null && typeof token !== 'string') {
-      return { fault: 'expected text or null as page token, got another kind' };
-    }
-    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token };
-  }
-  // Without it the walk would take the page for the last one: a silent gap.
-  return { fault: `expected one of ${[...flagKeys, ...tokenKeys].join(', ')} in connector_metadata` };
-}
-
-/** The first key that is there, in either spelling (`has_more`, `hasMore`). */
-function firstMember(object: JsonObject, keys: readonly string[]): JsonValue | undefined {
-  for (const key of keys) {
-    for (const spelling of [key, toCamelCase(key), toSnakeCase(key)]) {
-      const value = memberOf(object, spelling);
-      if (value !== undefined) return value;
-    }
-  }
-  return undefined;
-}
-
-function toCamelCase(key: string): string {
-  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
-}
-
-function toSnakeCase(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -3,7 +3,9 @@ import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
 import { keysetPagination } from './keyset.ts';
+import { lastRecordStyle } from './last-record.ts';
 import { newestFirstPagination } from './newest-first.ts';
+import { numberedStyle } from './numbered.ts';
 import { offsetStyle } from './offset.ts';
 import { pageTokenStyle } from './page-token.ts';
 import {
@@ -26,8 +28,12 @@ export function styleOf(pagination: PaginationRules): PaginationStyle {
   switch (pagination.kind) {
     case 'offset':
       return offsetStyle(pagination);
+    case 'page':
+      return pageStyle(pagination);
     case 'pageToken':
       return pageTokenStyle(pagination);
+    case 'lastRecord':
+      return lastRecordStyle(pagination);
     case 'single':
       return singleStyle;
   }
@@ -42,16 +48,20 @@ export function paginationOf(
   const { incremental, pagination } = entity;
   const isOrdered = entity.order !== null || entity.growsOnly;
   const listing = { ...ofEntity, isOrdered, growsOnly: entity.growsOnly };
-  const full = (storedRows: number): Pagination => styleOf(pagination).walk({ ...listing, storedRows });
+  const style = styleOf(pagination);
+  const full = (storedRows: number): Pagination => style.walk({ ...listing, storedRows });
   if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return full(reading.storedRows);
   }
   const sinceMs = Date.parse(reading.watermark) - incremental.lookbackMs;
   switch (incremental.kind) {
     case 'keyset':
-      // The definition was checked: keyset stands on paging by offset alone, newest first on page tokens.
-      return pagination.kind === 'offset'
-        ? keysetPagination(pagination, { ...listing, sinceParam: sinceParamOf(entity, incremental), sinceMs })
+      // The definition was checked: keyset stands on offsets and page numbers alone, newest first on page tokens.
+      return pagination.kind === 'offset' || pagination.kind === 'page'
+        ? keysetPagination(
+            { style, maxSize: pagination.maxSize },
+            { ...listing, sinceParam: sinceParamOf(entity, incremental), sinceMs },
+          )
         : full(0);
     case 'since':
       return sincePagination(full(0), sinceParamOf(entity, incremental), sinceMs);
@@ -89,6 +99,22 @@ function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs:
           )
         : full.advance(position, page),
   };
+}
+
+function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {
+  const { pageParam, first, sizeParam, maxSize, honoursSize = false, end, flagKeys } = rules;
+  const numbered = {
+    maxSize,
+    isFixed: sizeParam === null,
+    honoursSize,
+    endsByRepeat: end === 'repeats',
+    endStatus: typeof end === 'object' ? end.status : null,
+    ask: (page: number, size: number) => ({
+      [pageParam]: first + page,
+      ...(sizeParam === null ? {} : { [sizeParam]: size }),
+    }),
+  };
+  return numberedStyle(numbered, flagKeys);
 }
 
 const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
-import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Doubt, PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { PageLengths } from './page-lengths.ts';
@@ -11,8 +11,11 @@ export interface PaginationStyle {
   /** Completeness rests on a fixed order of the records: whether the service keeps it is checked. */
   readonly restsOnOrder: boolean;
   walk(listing: Listing): Pagination;
-  /** What an answer says about the next page; null where this style learns nothing from answers. */
-  readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
+  /**
+   * What an answer says about the next page; null where this style learns nothing from answers. `lastRecord`: undefined
+   * where the page is empty.
+   */
+  readNext(answer: PageAnswer, lastRecord: () => JsonValue | undefined): NextPage | UnreadableNext | null;
   /** Calls that so many rows in so many listings cost at least. */
   calls(rows: number, listings: number): number;
 }
@@ -57,10 +60,10 @@ export interface Pagination<Own extends Position = Position> {
   request(position: Own): Params;
   advance(position: Own, page: PageSeen): Advance;
   /**
-   * What it means that the service refuses the call (400, 404): the page lies behind the last one and is `empty`; it
-   * may lie there, which the service does not say; or, null, nothing of the kind.
+   * What it means that the service refuses the call with this status (400, 404): the page lies behind the last one and
+   * is `empty`; it may lie there, which the service does not say; or, null, nothing of the kind.
    */
-  refused(position: Own): 'empty' | 'perhapsEmpty' | null;
+  refused(position: Own, status: number | null): 'empty' | 'perhapsEmpty' | null;
   /** The same place with half the page size; null when it cannot be halved. */
   halve(position: Own): Own | null;
   /** Why the position can no longer be requested (a page token past its lifetime); null when it can. */
@@ -79,7 +82,7 @@ export function walkWith<Schema extends z.ZodType<Position>>(
     begin: () => walk.begin(),
     request: (stored) => walk.request(schema.parse(stored)),
     advance: (stored, page) => walk.advance(schema.parse(stored), page),
-    refused: (stored) => walk.refused?.(schema.parse(stored)) ?? null,
+    refused: (stored, status) => walk.refused?.(schema.parse(stored), status) ?? null,
     halve: (stored) => walk.halve?.(schema.parse(stored)) ?? null,
     expired: (stored, nowMs) => walk.expired?.(schema.parse(stored), nowMs) ?? null,
   };
@@ -147,13 +150,6 @@ export function doubtOf(total: number | undefined, shown: number | null): { read
   return total === undefined || shown === null || total <= shown
     ? {}
     : { doubt: { kind: 'total', total, shown } };
-}
-
-/** How many records a listing has, as the first of the keys says that is there; null where none does. */
-export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
-  if (!isJsonObject(metadata)) return null;
-  const value = keys.map((key) => memberOf(metadata, key)).find((one) => one !== undefined);
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
+import { keyOfToken } from '../definitions/pagination-file.ts';
 import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer } from './ask-upstream.ts';
@@ -41,8 +42,15 @@ export function translatePaging(
   switch (paging.kind) {
     case 'none':
     case 'offset': {
+      // The entity's own page numbers: what lies behind the last one may be refused.
+      const endStatus = endStatusOf(pagination, params);
       const total = paging.kind === 'none' ? null : paging.total;
-      return { call: { params }, ...whole, readMetadata: (answer) => totalOf(pagination, total, answer) };
+      return {
+        call: { params },
+        ...whole,
+        endStatus,
+        readMetadata: (answer) => totalOf(pagination, total, answer),
+      };
     }
     case 'page':
       return byPage(pagination, paging, params);
@@ -52,6 +60,13 @@ export function translatePaging(
     case 'linkHeader':
       return byToken(pagination, paging, params);
   }
+}
+
+function endStatusOf(pagination: Pagination, params: Params): number | null {
+  if (pagination.kind !== 'page' || typeof pagination.end !== 'object') return null;
+  return wholeNumber(memberOf(params, pagination.pageParam), 0) > pagination.first
+    ? pagination.end.status
+    : null;
 }
 
 function byToken(pagination: Pagination, paging: TokenPaging, params: Params): TranslatedCall {
@@ -107,7 +122,7 @@ function inMetadata({ tokenKeys, flagKeys }: TokenRules, { more, token }: Next):
   const [tokenKey] = tokenKeys;
   const [flagKey] = flagKeys;
   return {
-    ...(tokenKey === undefined ? {} : { [tokenKey]: more ? token : null }),
+    ...(tokenKey === undefined ? {} : { [keyOfToken(tokenKey)]: more ? token : null }),
     ...(flagKey === undefined ? {} : { [flagKey]: more }),
   };
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
-import { readTotal, type Advance, type NextPage, type PageSeen } from '../../src/pagination/pagination.ts';
+import { readTotal } from '../../src/pagination/answer-keys.ts';
+import type { Advance, NextPage, PageSeen } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
 
 const single = styleOf({ kind: 'single', totalKeys: ['total_items'] });

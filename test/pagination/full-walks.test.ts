@@ -11,7 +11,17 @@ const kinds: readonly (readonly [SimulatedEntity, readonly Move[], number])[] = 
   ['growing', ['append', 'insert', 'insert'], 0.5],
 ];
 
-describe.each(kinds)('a full walk by offset: %s', (name, moves, provenShare) => {
+/** The same by numbers and by the last record, with totals and flags and without, under caps that change. */
+const ownKinds: typeof kinds = [
+  ['ordered_pages', ['append', 'delete', 'delete'], 0.3],
+  ['unordered_pages', ['append', 'insert', 'delete', 'move', 'change'], 0],
+  ['growing_pages', ['append', 'insert', 'insert'], 0.3],
+  ['fixed_pages', ['append', 'delete'], 0.1],
+  ['last_key', ['append', 'delete', 'change', 'move'], 0.5],
+  ['last_date', ['append', 'delete'], 0],
+];
+
+describe.each([...kinds, ...ownKinds])('a full walk of a listing: %s', (name, moves, provenShare) => {
   // Proves promise 3
   it(`that claims an ordered proof has met every row that was there throughout (seed ${firstSeed})`, async () => {
     expect(await tryFullWalks(name, moves)).toBeGreaterThanOrEqual(trials * provenShare);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { keysetPagination } from '../../src/pagination/keyset.ts';
+import { offsetStyle } from '../../src/pagination/offset.ts';
 import type { Advance, PageSeen } from '../../src/pagination/pagination.ts';
 import { timeParam } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
@@ -25,9 +26,17 @@ describe('incremental walks: keyset', () => {
 
 const secondMs = Date.UTC(2026, 4, 1, 10);
 
+const rules = {
+  kind: 'offset',
+  offsetParam: 'offset',
+  sizeParam: 'count',
+  maxSize: 30,
+  totalKeys: [],
+} as const;
+
 function keyset() {
   return keysetPagination(
-    { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: 30, totalKeys: [] },
+    { style: offsetStyle(rules), maxSize: rules.maxSize },
     {
       sinceParam: { name: 'since', write: timeParam },
       sinceMs: secondMs - 59_500,

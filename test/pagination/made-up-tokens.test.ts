@@ -12,12 +12,18 @@ import { repeats, startSeed } from '../support/trials.ts';
 
 const seed = startSeed();
 const trials = repeats('TRIALS', { share: 100, full: 5_000 });
-const kinds: readonly TokenKind[] = ['cursor', 'lastRecord', 'nextUrl', 'linkHeader'];
+const kinds: readonly (readonly [TokenKind, boolean])[] = [
+  ['cursor', false],
+  ['lastRecord', false],
+  ['lastRecord', true],
+  ['nextUrl', false],
+  ['linkHeader', false],
+];
 
 // Proves promise 3
 it.each(kinds)(
-  `reads a service by %s whole where it says so, whatever its pages repeat, skip and count (seed ${seed})`,
-  (kind) => {
+  `reads a service by %s (its own pagination: %s) whole where it says so, whatever its pages repeat, skip and count (seed ${seed})`,
+  (kind, isOwn) => {
     const found = { complete: 0, doubted: 0, failed: 0 };
     for (let trial = 0; trial < trials; trial += 1) {
       const random = seededRandom(seed * 4_000_037 + trial);
@@ -39,7 +45,7 @@ it.each(kinds)(
         ),
         ...(fault === undefined ? {} : { fault }),
       };
-      const isNewestFirst = random() < 0.3;
+      const isNewestFirst = random() < 0.3 && !isOwn;
       const fromRow = int(count);
       const declared: Declared = {
         maxSize: pick(1 + int(100), 20, 50),
@@ -47,6 +53,7 @@ it.each(kinds)(
         end: null,
         isOrdered: random() < 0.5,
         growsOnly: false,
+        isOwn,
         ...(isNewestFirst ? { incremental: { kind: 'newestFirst', fromRow } } : {}),
       };
       const ascending = Array.from({ length: count }, (_, index) => `row-${index}`);

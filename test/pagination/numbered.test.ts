@@ -154,10 +154,11 @@ describe('made-up services', () => {
         () => 0,
       );
       const made: MadeUpPaging = {
-        kind: pick('page', 'page', 'offset', 'offset', 'cursor'),
+        kind: pick('page', 'page', 'page', 'offset', 'offset', 'cursor'),
         cap: 1 + pick(int(10), int(60), int(120)),
         size: pick('heard', 'ignored', 'renamed'),
         after: pick('empty', 'refused', 'wrap', 'repeat'),
+        isFlagged: random() < 0.3,
         totalOf,
       };
       const said: Declared = {
@@ -166,6 +167,7 @@ describe('made-up services', () => {
         end: pick('repeats', 'refused', null),
         isOrdered: random() < 0.5,
         growsOnly: random() < 0.1,
+        isOwn: random() < 0.5,
         ...(made.kind !== 'cursor' && random() < 0.3 ? { incremental: { kind: 'keyset', fromRow: 0 } } : {}),
       };
       const walked = walkMadeUp(rows, made, said);
@@ -188,8 +190,9 @@ describe('made-up services', () => {
       const throughout = new Set(rows);
       const violence = int(8);
       let fresh = 0;
-      const made = { ...service, cap: 12 + int(50), totalOf: random() < 0.6 ? truly : nothing };
-      const walked = walkMadeUp(rows, made, declared, (call) => {
+      const isFlagged = random() < 0.5;
+      const made = { ...service, isFlagged, cap: 12 + int(50), totalOf: random() < 0.6 ? truly : nothing };
+      const walked = walkMadeUp(rows, made, { ...declared, isOwn: random() < 0.7 }, (call) => {
         for (let change = call > 60 ? 0 : int(violence + 1); change > 0; change -= 1) {
           const at = int(rows.length);
           const kind = random();

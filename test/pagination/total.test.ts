@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetStyle } from '../../src/pagination/offset.ts';
-import { readTotal } from '../../src/pagination/pagination.ts';
+import { readTotal } from '../../src/pagination/answer-keys.ts';
 import type { PageLengths } from '../../src/pagination/page-lengths.ts';
 import type { Doubt, Proof } from '../../src/sinks/partition.ts';
 import { seededRandom } from '../support/seeded-random.ts';

@@ -106,7 +106,7 @@ function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number,
     if (page === null) return { end: 'restart', met, calls };
     const { records, metadata } = page;
     for (const { id } of records) met.add(id ?? null);
-    const next = style.readNext({ result: [], metadata });
+    const next = style.readNext({ result: [], metadata }, () => undefined);
     if (next !== null && 'fault' in next) return { end: next.fault, met, calls };
     const marks = records.map(({ id }) => JSON.stringify(id));
     const seen = { marks, changes: [], capMs: 0, bytes: 100 * marks.length, next, nowMs: calls };

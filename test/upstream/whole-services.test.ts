@@ -72,7 +72,7 @@ async function walk(
     const asked = { ...entity.fixedParams, ...params, ...pages.request(position) };
     const page = await account.list({ entity: entity.name, params: asked }, never);
     records.push(...page.records);
-    const next = style.readNext({ result: [], metadata: page.metadata });
+    const next = style.readNext({ result: [], metadata: page.metadata }, () => undefined);
     if (next !== null && 'fault' in next) throw new Error(next.fault);
     const marks = page.records.map((record) => JSON.stringify(record));
     const seen = { marks, changes: [], capMs: 0, bytes: page.bytes, next, nowMs: calls };

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { endOfPages } from '../pagination-file.ts';
 import { expectedKind, jsonValue, strictObject, textAs } from '../schema-problems.ts';
 import { authentication, credentialValue, hostVariable } from './authentication.ts';
 import { errorRule, failedAnswer, headerTime, wait } from './failure-class.ts';
@@ -182,11 +183,7 @@ export function pagingFile() {
       // default: the content hash of a definition that does not say it stays as it was.
       fixed: z.literal(true).optional(),
       // A later page than the first that is refused with this status is empty.
-      end: z
-        .union([z.literal('repeats'), strictObject({ status: z.int().min(400).max(499) })], {
-          error: 'expected repeats, or { status: 404 }',
-        })
-        .optional(),
+      end: endOfPages(),
     }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });

@@ -14,7 +14,8 @@ import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
 import type { Definition, Entity, Pagination } from '../../definitions/definition.ts';
 import { styleOf } from '../../pagination/pagination-of.ts';
-import { readTotal, type PageAnswer } from '../../pagination/pagination.ts';
+import { readTotal } from '../../pagination/answer-keys.ts';
+import type { PageAnswer } from '../../pagination/pagination.ts';
 import type { GetRequest, ListRequest, SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
@@ -25,7 +26,7 @@ import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossle
 import { textOfBody } from '../../http/read-body.ts';
 import { scanPage } from '../../http/scan-json.ts';
 import { recordsAt } from '../../upstream/read-json.ts';
-import { readRecords, unreadRecords } from '../page-records.ts';
+import { readRecords, unreadRecords, type PageRecords } from '../page-records.ts';
 
 /**
  * The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare.
@@ -196,9 +197,10 @@ function readPage(
   const values = recordsOf(answer.result, place);
   if (values === null) throw invalidBody(facts, 'expected an array as result, got another kind');
   const named = values.map((one) => (isJsonObject(one) ? renamedMembers(one, rename) : one));
+  const records = scanned === null ? readRecords(named) : unreadRecords(scanned);
   return {
-    records: scanned === null ? readRecords(named) : unreadRecords(scanned),
-    ...readPaging(answer, pagination, facts),
+    records,
+    ...readPaging(answer, records, pagination, facts),
     metadata: answer.metadata,
     serverTime: instantOf(header('date')),
     bytes: body.byteLength,
@@ -208,10 +210,13 @@ function readPage(
 /** What an answer says about the next page. Throws `CallFailure` BODY_INVALID. */
 export function readPaging(
   answer: PageAnswer,
+  records: PageRecords,
   pagination: Pagination,
   facts: CallFacts,
 ): Pick<SourcePage, 'next' | 'total'> {
-  const next = styleOf(pagination).readNext(answer);
+  const lastRecord = (): JsonValue | undefined =>
+    records.length === 0 ? undefined : records.value(records.length - 1);
+  const next = styleOf(pagination).readNext(answer, lastRecord);
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const total = readTotal(pagination.totalKeys, answer.metadata);
   return { next, ...(total === null ? {} : { total }) };

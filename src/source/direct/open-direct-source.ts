@@ -148,8 +148,9 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
         const { metadata, serverTime, bytes, bodyBytes } = page;
         budget.count({ bytes });
         if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
-        const paging = readPaging({ result: page.records, metadata }, pagination, facts);
-        return { records: readRecords(page.records), ...paging, metadata, serverTime, bytes: bodyBytes };
+        const records = readRecords(page.records);
+        const paging = readPaging({ result: page.records, metadata }, records, pagination, facts);
+        return { records, ...paging, metadata, serverTime, bytes: bodyBytes };
       };
       return await call(facts, ask, signal);
     },

@@ -25,19 +25,32 @@ export async function tryFullWalks(name: SimulatedEntity, moves: readonly Move[]
     proven += 1;
     const missed = service.rows.filter(({ id }) => before.has(id) && !walk.met.has(id)).map(({ id }) => id);
     expect({ seed, proof: walk.seal.proof, missed }).toEqual({ seed, proof: walk.seal.proof, missed: [] });
-    expect(walk.seal.absence).toBe(name === 'growing' ? null : 'nothing');
+    expect(walk.seal.absence).toBe(name.startsWith('growing') ? null : 'nothing');
   }
   return proven;
 }
 
 function rulesFor(name: SimulatedEntity, moves: readonly Move[], random: () => number): ServiceRules {
   const isByChange = name === 'tokens' || name === 'keyset';
+  const isOwn = name.endsWith('_pages') || name.startsWith('last_');
   return {
     roundMs: [1, 1000, 60_000][Math.floor(random() * 3)] ?? 1,
-    cap: random() < 0.2 ? 2 + Math.floor(random() * 10) : 12 + Math.floor(random() * 30),
+    cap:
+      name === 'fixed_pages'
+        ? 30
+        : random() < 0.2
+          ? 2 + Math.floor(random() * 10)
+          : 12 + Math.floor(random() * 30),
     violence: Math.floor(random() * 12),
     moves,
     nullShare: isByChange ? 0.05 : 0,
     futureShare: random() < 0.3 ? 0.03 : 0,
+    ...(isOwn
+      ? {
+          saysTotal: random() < 0.6,
+          saysMore: random() < 0.5,
+          capChanges: random() < 0.3 && name !== 'fixed_pages' ? 0.1 : 0,
+        }
+      : {}),
   };
 }

@@ -6,7 +6,8 @@ import { keysetPagination } from '../../../src/pagination/keyset.ts';
 import { newestFirstPagination } from '../../../src/pagination/newest-first.ts';
 import { styleOf } from '../../../src/pagination/pagination-of.ts';
 import type { PageLengths } from '../../../src/pagination/page-lengths.ts';
-import { readTotal, type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
+import { readTotal } from '../../../src/pagination/answer-keys.ts';
+import { type Pagination, timeParam } from '../../../src/pagination/pagination.ts';
 import type { Doubt, Proof } from '../../../src/sinks/partition.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import type { PagedCall } from '../../../src/upstream/build-request.ts';
@@ -27,6 +28,8 @@ export interface MadeUpPaging {
   readonly after: 'empty' | 'refused' | 'wrap' | 'repeat';
   /** What is wrong with its page tokens; nothing by default. */
   readonly fault?: TokenFault;
+  /** Numbered pages say whether more follow. */
+  readonly isFlagged?: boolean;
   /** What it says of the number of records; null: nothing. */
   readonly totalOf: (rows: number) => number | null;
 }
@@ -38,6 +41,8 @@ export interface Declared {
   readonly end: 'repeats' | 'refused' | null;
   readonly isOrdered: boolean;
   readonly growsOnly: boolean;
+  /** The entity's `pagination` is the service's own: `page`, or `lastRecord`. */
+  readonly isOwn?: boolean;
   /** A walk from a watermark on instead of a full one; `fromRow`: the first row that changed since. */
   readonly incremental?: { readonly kind: 'keyset' | 'newestFirst'; readonly fromRow: number };
 }
@@ -105,11 +110,11 @@ export function walkMadeUp(
     asked.push(params);
     const read = ask(rows, service, { pagination: rules, paging, params });
     if ('why' in read) return ended(read);
-    if (read.isRefused && pages.refused?.(position) !== 'empty') return ended({ why: 'refused' });
+    if (read.isRefused && pages.refused(position, 404) !== 'empty') return ended({ why: 'refused' });
     const marks = read.records.map(({ id }) => textOf(id ?? null));
     for (const mark of marks) seen.add(mark.replaceAll("'", ''));
     const { metadata } = read;
-    const next = style.readNext({ result: [], metadata });
+    const next = style.readNext({ result: [], metadata }, () => read.records.at(-1));
     if (next !== null && 'fault' in next) return ended({ why: next.fault });
     const total = readTotal(rules.totalKeys, metadata);
     counted = total ?? counted;
@@ -145,8 +150,11 @@ function openWalk(
   const full = styleOf(rules).walk({ ...listing, isOrdered, growsOnly, storedRows: 0 });
   if (incremental === undefined) return full;
   const sinceMs = changedMs(`row-${incremental.fromRow}`);
-  return rules.kind === 'offset'
-    ? keysetPagination(rules, { ...listing, sinceParam: { name: 'since', write: timeParam }, sinceMs })
+  return rules.kind === 'offset' || rules.kind === 'page'
+    ? keysetPagination(
+        { style: styleOf(rules), maxSize: rules.maxSize },
+        { ...listing, sinceParam: { name: 'since', write: timeParam }, sinceMs },
+      )
     : newestFirstPagination(full, { untilMs: sinceMs });
 }
 
@@ -169,11 +177,17 @@ function ask(
     const answer = answerOf(rows, service, call.call);
     if (answer === null) return { records: [], metadata: {}, isRefused: call.endStatus !== 404 };
     const { records, total, next, more } = answer;
+    const own =
+      paging.kind === 'none' && (service.isFlagged === true || service.kind === 'lastRecord') ? { more } : {};
     const url = new URL('https://made-up.example/');
     const value: JsonValue = { total, next, more };
     const header = (): string => `<${next}>; rel="${more ? 'next' : 'first'}"`;
     const metadata = call.readMetadata({ value, status: 200, header, url }, records);
-    return { records: records.slice(call.from, call.to), metadata: { total, ...metadata }, isRefused: false };
+    return {
+      records: records.slice(call.from, call.to),
+      metadata: { total, ...own, ...metadata },
+      isRefused: false,
+    };
   } catch (error) {
     if (error instanceof UpstreamFailure) return { why: error.message };
     throw error;
@@ -187,7 +201,7 @@ interface MadeUpAnswer extends TokenPage {
 /** Null: there is no such page. */
 function answerOf(
   rows: readonly string[],
-  { kind, cap, size, after, totalOf, fault }: MadeUpPaging,
+  { kind, cap, size, after, totalOf, fault, isFlagged }: MadeUpPaging,
   { params, query = [] }: PagedCall,
 ): MadeUpAnswer | null {
   const sinceMs = Date.parse(textOf(params['since'] ?? '1970-01-01'));
@@ -201,7 +215,8 @@ function answerOf(
     return { ...tokenPage(found, { kind, length, fault, token: isAsked ? textOf(token) : null }), total };
   }
   const last = Math.max(0, Math.ceil(found.length / length) - 1) * length;
-  const numbers = { page: (Number(query[0]?.[1] ?? 1) - 1) * length, offset: Number(params['offset'] ?? 0) };
+  const number = Number(query[0]?.[1] ?? params['page'] ?? 1);
+  const numbers = { page: (number - 1) * length, offset: Number(params['offset'] ?? 0) };
   let start = numbers[kind];
   if (start > 0 && start >= found.length) {
     if (after === 'refused') return null;
@@ -209,13 +224,37 @@ function answerOf(
     if (after === 'repeat') start = last;
   }
   const records = found.slice(start, start + length).map((id) => ({ id }));
-  return { records, total, next: null, more: false };
+  const more = start + length < found.length;
+  return { records, total, next: null, more: isFlagged === true && more };
 }
 
 function describe(
   { kind, after, totalOf }: MadeUpPaging,
-  { maxSize, isFixed, end }: Declared,
+  { maxSize, isFixed, end, isOwn }: Declared,
 ): { rules: PaginationRules; paging: Paging } {
+  const own = { maxSize, flagKeys: ['more'], totalKeys: ['total'] } as const;
+  if (isOwn === true && kind === 'lastRecord') {
+    const field = { field: 'id', tokenType: 'string', isUnique: true } as const;
+    return {
+      rules: { kind, tokenParam: 'cursor', sizeParam: 'limit', ...field, ...own },
+      paging: { kind: 'none' },
+    };
+  }
+  if (isOwn === true && kind === 'page') {
+    const sizeParam = isFixed ? null : 'limit';
+    const behind = end === 'refused' ? ({ status: 404 } as const) : (end ?? undefined);
+    return {
+      rules: {
+        kind,
+        pageParam: 'page',
+        first: 1,
+        sizeParam,
+        ...own,
+        ...(behind === undefined ? {} : { end: behind }),
+      },
+      paging: { kind: 'none' },
+    };
+  }
   if (kind !== 'page' && kind !== 'offset') {
     const rules: PaginationRules = {
       kind: 'pageToken',

@@ -22,6 +22,11 @@ export interface ServiceRules {
   readonly dateAheadMs?: number;
   /** Records that a page has at most, whatever is asked for. */
   readonly cap: number;
+  /** How often another cap holds from a call on: a share of all calls. */
+  readonly capChanges?: number;
+  /** Answers say how many records the listing has, and whether more follow. */
+  readonly saysTotal?: boolean;
+  readonly saysMore?: boolean;
   /** Moves between two calls, at most. */
   readonly violence: number;
   readonly moves: readonly Move[];
@@ -60,6 +65,11 @@ export const longestDelayMs = 20_000;
 const movingCalls = 40;
 const farFutureMs = Date.UTC(2999, 0, 1);
 
+/** In the order in which they came to be. */
+function numberOf({ id }: Pick<SimulatedRow, 'id'>): number {
+  return Number(id.slice('row-'.length));
+}
+
 /** Rows behind a listing that keeps no snapshot between calls, as violent as the rules say. */
 export function simulatedService(
   random: () => number,
@@ -73,6 +83,7 @@ export function simulatedService(
   let lastId = 0;
   let isMoving = true;
   let calmFrom = movingCalls;
+  let { cap } = rules;
   const dateMs = (): number => nowMs + (rules.dateAheadMs ?? 0);
   const shown = (ms: number): number => Math.floor(ms / rules.roundMs) * rules.roundMs;
   const isFree = (row: SimulatedRow): boolean => row.changedMs === null || row.changedMs < farFutureMs;
@@ -137,6 +148,10 @@ export function simulatedService(
   function turn(): void {
     calls += 1;
     nowMs += 200 + int(1500);
+    if (random() < (rules.capChanges ?? 0)) {
+      // A first page of less than half the largest counts as short.
+      cap = Math.ceil(rules.cap * (0.6 + 0.5 * random()));
+    }
     if (isMoving && calls < calmFrom) for (let moves = int(rules.violence + 1); moves > 0; moves -= 1) move();
   }
 
@@ -156,6 +171,7 @@ export function simulatedService(
           row.events.some(({ atMs }) => isLate(atMs)),
     );
     if (params['sort'] === undefined || rules.ignores === 'sort') return found;
+    if (params['sort'] === 'id') return found.toSorted((left, right) => numberOf(left) - numberOf(right));
     const valueOf = (row: SimulatedRow): number => {
       const value = row[field];
       return value === null ? 0 : shown(value);
@@ -184,6 +200,16 @@ export function simulatedService(
     };
   }
 
+  /** A value names the place of the last record, which may have gone. */
+  function startBehind(found: readonly SimulatedRow[], params: Params): number {
+    const { after, sort } = params;
+    if (typeof after !== 'string') return 0;
+    const isBehind = (row: SimulatedRow): boolean =>
+      sort === 'id' ? numberOf(row) > numberOf({ id: after }) : shown(row.createdMs) > Date.parse(after);
+    const next = found.findIndex(isBehind);
+    return next === -1 ? found.length : next;
+  }
+
   /** A token names the place of the last record: what moves before it shifts nothing. */
   function startOf(found: readonly SimulatedRow[], params: Params): number {
     if (typeof params['token'] !== 'string') return Number(params['offset'] ?? 0);
@@ -201,17 +227,32 @@ export function simulatedService(
   function list(params: Params): SourcePage {
     turn();
     const found = listing(params);
-    const start = startOf(found, params);
-    const page = found.slice(start, start + Math.min(Number(params['count']), rules.cap));
+    const length = Math.min(Number(params['count'] ?? cap), cap);
+    const isNumbered = typeof params['page'] === 'number';
+    const isByRecord = params['by'] === 'record';
+    const start = isNumbered
+      ? Number(params['page']) * length
+      : isByRecord
+        ? startBehind(found, params)
+        : startOf(found, params);
+    const page = found.slice(start, start + length);
     const last = page.at(-1);
     const hasMore = start + page.length < found.length;
     const token =
       hasMore && last !== undefined
         ? JSON.stringify([last.id, last.version, last.changedMs === null ? 0 : shown(last.changedMs), calls])
         : null;
+    const nextOf = (): SourcePage['next'] => {
+      const said = rules.saysMore === true ? hasMore : null;
+      if (isNumbered) return { hasMore: said, token: null };
+      if (!isByRecord) return 'offset' in params ? null : { hasMore, token };
+      if (said === false || last === undefined) return { hasMore: said, token: null };
+      return { hasMore: said, token: params['sort'] === 'id' ? last.id : instant(shown(last.createdMs)) };
+    };
     return {
       records: readRecords(page.map((row) => toRecord(row, params))),
-      next: 'offset' in params ? null : { hasMore, token },
+      next: nextOf(),
+      ...(rules.saysTotal === true ? { total: found.length } : {}),
       serverTime: instant(Math.floor(dateMs() / 1000) * 1000),
       bytes: page.length * 100,
     };

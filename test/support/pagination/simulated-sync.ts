@@ -22,13 +22,40 @@ const byToken = {
   flagKeys: ['more'],
   tokenKeys: ['token'],
 };
+const byPage = {
+  kind: 'page',
+  pageParam: 'page',
+  first: 0,
+  sizeParam: 'count',
+  maxSize: 30,
+  totalKeys: ['total'],
+};
+const byLast = {
+  kind: 'lastRecord',
+  tokenParam: 'after',
+  sizeParam: 'count',
+  maxSize: 30,
+  flagKeys: ['more'],
+  totalKeys: ['total'],
+};
+const byRecord = { by: 'record' };
+const sortedByDate = { field: 'created', params: { sort: 'created' } };
 const fields = { id: 'string', version: 'integer', changed: 'string', created: 'string' };
 const entity = (more: object): object => ({
   fields,
   key: ['id'],
   actions: {
     list: {
-      params: { count: 'integer', offset: 'integer', token: 'string', since: 'string', sort: 'string' },
+      params: {
+        count: 'integer',
+        offset: 'integer',
+        page: 'integer',
+        token: 'string',
+        after: 'string',
+        by: 'string',
+        since: 'string',
+        sort: 'string',
+      },
     },
   },
   pagination: byOffset,
@@ -43,7 +70,19 @@ const simulated = buildDefinition(
     id: '3f2c8a5e-6d1b-4c0f-9a77-1f0e5b8c2d44',
     rateLimit: { requestsPerSecond: 1, concurrency: 1 },
     entities: {
-      ordered: entity({ order: { field: 'created', params: { sort: 'created' } } }),
+      ordered: entity({ order: sortedByDate }),
+      ordered_pages: entity({ pagination: byPage, order: sortedByDate }),
+      unordered_pages: entity({ pagination: byPage }),
+      growing_pages: entity({ pagination: byPage, growsOnly: true, deletes: 'never' }),
+      fixed_pages: entity({ pagination: { ...byPage, sizeParam: null }, order: sortedByDate }),
+      last_key: entity({
+        pagination: { ...byLast, field: 'id' },
+        fixedParams: { ...byRecord, sort: 'id' },
+      }),
+      last_date: entity({
+        pagination: { ...byLast, field: 'created' },
+        fixedParams: { ...byRecord, sort: 'created' },
+      }),
       unordered: entity({}),
       growing: entity({ growsOnly: true, deletes: 'never' }),
       tokens: entity({
@@ -77,7 +116,19 @@ const simulated = buildDefinition(
   }),
 );
 
-export type SimulatedEntity = 'ordered' | 'unordered' | 'growing' | 'tokens' | 'keyset' | 'activity';
+export type SimulatedEntity =
+  | 'ordered'
+  | 'ordered_pages'
+  | 'unordered'
+  | 'unordered_pages'
+  | 'growing'
+  | 'growing_pages'
+  | 'fixed_pages'
+  | 'last_key'
+  | 'last_date'
+  | 'tokens'
+  | 'keyset'
+  | 'activity';
 
 export interface SealedWalk {
   readonly mode: WalkMode;

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
+import { keyOfToken } from '../../../src/definitions/pagination-file.ts';
 import { openCallGate } from '../../../src/upstream/call-gate.ts';
 import {
   openUpstream,
@@ -93,6 +94,9 @@ async function* pagesOf(
         if (page.records.length < size) return;
       }
     }
+    case 'page':
+    case 'lastRecord':
+      throw new Error('the made-up services page in other ways');
     case 'pageToken': {
       const { tokenParam, sizeParam, tokenKeys, flagKeys } = pagination;
       const sized = sizeParam === null ? {} : { [sizeParam]: size };
@@ -100,7 +104,8 @@ async function* pagesOf(
       for (let pages = 0; pages < 1_000; pages += 1) {
         const page = await list({ ...sized, ...token });
         yield page;
-        const { [tokenKeys[0] ?? '']: next = null, [flagKeys[0] ?? '']: more = null } = page.metadata ?? {};
+        const { [keyOfToken(tokenKeys[0] ?? '')]: next = null, [flagKeys[0] ?? '']: more = null } =
+          page.metadata ?? {};
         if (more !== true) return;
         token = { [tokenParam]: next };
       }

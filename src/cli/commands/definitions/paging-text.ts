@@ -7,14 +7,21 @@ export function pagingText(entity: Entity, { page, commit, next }: TriedCall): s
   if (commit === null && next.kind === 'call') return 'the call failed, and is made again for fewer records';
   const facts = page === null || commit === null ? [] : factsOf(entity, page, commit.fetched);
   const { kind } = entity.pagination;
-  const why = next.kind === 'call' && next.restartedBecause === null ? continuing[kind] : stepText(next);
+  const isSaid = page?.next?.hasMore === true;
+  const why =
+    next.kind === 'call' && next.restartedBecause === null
+      ? continuing[isSaid ? 'pageToken' : kind]
+      : stepText(next);
   return [why, ...facts].join('; ');
 }
 
 /** Why another call follows an answer. */
+const unsaid = 'the answer does not say whether it is the last page, so another call follows';
 const continuing = {
   pageToken: 'more follows: the answer says so',
-  offset: 'the answer does not say whether it is the last page, so another call follows',
+  offset: unsaid,
+  page: unsaid,
+  lastRecord: unsaid,
   single: 'the answer counts more records than it has, so it is asked for once more',
 } as const;
 
@@ -44,16 +51,15 @@ function endText({ proof, lastPage, doubt }: Seal): string {
   }
   const short =
     lastPage === undefined ? '' : `, because ${count(lastPage.records)} of ${count(lastPage.size)} came`;
+  const order = proof.isOrdered || proof.isCounted === true ? '' : ', in an order that is not known';
   switch (proof.kind) {
     case 'single':
       return `the end: the first page has everything${short}`;
     case 'token':
-      return 'the end: the answer says so';
+      return `the end: the answer says so${short}${order}`;
     case 'seam':
-    case 'keyset': {
-      const order = proof.isOrdered || proof.isCounted === true ? '' : ', in an order that is not known';
+    case 'keyset':
       return `the end: nothing follows${short}${order}`;
-    }
   }
 }
 

@@ -126,10 +126,16 @@ function pagesText({ pagination }: Entity): string {
       const how = pagination.numbered === undefined ? '' : ', which the service numbers';
       return `by offset (${pagination.offsetParam})${how}, ${count(pagination.maxSize)} records each (${pagination.sizeParam})`;
     }
-    case 'pageToken': {
+    case 'page': {
+      const { pageParam, maxSize, sizeParam } = pagination;
+      return `by number (${pageParam}), ${count(maxSize)} records each${sizeParam === null ? '' : ` (${sizeParam})`}`;
+    }
+    case 'pageToken':
+    case 'lastRecord': {
       const { tokenParam, sizeParam, maxSize } = pagination;
       const size = maxSize === null ? '' : `, ${count(maxSize)} records each (${sizeParam ?? ''})`;
-      return `by token (${tokenParam})${size}`;
+      const token = pagination.kind === 'pageToken' ? 'token' : `the ${pagination.field} of the last record`;
+      return `by ${token} (${tokenParam})${size}`;
     }
     case 'single':
       return 'one answer has everything';

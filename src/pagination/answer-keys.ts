@@ -1,0 +1,114 @@
+import { isJsonObject, memberOf, valueAtKey, type JsonObject, type JsonValue } from '../core/json.ts';
+import { keyOfToken, type TokenKey } from '../definitions/pagination-file.ts';
+import type { NextPage, PageAnswer, UnreadableNext } from './pagination.ts';
+
+/** A member in either spelling: `has_more`, `hasMore`. */
+function memberInAnySpelling(object: JsonObject, name: string): JsonValue | undefined {
+  for (const spelling of [name, toCamelCase(name), toSnakeCase(name)]) {
+    const value = memberOf(object, spelling);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+function toCamelCase(key: string): string {
+  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
+}
+
+function toSnakeCase(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/**
+ * In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new
+ * version.
+ */
+function placesOf({ metadata, result }: PageAnswer): readonly JsonObject[] {
+  const places = isJsonObject(result) ? [metadata, memberOf(result, 'meta'), result] : [metadata];
+  return places.filter((place) => isJsonObject(place));
+}
+
+/** How many records a listing has, as the first of the keys says that is there; null where none does. */
+export function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
+  if (!isJsonObject(metadata)) return null;
+  const value = keys.map((key) => valueAtKey(metadata, key)).find((one) => one !== undefined);
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
+/** What an answer says of more pages by its keys alone; `hasMore` null: nothing. */
+export function readFlag(flagKeys: readonly string[], answer: PageAnswer): NextPage | UnreadableNext {
+  for (const place of placesOf(answer)) {
+    const flag = firstOf(place, flagKeys);
+    if (flag === undefined) continue;
+    // The number or address of the next page says the same.
+    if (flag === null || flag === '') return { hasMore: false, token: null };
+    if (typeof flag === 'boolean') return { hasMore: flag, token: null };
+    if (typeof flag !== 'object') return { hasMore: true, token: null };
+    return {
+      fault: `expected true, false or the next page at ${flagKeys.join(', ')}, got ${kindOf(flag)}`,
+    };
+  }
+  return { hasMore: null, token: null };
+}
+
+/** The next page's token, and the answer's own flag. */
+export function readToken(
+  { flagKeys, tokenKeys }: { readonly flagKeys: readonly string[]; readonly tokenKeys: readonly TokenKey[] },
+  answer: PageAnswer,
+): NextPage | UnreadableNext {
+  const meta = isJsonObject(answer.result) ? memberOf(answer.result, 'meta') : undefined;
+  for (const place of placesOf(answer)) {
+    const keys = place === meta ? [...tokenKeys, 'cursor'] : tokenKeys;
+    const flag = firstOf(place, flagKeys);
+    const token = tokenIn(place, keys);
+    if (flag === undefined && token === undefined) continue;
+    if (flag !== undefined && flag !== null && typeof flag !== 'boolean') {
+      return { fault: 'expected true or false as the flag for more pages, got another kind' };
+    }
+    if (typeof token === 'object' && token !== null) return token;
+    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token };
+  }
+  // Without it the walk would take the page for the last one: a silent gap.
+  const keys = [...flagKeys, ...tokenKeys.map(keyOfToken)];
+  return { fault: `expected one of ${keys.join(', ')} in connector_metadata` };
+}
+
+function firstOf(place: JsonObject, keys: readonly string[]): JsonValue | undefined {
+  return keys.map((key) => valueAtKey(place, key, memberInAnySpelling)).find((value) => value !== undefined);
+}
+
+function tokenIn(place: JsonObject, keys: readonly TokenKey[]): string | null | undefined | UnreadableNext {
+  for (const key of keys) {
+    const value = valueAtKey(place, keyOfToken(key), memberInAnySpelling);
+    if (value === undefined) continue;
+    if (value === null || value === '') return null;
+    if (typeof value !== 'string') return { fault: notText(keyOfToken(key), value) };
+    return typeof key === 'string' ? value : paramOf(value, key);
+  }
+  // The object that would hold it is there: nothing follows.
+  return keys.some((key) => isObjectThere(place, keyOfToken(key))) ? null : undefined;
+}
+
+function notText(key: string, value: JsonValue): string {
+  const advice = isJsonObject(value) ? `: name its member that is the token, such as ${key}.offset` : '';
+  return `expected text or null as page token ${key}, got ${kindOf(value)}${advice}`;
+}
+
+function isObjectThere(place: JsonObject, key: string): boolean {
+  const [first = '', ...rest] = key.split('.');
+  return rest.length > 0 && isJsonObject(memberInAnySpelling(place, first));
+}
+
+/** The parameter of an address's query; its host and path are not used. */
+function paramOf(address: string, { key, param }: Exclude<TokenKey, string>): string | UnreadableNext {
+  const base = 'https://localhost';
+  const token = URL.canParse(address, base) ? new URL(address, base).searchParams.get(param) : null;
+  return token === null || token === ''
+    ? { fault: `expected an address with the parameter ${param} at ${key}, got none` }
+    : token;
+}
+
+function kindOf(value: JsonValue): string {
+  if (Array.isArray(value)) return 'an array';
+  return isJsonObject(value) ? 'an object' : `a ${typeof value}`;
+}

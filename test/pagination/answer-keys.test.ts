@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonValue } from '../../src/core/json.ts';
+import { readFlag, readToken, readTotal } from '../../src/pagination/answer-keys.ts';
+
+const tokenAt = (tokenKeys: Parameters<typeof readToken>[0]['tokenKeys'], metadata: JsonValue) =>
+  readToken({ flagKeys: ['more'], tokenKeys }, { metadata, result: [] });
+const address = { key: 'links.next', param: 'page[cursor]' };
+
+describe('a key of an answer', () => {
+  it.each<[string, Parameters<typeof tokenAt>[0], JsonValue, string | null]>([
+    ['names joined by dots', ['page.next'], { page: { next: 'n' } }, 'n'],
+    ['either spelling of each', ['next_page.end_cursor'], { nextPage: { endCursor: 'n' } }, 'n'],
+    [
+      'a name that has the dots itself',
+      ['@odata.next'],
+      { '@odata.next': 'n', '@odata': { next: 'm' } },
+      'n',
+    ],
+    ['an object that is null', ['page.next'], { page: null }, null],
+    ['an object without the last name', ['page.next'], { page: { size: 5 } }, null],
+    ['the first that is there', ['a.b', 'c'], { c: 'n' }, 'n'],
+    [
+      'a parameter of an address',
+      [address],
+      { links: { next: 'https://x.example/y?page%5Bcursor%5D=a%26b' } },
+      'a&b',
+    ],
+    ['a parameter of a relative address', [address], { links: { next: '?page[cursor]=n' } }, 'n'],
+    ['no address', [address], { links: { next: null } }, null],
+  ])('leads to the token by %s', (_what, keys, metadata, token) => {
+    expect(tokenAt(keys, metadata)).toEqual({ hasMore: null, token });
+  });
+
+  it.each<[string, Parameters<typeof tokenAt>[0], JsonValue, string]>([
+    [
+      'an object',
+      ['page'],
+      { page: { offset: 'n' } },
+      'got an object: name its member that is the token, such as page.offset',
+    ],
+    ['a number', ['page'], { page: 5 }, 'expected text or null as page token page, got a number'],
+    [
+      'an address without the parameter',
+      [address],
+      { links: { next: '/x?page=2' } },
+      'the parameter page[cursor] at links.next',
+    ],
+    [
+      'what is no address',
+      [address],
+      { links: { next: 'https://' } },
+      'the parameter page[cursor] at links.next',
+    ],
+    ['nothing', ['page.next'], { total: 5 }, 'expected one of more, page.next'],
+    ['a text in place of the object', ['page.next'], { page: 'n' }, 'expected one of more, page.next'],
+  ])('that leads to %s is an error', (_what, keys, metadata, fault) => {
+    expect(tokenAt(keys, metadata)).toEqual({ fault: expect.stringContaining(fault) as string });
+  });
+
+  it.each<[JsonValue, boolean | null]>([
+    [{ next: true }, true],
+    [{ next: false }, false],
+    [{ next: null }, false],
+    [{ next: '' }, false],
+    [{ next: 3 }, true],
+    [{ next: '/x?page=3' }, true],
+    [{}, null],
+  ])('says by the next page in %j whether it exists', (metadata, hasMore) => {
+    expect(readFlag(['next'], { metadata, result: [] })).toEqual({ hasMore, token: null });
+  });
+
+  it('that leads to an object is no flag', () => {
+    expect(readFlag(['next'], { metadata: { next: {} }, result: [] })).toHaveProperty('fault');
+  });
+
+  it('leads to a total', () => {
+    expect(readTotal(['meta.count'], { meta: { count: 8 } })).toBe(8);
+    expect(readTotal(['meta.count'], { meta: null })).toBe(null);
+  });
+});
