@@ -40,9 +40,14 @@ describe('a listing without a key', () => {
     await service.sync();
     const rows = (): readonly string[] =>
       [...service.rows('visits').values()]
-        .map(({ columns }) => [columns['site_id'], columns['day'], columns['count']].join(' '))
+        .map(({ columns }) => JSON.stringify([columns['site_id'], columns['day'], columns['count']]))
         .toSorted();
-    const before = ['s1 2026-05-01 4', 's1 2026-05-02 7', 's2 2026-05-01 4', 's2 2026-05-02 7'];
+    const before = [
+      '["s1","2026-05-01",4]',
+      '["s1","2026-05-02",7]',
+      '["s2","2026-05-01",4]',
+      '["s2","2026-05-02",7]',
+    ];
     expect(rows()).toEqual(before);
     for (const { columns } of service.rows('visits').values()) {
       expect(columns['record_hash']).toMatch(/^[0-9a-f]{32}$/);
@@ -57,7 +62,7 @@ describe('a listing without a key', () => {
     // One that changes is another row; none is deleted.
     visits = [{ day: '2026-05-02', count: 8 }];
     expect(countsOf(await service.sync('--full'))).toMatchObject({ inserted: 2, deleted: 0 });
-    expect(rows()).toEqual([...before, 's1 2026-05-02 8', 's2 2026-05-02 8'].toSorted());
+    expect(rows()).toEqual([...before, '["s1","2026-05-02",8]', '["s2","2026-05-02",8]'].toSorted());
     const text = 'without a key: visits (a record that changes is another row, and none counts as deleted)';
     expect((await service.cli('status')).stdout).toContain(text);
     expect((await service.cli('check')).stdout).toContain(text);
