@@ -1,5 +1,5 @@
 import { checkSorting } from './check-actions.ts';
-import { isUniqueInListing } from './definition.ts';
+import { isUniqueInListing } from './build-pagination.ts';
 import type { EntityFile } from './definition-file.ts';
 import { type EntityCheck, fieldAt, fieldType } from './check-names.ts';
 import { pagingParams } from './paging-params.ts';

@@ -134,7 +134,10 @@ function withHashKey<File extends Keyed>(
     ...file,
     key: [recordHash],
     fields: { [recordHash]: 'string', ...fields },
-    descriptions: { [recordHash]: 'Hash of the record, which has no key of its own', ...descriptions },
+    descriptions: {
+      [recordHash]: 'Hash of the record, in place of the key that the service does not give',
+      ...descriptions,
+    },
     isKeyless: true,
   };
 }

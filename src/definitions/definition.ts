@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
+import { buildPagination } from './build-pagination.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 import type { PagingFile } from './upstream/upstream-file.ts';
@@ -121,45 +122,6 @@ function buildActions({ actions }: EntityFile): Map<ActionName, ReturnType<typeo
     if (action !== undefined) built.set(name, buildAction(action));
   }
   return built;
-}
-
-function buildPagination(entity: EntityFile, paging: PagingFile | undefined) {
-  const { pagination } = entity;
-  switch (pagination.kind) {
-    case 'page':
-    case 'pageToken':
-    case 'single':
-      return pagination;
-    case 'lastRecord':
-      return {
-        ...pagination,
-        tokenType:
-          entity.actions.list?.params[pagination.tokenParam]?.type === 'integer' ? 'integer' : 'string',
-        /** No two records of a listing have the same token. */
-        isUnique: isUniqueInListing(pagination.field, entity),
-      } as const;
-    case 'offset': {
-      const numbered =
-        paging?.kind === 'page'
-          ? { isFixed: paging.fixed === true, endsByRepeat: paging.end === 'repeats' }
-          : undefined;
-      return {
-        ...pagination,
-        /**
-         * The service numbers its pages, and so does the walk: their size may be its own, and one that was shown before
-         * may mean the end. Absent: it takes any offset.
-         */
-        ...(numbered && { numbered }),
-      };
-    }
-  }
-}
-
-/** The field is all of the key that the way to the listing does not fill. */
-export function isUniqueInListing(field: string, { key, parents }: EntityFile): boolean {
-  const isFilled = (part: string): boolean =>
-    parents.length > 0 && parents.every(({ inject }) => Object.hasOwn(inject, part));
-  return key.includes(field) && key.every((part) => part === field || isFilled(part));
 }
 
 /** An action as the other rooms know it. */

@@ -5,6 +5,8 @@ import type { Advance, Pagination } from '../pagination/pagination.ts';
 import { beginState, stuckBecause, type WalkPoint, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
+import type { CompletedPage } from './complete-page.ts';
+import { readRecords } from '../source/page-records.ts';
 
 /** Beginnings of one walk in one run, after the first. */
 const maxRestarts = 3;
@@ -13,6 +15,30 @@ export type Next =
   | { readonly kind: 'continue'; readonly point: WalkPoint; readonly restartedBecause: string | null }
   | { readonly kind: 'end'; readonly point: WalkPoint; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly point: WalkPoint; readonly failure: WalkFailure };
+
+/** A call for a page has ended: with the page, or with what was thrown. */
+export type Fetched = CompletedPage | { readonly error: unknown };
+
+const nothing: CompletedPage = {
+  page: { records: readRecords([]), next: null, serverTime: null, bytes: 0 },
+  unanswered: 0,
+};
+
+/** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
+export function afterRefusal(
+  meaningOf: (status: number | null) => ReturnType<Pagination['refused']>,
+  error: unknown,
+): Fetched {
+  if (!(error instanceof SyncError)) return { error };
+  const { code, recovery, context, message } = error;
+  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED') return { error };
+  const { status } = context;
+  const meaning = meaningOf(typeof status === 'number' ? status : null);
+  if (meaning === null) return { error };
+  if (meaning === 'empty') return nothing;
+  const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
+  return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
+}
 
 /** What a page means for the walk; `point` has its records in it. */
 export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next {

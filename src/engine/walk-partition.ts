@@ -4,10 +4,8 @@ import type { Partition } from '../sinks/partition.ts';
 import type { PageCommit } from '../sinks/sink.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
-import { afterFailure, afterPage, beginning } from './next-step.ts';
+import { afterFailure, afterPage, afterRefusal, beginning, type Fetched } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
-import { readRecords } from '../source/page-records.ts';
-import type { Pagination } from '../pagination/pagination.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import {
   afterRecords,
@@ -154,30 +152,6 @@ async function fetchPage(
   } catch (error) {
     return afterRefusal((status) => pagination.refused(position, status), error);
   }
-}
-
-/** A call for a page has ended: with the page, or with what was thrown. */
-type Fetched = CompletedPage | { readonly error: unknown };
-
-const nothing: CompletedPage = {
-  page: { records: readRecords([]), next: null, serverTime: null, bytes: 0 },
-  unanswered: 0,
-};
-
-/** A call for a page that failed: where it was refused and the page lies behind the last one, the page is empty. */
-export function afterRefusal(
-  meaningOf: (status: number | null) => ReturnType<Pagination['refused']>,
-  error: unknown,
-): Fetched {
-  if (!(error instanceof SyncError)) return { error };
-  const { code, recovery, context, message } = error;
-  if (code !== 'NOT_FOUND' && code !== 'REQUEST_REFUSED') return { error };
-  const { status } = context;
-  const meaning = meaningOf(typeof status === 'number' ? status : null);
-  if (meaning === null) return { error };
-  if (meaning === 'empty') return nothing;
-  const advice = 'if the service answers so behind its last page, the paging of the definition needs its end';
-  return { error: new SyncError(`${message}; ${advice}`, { code, recovery, context, cause: error }) };
 }
 
 type ReadyPage = ReturnType<typeof makeReady>['page'];

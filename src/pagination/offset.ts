@@ -2,7 +2,6 @@ import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './
 import type { Entity } from '../definitions/definition.ts';
 import type { PageLength } from '../sinks/partition.ts';
 import { countMarks, pageMark, shortMark, walkWith } from './pagination.ts';
-import { numberedStyle } from './numbered.ts';
 import {
   askAgain,
   fullOverlap,
@@ -25,22 +24,12 @@ type Step =
  * calls, and one above what came puts its end in doubt.
  */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
-  const { numbered, maxSize, offsetParam, sizeParam, honoursSize = false } = rules;
-  if (numbered !== undefined) {
-    return numberedStyle({
-      maxSize,
-      honoursSize,
-      ...numbered,
-      endStatus: null,
-      ask: (page, size) => ({ [sizeParam]: size, [offsetParam]: page * size }),
-    });
-  }
   return {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
     calls: (rows, listings) => {
-      const further = Math.floor(rows / (maxSize - fullOverlap));
+      const further = Math.floor(rows / (rules.maxSize - fullOverlap));
       return listings + further + (further > 0 ? 1 : 0);
     },
   };

@@ -27,7 +27,9 @@ type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 export function styleOf(pagination: PaginationRules): PaginationStyle {
   switch (pagination.kind) {
     case 'offset':
-      return offsetStyle(pagination);
+      return pagination.numbered === undefined
+        ? offsetStyle(pagination)
+        : numberedOffsets(pagination, pagination.numbered);
     case 'page':
       return pageStyle(pagination);
     case 'pageToken':
@@ -99,6 +101,22 @@ function sincePagination(full: Pagination, { name, write }: SinceParam, sinceMs:
           )
         : full.advance(position, page),
   };
+}
+
+type Offsets = Extract<PaginationRules, { kind: 'offset' }>;
+
+/** The API takes offsets, and the service behind it counts pages. */
+function numberedOffsets(
+  { maxSize, offsetParam, sizeParam, honoursSize }: Offsets,
+  numbered: NonNullable<Offsets['numbered']>,
+): PaginationStyle {
+  return numberedStyle({
+    maxSize,
+    honoursSize: honoursSize ?? false,
+    ...numbered,
+    endStatus: null,
+    ask: (page, size) => ({ [sizeParam]: size, [offsetParam]: page * size }),
+  });
 }
 
 function pageStyle(rules: Extract<PaginationRules, { kind: 'page' }>): PaginationStyle {

@@ -4,7 +4,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { OnExchange } from '../http/exchange.ts';
+import type { OnExchange } from '../http/seen-exchange.ts';
 import type { NextPage } from '../pagination/pagination.ts';
 import type { PageRecords } from './page-records.ts';
 

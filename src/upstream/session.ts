@@ -6,7 +6,7 @@ import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { Authentication, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
-import type { OnExchange } from '../http/exchange.ts';
+import type { OnExchange } from '../http/seen-exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../core/json.ts';
 import type { PlaceFile } from '../upstream/upstream-file.ts';
 import { readParameter } from './parameter.ts';
 import { listIn, objectIn, partIn, prefix, textIn } from './parts.ts';
-import { readBody } from './request-body.ts';
+import { requestBodyOf } from './request-body.ts';
 import type { Schemas } from './schemas.ts';
 
 export type Operation = ReturnType<typeof readOperation>;
@@ -34,7 +34,7 @@ interface RawOperation {
 export function readOperation(raw: RawOperation, schemas: Schemas) {
   const { operation, shared, entity, action } = raw;
   const own = [...listIn(shared, 'parameters'), ...listIn(operation, 'parameters')];
-  const body = readBody(objectIn(operation, 'requestBody'), schemas);
+  const body = requestBodyOf(objectIn(operation, 'requestBody'), schemas);
   const stated = own.map((one) => readParameter(schemas.resolve(one), schemas, body.variables));
   const named = new Map([...stated, ...body.params].map((param) => [`${param.place} ${param.name}`, param]));
   const answer = answerSchema(operation, schemas);

@@ -3,9 +3,9 @@ import { holdsTemplate, objectIn, oneLine, partIn, prefix, textIn } from './part
 import { declarable, fallbackOf, paramType, type Parameter, type Variables } from './parameter.ts';
 import type { Schemas } from './schemas.ts';
 
-export type Body = ReturnType<typeof readBody>;
+export type Body = typeof emptyBody;
 
-const noBody = {
+const emptyBody = {
   params: [] as readonly Parameter[],
   fixed: {} as JsonObject,
   variables: null as Variables | null,
@@ -16,15 +16,15 @@ const noBody = {
 };
 
 /** What a request sends in its body. `problem`: why it cannot be sent by this program. */
-export function readBody(body: JsonObject, schemas: Schemas): typeof noBody {
+export function requestBodyOf(body: JsonObject, schemas: Schemas): Body {
   const kind = objectIn(body, `${prefix}body-type`);
   if (textIn(kind, 'type') === 'graphql') return readGraphql(kind);
-  if (Object.keys(kind).length > 0) return { ...noBody, problem: 'its body is of a type that is not known' };
+  if (Object.keys(kind).length > 0) return { ...emptyBody, problem: 'its body is of an unknown type' };
   const content = Object.entries(objectIn(body, 'content'));
   const json = content.find(([type]) => /^application\/json\b/.test(type));
   if (json === undefined) {
     const type = oneLine(content[0]?.[0] ?? '', 60);
-    return content.length === 0 ? noBody : { ...noBody, problem: `its body is ${type}, not JSON` };
+    return content.length === 0 ? emptyBody : { ...emptyBody, problem: `its body is ${type}, not JSON` };
   }
   const schema = schemas.resolve(partIn(json[1], 'schema'));
   const required = schemas.required(schema);
@@ -44,7 +44,7 @@ export function readBody(body: JsonObject, schemas: Schemas): typeof noBody {
   }));
   const nested = params.find(({ schema: one }) => hidesDefaults(schemas, one));
   const problem = nested === undefined ? null : `its body has defaults within the elements of ${nested.name}`;
-  return { ...noBody, params, problem };
+  return { ...emptyBody, params, problem };
 }
 
 /** Defaults in the elements of an array have no place in a request. */
@@ -57,7 +57,7 @@ function hidesDefaults(schemas: Schemas, schema: JsonObject): boolean {
  * A query with variables. Known forms only: a variable that is one parameter, and `{{ fields }}` in the query, which
  * stands for the fields that the file names.
  */
-function readGraphql(kind: JsonObject): typeof noBody {
+function readGraphql(kind: JsonObject): Body {
   const fields = textIn(kind, 'default_fields');
   const text = textIn(kind, 'query') ?? '';
   const query = fields === null ? text : text.replaceAll(/\{\{ *fields *\}\}/g, () => fields);
@@ -84,7 +84,7 @@ function readGraphql(kind: JsonObject): typeof noBody {
     return variable === undefined ? null : `variables.${variable}`;
   };
   return {
-    ...noBody,
+    ...emptyBody,
     fixed,
     variables: { placeOf },
     isGraphql: true,

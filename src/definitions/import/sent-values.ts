@@ -1,5 +1,4 @@
-import type { JsonValue } from '../../core/json.ts';
-import { clockDefault } from './clock-default.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { Paging } from './paging.ts';
@@ -39,13 +38,11 @@ export function valuesSent(
     if (ofPaging.has(name) || (place === 'header' && signedHeaders.has(name.toLowerCase()))) continue;
     if (param.isFilled && mode.name === 'hosted') continue;
     const answer = Object.hasOwn(values, name) ? values[name] : undefined;
+    const time = clockDefault(fallback);
     if (answer !== undefined) fixed.set(name, { value: answer, evidence: 'answered' });
-    else if (clockDefault(fallback) !== null) {
-      fixed.set(name, {
-        value: clockDefault(fallback),
-        evidence: 'its default in the file, computed from the clock',
-        isClock: true,
-      });
+    else if (time !== null) {
+      const evidence = 'its default in the file, computed from the clock';
+      fixed.set(name, { value: time, evidence, isClock: true });
     } else if (holdsTemplate(fallback)) {
       const why = `the default of ${name} is computed by a template: ${oneLine(JSON.stringify(fallback), 80)}`;
       return { fixed, open, dated, refused: why };
@@ -68,4 +65,26 @@ function isTimeIn({ name, fallback }: Parameter): boolean {
 /** A default that only fills its place: `''`, `List()`. */
 function isEmpty(value: JsonValue): boolean {
   return value === null || (typeof value === 'string' && /^(?:|\[\]|\{\}|List\(\))$/.test(value));
+}
+
+const clockFormats: Readonly<Record<string, string>> = {
+  '%Y-%m-%d': 'date',
+  '%Y%m%d': 'compactDate',
+  '%Y%m%dT%H': 'compactHour',
+  '%Y-%m-%dT%H:%M:%SZ': 'dateTime',
+};
+
+const clockForm =
+  /^\{\{ *(?:now_utc\(\)|\(now_utc\(\) *([+-]) *duration\('P(\d{1,4})D'\)\))\.strftime\('([^']+)'\) *\}\}$/;
+
+/**
+ * A default that is a time so many days before or after now, as a definition says it: the one kind of template that is
+ * known, matched and never run. Null: it is none.
+ */
+function clockDefault(value: JsonValue | undefined): JsonObject | null {
+  const [whole, sign, days = '0', written = ''] =
+    clockForm.exec(typeof value === 'string' ? value : '') ?? [];
+  const format = Object.hasOwn(clockFormats, written) ? clockFormats[written] : undefined;
+  if (whole === undefined || format === undefined) return null;
+  return { days: sign === '-' ? -Number(days) : Number(days), format };
 }

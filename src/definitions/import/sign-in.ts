@@ -68,7 +68,7 @@ function signIn(title: string, scheme: JsonObject, config: JsonObject): SignIn {
     else if (field !== undefined && Object.hasOwn(fields, field)) headers.set(name, field);
     else problems.push(`its header ${oneLine(name, 40)} is computed by a template`);
   }
-  const auth = authOf(scheme, mapping, fields, guesses, authorization);
+  const auth = authOf({ scheme, mapping, fields, guesses, authorization });
   if (typeof auth === 'string') problems.push(auth);
   const tokenUrl = typeof auth === 'string' ? null : textIn(auth, 'tokenUrl');
   return {
@@ -84,14 +84,20 @@ function signIn(title: string, scheme: JsonObject, config: JsonObject): SignIn {
 
 type MutableFields = Record<string, { secret: boolean; required: boolean }>;
 
+/** What the file says of a way to sign in. */
+interface Stated {
+  readonly scheme: JsonObject;
+  /** What the scheme's values are made of. */
+  readonly mapping: JsonObject;
+  readonly fields: MutableFields;
+  readonly guesses: string[];
+  /** Of the headers besides; undefined: none. */
+  readonly authorization: JsonValue | undefined;
+}
+
 /** The authentication, or why there is none. */
-function authOf(
-  scheme: JsonObject,
-  mapping: JsonObject,
-  fields: MutableFields,
-  guesses: string[],
-  authorization: JsonValue | undefined,
-): JsonObject | string {
+function authOf(stated: Stated): JsonObject | string {
+  const { scheme, mapping, fields } = stated;
   const value = (name: string): Value | null => credentialValue(textIn(mapping, name), fields);
   switch (textIn(scheme, 'type') ?? '') {
     case 'http':
@@ -99,15 +105,15 @@ function authOf(
     case 'apiKey': {
       const name = textIn(scheme, 'name') ?? '';
       const place = textIn(scheme, 'in');
-      const stated = /^(.*?)\$\{(\w+)\}$/s.exec(textIn(mapping, 'api_key') ?? '');
-      const [, before = '', field = ''] = stated ?? [];
+      const key = /^(.*?)\$\{(\w+)\}$/s.exec(textIn(mapping, 'api_key') ?? '');
+      const [, before = '', field = ''] = key ?? [];
       if (!Object.hasOwn(fields, field)) return 'the file does not say which of its fields is the API key';
       if (place === 'query' && before === '') return { kind: 'query', name, value: { field } };
       if (place !== 'header') return `an API key in a ${oneLine(place ?? '', 20)} is not supported`;
       return { kind: 'header', name, value: { field }, ...(before === '' ? {} : { prefix: before }) };
     }
     case 'oauth2':
-      return oauth(scheme, mapping, fields, guesses, authorization);
+      return oauth(stated);
     default:
       return `a security scheme of type ${oneLine(textIn(scheme, 'type') ?? 'none', 40)} is not supported`;
   }
@@ -137,13 +143,7 @@ function credentialValue(text: string | null, fields: MutableFields): Value | nu
 }
 
 /** With a refresh token it is renewed; with an access token alone it lasts as long as that. */
-function oauth(
-  scheme: JsonObject,
-  mapping: JsonObject,
-  fields: MutableFields,
-  guesses: string[],
-  authorization: JsonValue | undefined,
-): JsonObject | string {
+function oauth({ scheme, mapping, fields, guesses, authorization }: Stated): JsonObject | string {
   const fieldOf = (name: string): string | null => {
     const field = /^\$\{(\w+)\}$/.exec(textIn(mapping, name) ?? '')?.[1] ?? null;
     return field !== null && Object.hasOwn(fields, field) ? field : null;

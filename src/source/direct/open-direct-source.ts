@@ -2,7 +2,7 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { OnExchange } from '../../http/exchange.ts';
+import type { OnExchange } from '../../http/seen-exchange.ts';
 import { openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../upstream/open-upstream.ts';
 import { openMachineSlots } from '../../upstream/slots.ts';

@@ -6,7 +6,7 @@ import { isConnectorId, type ConnectorId } from '../../../src/core/names.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
-import type { OnExchange } from '../../../src/http/exchange.ts';
+import type { OnExchange } from '../../../src/http/seen-exchange.ts';
 import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../../../src/source/api/open-api-source.ts';

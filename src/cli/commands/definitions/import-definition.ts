@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { basename, join, relative, resolve } from 'node:path';
 import { usage } from '../../../core/usage-error.ts';
 import { noAnswers, readAnswers, type Answers, type Question } from '../../../definitions/import/answers.ts';
+import { importChanges } from '../../../definitions/import/compare-definitions.ts';
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
 import { readManifest } from '../../../definitions/import/manifest.ts';
 import type { ModeName } from '../../../definitions/import/modes.ts';
@@ -14,7 +15,6 @@ import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
 import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
 import { askQuestions } from './ask-questions.ts';
-import { showChanges } from './show-changes.ts';
 
 export const importDefinition = command({
   description: 'Make definitions of a connector.yaml, and a report on each of its entities.',
@@ -77,7 +77,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const changes =
     flags.diff === undefined
       ? null
-      : showChanges(resolve(cwd, flags.diff), imports, (old) => importWith(answers, old));
+      : importChanges(resolve(cwd, flags.diff), imports, (old) => importWith(answers, old));
   terminal.printJson({
     service: { name: service.name, version: service.version, sha256: service.sha256 },
     imports: imports.map((one) => ({

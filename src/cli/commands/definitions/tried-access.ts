@@ -3,7 +3,8 @@ import { hasCode, SyncError } from '../../../core/errors.ts';
 import { isConnectorId, isConnectorName } from '../../../core/names.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { Definition } from '../../../definitions/definition.ts';
+import { servedDefinition, type Definition } from '../../../definitions/definition.ts';
+import { buildDirect } from '../../../settings/build-direct.ts';
 import { connectorNamed } from '../../../settings/chosen-connectors.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';
 import type {
@@ -12,7 +13,6 @@ import type {
   ReadConnector,
   SettingsWith,
 } from '../../../settings/settings.ts';
-import { triedConnector, triedCredentials } from '../../../settings/tried-connector.ts';
 import type { CommandContext } from '../../command.ts';
 import { configuredWorkspaces } from '../../find-in-workspaces.ts';
 import { registerSecrets } from '../../load-config.ts';
@@ -96,6 +96,38 @@ function addressOf(
     given,
     (field) => `credentials of ${name}${field === null ? '' : `, ${field}`}`,
   );
+}
+
+/** A connector that no config has, at this address, with the rates of its definition. */
+function triedConnector(definition: Definition, address: ConnectorSettings['address']): ReadConnector {
+  const { name, rateLimit } = definition;
+  if (!isConnectorName(name)) throw new TypeError(`expected the name of a checked definition, got ${name}`);
+  return {
+    name,
+    definition: address.kind === 'direct' ? definition : servedDefinition(definition),
+    address,
+    ...rateLimit,
+  };
+}
+
+/**
+ * The service itself, with these credentials. Throws USAGE with everything that is wrong with them; `placeOf` names
+ * the place of a field, or (null) of all of them.
+ */
+function triedCredentials(
+  definition: Definition,
+  given: Readonly<Record<string, string>>,
+  placeOf: (field: string | null) => string,
+): ConnectorSettings['address'] {
+  const problems: string[] = [];
+  const address = buildDirect({}, given, definition, {
+    at: [],
+    note: ([, field], message) => {
+      problems.push(`${placeOf(field === undefined ? null : String(field))}: ${message}`);
+    },
+  });
+  if (problems.length > 0 || address === null) throw usage(problems.join('\n'));
+  return address;
 }
 
 /** By field; those that are set. The scrubber knows them from here on. */
