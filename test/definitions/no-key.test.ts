@@ -29,7 +29,9 @@ describe('an entity without a key', () => {
     const [days] = loadDefinitions([folder]).get('visits')?.entities.values() ?? [];
     expect(days).toMatchObject({ key: ['record_hash'], isKeyless: true });
     expect(days?.table.columns.map(({ name }) => name)).toEqual(['record_hash', 'day', 'pages']);
-    expect(days?.descriptions.get('record_hash')).toBe('Hash of the record, which has no key of its own');
+    expect(days?.descriptions.get('record_hash')).toBe(
+      'Hash of the record, in place of the key that the service does not give',
+    );
   });
 
   it('may have a field of that name as its key, which is one like any other', () => {
