@@ -29,29 +29,13 @@ export interface Sources {
 export const hosted: Mode = {
   name: 'hosted',
   refusesPaging: (paging) => {
-    switch (paging.kind) {
-      case 'single':
-      case 'offset':
-        return null;
-      case 'token':
-        if (paging.param.sent !== paging.param.name) {
-          return `its parameter ${paging.param.sent} cannot be declared`;
-        }
-        if (paging.token.key === null) {
-          return `page 1 only: the token in ${placeText(paging.token)} is in no key of connector_metadata`;
-        }
-        return paging.token.key.includes('.')
-          ? `the token is within an object of connector_metadata (${paging.token.key})`
-          : null;
-      case 'address':
-        return paging.param === null
-          ? `page 1 only: the API takes no parameter of the next address in ${placeText(paging.address)}`
-          : `the token is within an address (${placeText(paging.address)})`;
-      case 'page':
-        return 'it counts pages, which hosted connectors cannot do yet';
-      case 'lastRecord':
-        return 'its token is a field of the last record, which hosted connectors cannot do yet';
+    if (paging.kind === 'token' && paging.token.key === null) {
+      return `page 1 only: the token in ${placeText(paging.token)} is in no key of connector_metadata`;
     }
+    if (paging.kind === 'address' && (paging.param === null || paging.address.key === null)) {
+      return `page 1 only: the API takes no parameter of the next address in ${placeText(paging.address)}`;
+    }
+    return null;
   },
 };
 

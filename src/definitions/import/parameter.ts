@@ -52,10 +52,10 @@ export function readParameter(param: JsonObject, schemas: Schemas, variables: Va
   };
 }
 
-const remoteName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
+const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
 
 export function declarable(name: string): string {
-  return remoteName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
+  return paramName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
 }
 
 export function paramType(schemas: Schemas, schema: JsonObject): Parameter['type'] {

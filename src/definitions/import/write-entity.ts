@@ -4,7 +4,7 @@ import { namesKey } from './keys.ts';
 import type { ModeName } from './modes.ts';
 import type { Operation } from './operation.ts';
 import { declarable, type Parameter } from './parameter.ts';
-import { directPagination, hostedPagination } from './write-paging.ts';
+import { writePaging } from './write-paging.ts';
 import type { EntityPlan } from './plan-entity.ts';
 import { oneLine, plainText } from './parts.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -28,7 +28,7 @@ export function writeEntity(
   const at = ['entities', plan.entity];
   const { fields, injected, key, list } = plan;
   const get = usableGet(plan, service);
-  const pagination = mode === 'hosted' ? hostedPagination(plan.paging) : directPagination(plan.paging, list);
+  const pagination = writePaging(plan.paging, list, mode);
   const types = [
     ...[...injected].map(([name, type]) => [name, type] as const),
     ...fields.declared.map(({ name, type }) => [name, type] as const),

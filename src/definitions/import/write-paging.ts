@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { ModeName } from './modes.ts';
 import type { Operation } from './operation.ts';
 import type { Paging, Told } from './paging.ts';
 
@@ -14,144 +15,119 @@ export interface WrittenPaging {
   readonly notes: readonly string[];
 }
 
-/** Names of keys that are written by this program alone. */
-const nextKey = 'next_page';
-const moreKey = 'has_more';
-const totalKey = 'total';
+/** Names of keys that direct calls fill. */
+const directKeys = { token: 'next_page', more: 'has_more', total: 'total' } as const;
 
-/** Of a mode that refuses everything else. */
-export function hostedPagination(paging: Paging): WrittenPaging {
-  const { size, total, evidence } = paging;
-  const totals = total === null || total.key === null ? {} : { totalKeys: [total.key] };
+/** For a mode that takes it. Hosted connectors have the keys of the file, direct ones those that are filled. */
+export function writePaging(paging: Paging, list: Operation, mode: ModeName): WrittenPaging {
   const sized = sizeParts(paging);
-  const shared = { metadata: {}, paging: null, notes: [`paging: ${evidence}`, ...sized.notes] };
+  const metadata: Record<string, JsonValue> = {};
+  /** The key of what an answer says, for a list of keys; empty where there is none. */
+  const keyOf = (role: keyof typeof directKeys, told: Told | null): readonly string[] => {
+    if (told === null) return [];
+    if (mode === 'hosted') return told.key === null ? [] : [told.key];
+    // On the last page the header still has the addresses of pages before.
+    if (told.place.header === 'Link') return [];
+    metadata[directKeys[role]] = placeOf(told);
+    return [directKeys[role]];
+  };
+  const written = (more: Pick<WrittenPaging, 'pagination'> & Partial<WrittenPaging>): WrittenPaging => {
+    const totals = keyOf('total', paging.total);
+    return {
+      paging: null,
+      notes: [`paging: ${paging.evidence}`, ...sized.notes],
+      params: sized.params,
+      ...more,
+      metadata,
+      pagination: { ...more.pagination, ...listed('totalKeys', totals) },
+    };
+  };
   switch (paging.kind) {
     case 'single':
-      return {
-        ...shared,
-        notes: [`paging: ${evidence}`],
-        params: {},
-        pagination: { kind: 'single', ...totals },
-      };
+      return written({ params: {}, notes: [`paging: ${paging.evidence}`], pagination: { kind: 'single' } });
     case 'offset':
-      return {
-        ...shared,
+      return written({
         params: { [paging.param.name]: { type: 'integer' }, ...sized.params },
-        pagination: { kind: 'offset', offsetParam: paging.param.name, ...sized.parts, ...totals },
-      };
-    case 'token': {
-      const { param, token, more } = paging;
-      const flags = more === null || more.key === null ? {} : { flagKeys: [more.key] };
-      return {
-        ...shared,
-        params: { [param.name]: { type: 'string' }, ...sized.params },
+        pagination: { kind: 'offset', offsetParam: paging.param.name, ...sized.parts },
+      });
+    case 'page': {
+      const guessed = paging.isFirstGuessed ? [`first: ${paging.first} # guessed`] : [];
+      const unsized =
+        paging.size === null ? ['maxSize: 100 # guessed; no parameter for the size of a page'] : [];
+      return written({
+        notes: [`paging: ${paging.evidence}`, ...sized.notes, ...guessed, ...unsized],
+        params: { [paging.param.name]: { type: 'integer' }, ...sized.params },
         pagination: {
-          kind: 'pageToken',
-          tokenParam: param.name,
-          tokenKeys: [token.key ?? ''],
-          ...flags,
-          ...sized.parts,
-          ...totals,
+          kind: 'page',
+          pageParam: paging.param.name,
+          first: paging.first,
+          ...(paging.size === null ? { maxSize: 100 } : sized.parts),
+          ...listed('flagKeys', keyOf('more', paging.more)),
         },
+      });
+    }
+    case 'lastRecord':
+      return written({
+        params: { [paging.param.name]: { type: 'string' }, ...sized.params },
+        pagination: {
+          kind: 'lastRecord',
+          tokenParam: paging.param.name,
+          field: 'id',
+          ...listed('flagKeys', keyOf('more', paging.more)),
+          ...sized.parts,
+        },
+      });
+    case 'token': {
+      const params = { [paging.param.name]: { type: 'string' }, ...sized.params };
+      const pagination = { kind: 'pageToken', tokenParam: paging.param.name, ...sized.parts };
+      if (mode === 'hosted') {
+        const keys = {
+          tokenKeys: keyOf('token', paging.token),
+          ...listed('flagKeys', keyOf('more', paging.more)),
+        };
+        return written({ params, pagination: { ...pagination, ...keys } });
+      }
+      const more = paging.more === null ? {} : { more: placeOf(paging.more) };
+      const keys = {
+        tokenKeys: [directKeys.token],
+        ...(paging.more === null ? {} : { flagKeys: [directKeys.more] }),
       };
+      return written({
+        params,
+        pagination: { ...pagination, ...keys },
+        paging: { kind: 'cursor', token: placeOf(paging.token), ...more },
+      });
     }
     case 'address':
-    case 'page':
-    case 'lastRecord':
-      throw new TypeError(
-        `expected a paging that hosted connectors have, got ${paging.kind} by ${size?.param.name}`,
-      );
+      return written(addressParts(paging, list, mode, sized));
   }
 }
 
-/** For calls to the service itself: `paging` translates its pages into those of `pagination`. */
-export function directPagination(paging: Paging, list: Operation): WrittenPaging {
-  const { total, evidence } = paging;
-  const sized = sizeParts(paging);
-  const totals = total === null ? {} : { totalKeys: [totalKey] };
-  const notes = [`paging: ${evidence}`, ...sized.notes];
-  const byToken = (param: string, hasFlag: boolean) => ({
-    notes,
-    metadata: metadataOf(total),
-    params: { [param]: { type: 'string' }, ...sized.params },
-    pagination: {
-      kind: 'pageToken',
-      tokenParam: param,
-      tokenKeys: [nextKey],
-      ...(hasFlag ? { flagKeys: [moreKey] } : {}),
-      ...sized.parts,
-      ...totals,
-    },
-  });
-  switch (paging.kind) {
-    case 'single':
-      return {
-        notes: [`paging: ${evidence}`],
-        metadata: metadataOf(total),
-        params: {},
-        pagination: { kind: 'single', ...totals },
-        paging: null,
-      };
-    case 'token': {
-      const more = paging.more === null ? {} : { more: placeOf(paging.more) };
-      return {
-        ...byToken(paging.param.name, paging.more !== null),
-        paging: { kind: 'cursor', token: placeOf(paging.token), ...more },
-      };
-    }
-    case 'address': {
-      const name = paging.param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
-      const { path } = paging.address.place;
-      const keep = [paging.param?.sent ?? name];
-      return {
-        ...byToken(name, false),
-        paging: path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep },
-      };
-    }
-    case 'lastRecord':
-      return {
-        ...byToken(paging.param.name, true),
-        paging: { kind: 'lastRecord', field: 'id', more: placeOf(paging.more) },
-      };
-    case 'offset':
-      return {
-        notes,
-        metadata: {},
-        params: { [paging.param.name]: { type: 'integer' }, ...sized.params },
-        pagination: { kind: 'offset', offsetParam: paging.param.name, ...sized.parts, ...totals },
-        paging: { kind: 'offset', ...(total === null ? {} : { total: placeOf(total) }) },
-      };
-    case 'page': {
-      const offset = freeName(list, ['offset', 'record_offset']);
-      const size = paging.size?.param.name ?? freeName(list, ['page_size', 'page_size_of_listing']);
-      const isFixed = paging.size === null;
-      return {
-        notes: [
-          ...notes,
-          ...(paging.isFirstGuessed ? [`first: ${paging.first} # guessed`] : []),
-          ...(isFixed ? ['maxSize: 100 # guessed; the file has no parameter for it'] : []),
-        ],
-        metadata: {},
-        params: {
-          [offset]: { type: 'integer' },
-          ...(isFixed ? { [size]: { type: 'integer' } } : sized.params),
-        },
-        pagination: {
-          kind: 'offset',
-          offsetParam: offset,
-          ...(isFixed ? { sizeParam: size, maxSize: 100 } : sized.parts),
-          ...totals,
-        },
-        paging: {
-          kind: 'page',
-          param: paging.param.sent,
-          first: paging.first,
-          ...(total === null ? {} : { total: placeOf(total) }),
-          ...(isFixed ? { fixed: true } : {}),
-        },
-      };
-    }
+/** Hosted: the token is a parameter of the address. Direct: the parameters of the address are sent. */
+function addressParts(
+  { param, address }: Extract<Paging, { kind: 'address' }>,
+  list: Operation,
+  mode: ModeName,
+  sized: ReturnType<typeof sizeParts>,
+) {
+  const name = param?.name ?? freeName(list, ['next_page', 'next_page_of_listing']);
+  const sent = param?.sent ?? name;
+  const params = { [name]: { type: 'string' }, ...sized.params };
+  const pagination = { kind: 'pageToken', tokenParam: name, ...sized.parts };
+  if (mode === 'hosted') {
+    return { params, pagination: { ...pagination, tokenKeys: [{ key: address.key ?? '', param: sent }] } };
   }
+  const { path } = address.place;
+  const keep = [sent];
+  return {
+    params,
+    pagination: { ...pagination, tokenKeys: [directKeys.token] },
+    paging: path === undefined ? { kind: 'linkHeader', keep } : { kind: 'nextUrl', path, keep },
+  };
+}
+
+function listed(name: string, keys: readonly string[]): JsonObject {
+  return keys.length === 0 ? {} : { [name]: keys };
 }
 
 /** A token needs no size: where nothing says how large a page may be, the service decides. */
@@ -168,10 +144,6 @@ function sizeParts({ kind, size }: Paging) {
       `maxSize: ${evidence === 'guessed' ? '100' : evidence} of ${param.name}${isProven ? '' : ' # guessed'}`,
     ],
   };
-}
-
-function metadataOf(total: Told | null): Readonly<Record<string, JsonValue>> {
-  return total === null ? {} : { [totalKey]: placeOf(total) };
 }
 
 function placeOf({ place }: Told): JsonValue {

@@ -33,6 +33,5 @@ export function writeRequest(
 
 /** Parameters that the paging of the definition sends in another form. */
 function sentByPaging({ paging }: EntityPlan): ReadonlySet<string> {
-  if (paging.kind === 'page') return new Set([paging.param.name]);
   return new Set(paging.kind === 'address' && paging.param !== null ? [paging.param.name] : []);
 }
