@@ -5,33 +5,23 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { longFiles, nameIn, reportTimes } from './test/support/times.ts';
 
 /** Replace modules, so each needs its own module graph. */
-const withMocks = ['test/sinks/sqlite.test.ts', 'test/sinks/jsonl/durability.test.ts'];
+const withMocks = ['test/sinks/jsonl/durability.test.ts'];
 
 const isLong = process.env['TEST_LONG'] === '1';
 
-/**
- * The sink contract and runs of the engine, once more on sinks whose every call takes a while: all of these runs in
- * `npm run test:long`, a few in `npm test`.
- */
+/** The sink contract and runs of the engine, once more on sinks whose every call takes a while. */
 const onDelayedSinks = [
   'test/app/connector-states.test.ts',
-  'test/e2e/{falling-page-cap,freshness-of-chains}.test.ts',
-  ...(isLong
-    ? [
-        'test/{library,sinks/read-records,sinks/sqlite}.test.ts',
-        'test/e2e/{clock-behind,endless-walks,filled-fields,hostile-service}.test.ts',
-        'test/e2e/{long-pause,poison-records,run-after-run,schema-drift}.test.ts',
-      ]
-    : []),
+  'test/{library,sinks/read-records,sinks/sqlite}.test.ts',
+  'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
+  'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
 ];
 
-/** Runs of the engine into a single sink, once more with PostgreSQL as that sink: a few in `npm test`, all in `npm run test:long`. */
-const onPostgres = isLong
-  ? [
-      'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
-      'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
-    ]
-  : ['test/e2e/{freshness-of-chains,run-after-run}.test.ts'];
+/** Runs of the engine into a single sink, once more with PostgreSQL as that sink. */
+const onPostgres = [
+  'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
+  'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
+];
 
 /** `npm run test:times`. */
 const isTimed = process.env['TEST_TIMES'] === '1';
@@ -63,6 +53,26 @@ const shared = {
   setupFiles: timing,
 } as const;
 
+/** What only `npm run test:long` repeats: each of these projects translates and loads all modules anew. */
+const repeated = [
+  {
+    test: {
+      ...shared,
+      name: 'delayed sinks',
+      include: onDelayedSinks,
+      setupFiles: [...timing, 'test/support/delay-sinks.ts'],
+    },
+  },
+  {
+    test: {
+      ...shared,
+      name: 'on PostgreSQL',
+      include: onPostgres,
+      setupFiles: [...timing, 'test/support/on-postgres.ts'],
+    },
+  },
+];
+
 export default defineConfig({
   test: {
     reporters: isTimed ? ['default', reportTimes()] : ['default'],
@@ -81,22 +91,7 @@ export default defineConfig({
         test: { ...shared, name: 'all', include: ['test/**/*.test.ts'], exclude: withMocks, isolate: false },
       },
       { test: { ...shared, name: 'mocks', include: withMocks } },
-      {
-        test: {
-          ...shared,
-          name: 'delayed sinks',
-          include: onDelayedSinks,
-          setupFiles: [...timing, 'test/support/delay-sinks.ts'],
-        },
-      },
-      {
-        test: {
-          ...shared,
-          name: 'on PostgreSQL',
-          include: onPostgres,
-          setupFiles: [...timing, 'test/support/on-postgres.ts'],
-        },
-      },
+      ...(isLong ? repeated : []),
     ],
   },
 });

@@ -1,6 +1,6 @@
 // npm run build: the program as few files with what every start needs of zod and yaml inside, and its definitions
 // already checked. docs/internals/decisions/0024-each-command-loads-what-it-needs.md says why.
-import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -47,6 +47,7 @@ const program = {
 rmSync(dist, { recursive: true, force: true });
 const { metafile: parts } = await build({ ...program, write: false });
 const { metafile } = await build({ ...program, plugins: [joinCommonModules(parts)] });
+cpSync(path.join(root, 'src/page/files'), path.join(dist, 'page/files'), { recursive: true });
 writeFileSync(path.join(dist, 'THIRD-PARTY-LICENSES.txt'), licensesOf(Object.keys(metafile.inputs)));
 // Last: the tests take the time of this file for the time of the build.
 writeFileSync(path.join(dist, 'definitions.json'), JSON.stringify(await preparedDefinitions()));

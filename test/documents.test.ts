@@ -11,9 +11,18 @@ import {
   unrunCommands,
 } from './support/document-commands.ts';
 import { runDocument, type DocumentRun } from './support/run-document.ts';
+import { isLong } from './support/trials.ts';
 
 const missing = ['bash', 'curl', 'git'].filter((tool) => !isThere(tool));
-const guidesWithCommands = guides.filter((guide) => blocksOf(guide, 'sh').length > 0);
+/** In `npm test` those that a newcomer begins with, and two that cost little. */
+const share = [
+  'README.md',
+  'docs/adding-a-connector.md',
+  ...['first-sync', 'import'].map((name) => `docs/guides/${name}.md`),
+];
+const guidesWithCommands = guides.filter(
+  (guide) => blocksOf(guide, 'sh').length > 0 && (isLong || share.includes(guide)),
+);
 
 describe.skipIf(missing.length > 0)(
   `the commands of the guides (${missing.join(', ') || 'bash, curl, git'})`,
@@ -32,7 +41,7 @@ describe.skipIf(missing.length > 0)(
         expect(status).toBe('A  .gitignore\n');
         if (guide.endsWith('/serving.md')) expectServedAnswers(run);
       },
-      120_000,
+      240_000,
     );
   },
 );

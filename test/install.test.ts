@@ -18,14 +18,15 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
 };
 const optional = Object.keys(manifest.peerDependencies).toSorted();
 
+const unscoped = optional.filter((name) => !name.startsWith('@')).join('|');
+const advised = new RegExp(String.raw`npm install((?: (?:(?:--|@)[\w./@-]*[\w/]|(?:${unscoped})\b))+)`, 'g');
+
 /** The words behind `npm install` in messages and documents, as they stand there. */
 const advice = [...filesOf('src', '.ts'), ...filesOf('docs', '.md'), 'README.md'].flatMap((file) =>
-  [...readFileSync(file, 'utf8').matchAll(/npm install((?: (?:--|@)[\w./@-]*[\w/])+)/g)].map(
-    ([, words = '']) => ({
-      file,
-      words: words.trim().split(' '),
-    }),
-  ),
+  [...readFileSync(file, 'utf8').matchAll(advised)].map(([, words = '']) => ({
+    file,
+    words: words.trim().split(' '),
+  })),
 );
 
 describe('what messages and documents say to install', () => {

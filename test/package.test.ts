@@ -47,12 +47,14 @@ it('holds what runs and its types, without tests, sources and source maps', () =
     'dist/definitions.json',
     'dist/library-shapes.d.ts',
     'dist/library.d.ts',
+    'dist/page/files/icon.svg',
+    'dist/page/files/style.css',
     'package.json',
     'src/launch.cjs',
   ]);
   const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   // Three quarters of it are this program's own code, so it grows; which packages are put in, deployment.test.ts holds.
-  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(0.9 * mebibyte);
+  expect(readFileSync(join(folder, tarball)).byteLength).toBeLessThan(1.25 * mebibyte);
 });
 
 // Proves promise 19

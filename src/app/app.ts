@@ -3,6 +3,7 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/run-options.ts';
+import type { Notifier } from '../notify/notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
@@ -38,6 +39,8 @@ export interface AppOptions {
   readonly onWait?: OnRunEvent;
   /** Called at the end of every run that the app makes; not for what is read aside. */
   readonly onRunEnd?: OnRunEnd;
+  /** Called with what keeps notifications from being sent (`notify` of the settings): for a person, or for a log. */
+  readonly noteTrouble?: (line: string) => void;
 }
 
 /**
@@ -83,6 +86,8 @@ export interface SyncRequest {
 export interface ConnectorSource extends Source, FileSource {
   /** What a sink remembers of it. Connects first, unless that was done. Rejects as `connect` does. */
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
+  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
+  accountName(): string | null;
 }
 
 /** The rooms wired together for one process that reads connectors. Connects to nothing before a call needs it. */
@@ -90,6 +95,8 @@ export interface App extends AsyncDisposable {
   readonly settings: SettingsWith<'access'>;
   /** Each of its calls rejects with USAGE where the config has no API. */
   readonly client: ApiClient;
+  /** Tells people what is wrong. The ends of syncs reach it by themselves. */
+  readonly notifier: Notifier;
   /** `client`: one that answers for the app's own. */
   openSource(
     connector: ReadConnector,

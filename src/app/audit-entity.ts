@@ -11,7 +11,9 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyAndDigest, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { compileDigest } from './content-digest.ts';
-import { accessSink, storedStatus } from '../sinks/registry.ts';
+import type { PurgeNotes } from '../sinks/purges.ts';
+import type { KeyAndHash } from '../sinks/record-reader.ts';
+import { accessSink, openHistory, storedStatus } from '../sinks/registry.ts';
 
 export type Audit = Awaited<ReturnType<typeof auditEntity>>;
 
@@ -69,18 +71,37 @@ export async function compareAside<T>(
   const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
   await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
+  await using history = await openHistory(connector.sink);
   const { name } = connector;
+  const purged = await history.purged(name);
   return await work(report, async (table, limit, shape = null) => {
     const scratchFile = join(folder.path, `${table.entity}.compared.db`);
     const digestsOf = (from: SinkSettings, of: RecordShape) => readDigests(from, name, table.entity, of);
     const digests =
       shape === null ? null : { first: digestsOf(sink, shape), second: digestsOf(connector.sink, shape) };
-    return await compareKeys(read.keys(name, table), stored.keys(name, table), {
-      scratchFile,
-      limit,
-      digests,
-    });
+    return await compareKeys(
+      withoutPurged(read.keys(name, table), table.entity, purged),
+      stored.keys(name, table),
+      {
+        scratchFile,
+        limit,
+        digests,
+      },
+    );
   });
+}
+
+/** A purged record is missing on purpose. */
+async function* withoutPurged(
+  keys: AsyncIterable<readonly KeyAndHash[]>,
+  entity: EntityName,
+  purged: PurgeNotes | null,
+): AsyncGenerator<readonly KeyAndHash[]> {
+  for await (const batch of keys) {
+    yield purged === null
+      ? batch
+      : batch.filter(({ keyText }) => purged.noteOf(entity, keyText)?.canReturn !== false);
+  }
 }
 
 /** Of all rows that are no tombstones. */

@@ -34,12 +34,19 @@ export function statesOf(
   else if (lastEnded.state === 'failed' || lastEnded.state === 'degraded') states.add('failing');
   if (overview !== null && overview.paused !== null) states.add('paused');
   if (overview?.missing.some(({ withheld }) => withheld > 0) === true) states.add('withheld');
-  const isStale = freshnessOf({ entities }, overview?.freshness).some(
-    ({ asOf, freshWithinMs }) =>
-      freshWithinMs !== null && (asOf === null || nowMs - Date.parse(asOf) > freshWithinMs),
-  );
-  if (isStale) states.add('stale');
+  if (nowMs > freshUntilMs({ entities }, overview?.freshness)) states.add('stale');
   return states;
+}
+
+/** When the first entity gets too old. In the past where one was never read whole; without limits, never. */
+export function freshUntilMs(
+  connector: Pick<ConnectorSettings, 'entities'>,
+  freshness: ConnectorOverview['freshness'] = [],
+): number {
+  const limits = freshnessOf(connector, freshness).flatMap(({ asOf, freshWithinMs }) =>
+    freshWithinMs === null ? [] : [asOf === null ? 0 : Date.parse(asOf) + freshWithinMs],
+  );
+  return Math.min(Infinity, ...limits);
 }
 
 /**

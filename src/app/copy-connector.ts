@@ -99,13 +99,19 @@ async function copyAll(
     onProgress({ entity, rows: stored, allRows });
     if (after === null || after >= lastRow) {
       stored = before + rows;
-      continue;
+    } else {
+      for await (const batch of reading.records(table, after)) {
+        signal.throwIfAborted();
+        await writing.storeRecords(table, batch);
+        stored += batch.length;
+        onProgress({ entity, rows: stored, allRows });
+      }
     }
-    for await (const batch of reading.records(table, after)) {
+    const to = await writing.versionsTo(table);
+    if (to === null) continue;
+    for await (const batch of reading.versions(table, to)) {
       signal.throwIfAborted();
-      await writing.storeRecords(table, batch);
-      stored += batch.length;
-      onProgress({ entity, rows: stored, allRows });
+      await writing.storeVersions(table, batch);
     }
   }
   for await (const batch of reading.facts()) {

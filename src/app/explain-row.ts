@@ -2,7 +2,9 @@ import type { Instant } from '../core/clock.ts';
 import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/change-span.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
-import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../sinks/ledger-reader.ts';
+import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import type { PartitionHistory, RowHistory } from '../sinks/row-history.ts';
+import type { PurgeNote } from '../sinks/purges.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { storedFields } from './stored-fields.ts';
 
@@ -59,6 +61,15 @@ export async function explainRow({ connector, entity, table }: EntityTarget, key
     changeValue,
     reason,
   };
+}
+
+/** When and by whom a record was purged that is not stored; null: it never was. */
+export async function purgeNoteOf(
+  { connector, table }: EntityTarget,
+  keyText: string,
+): Promise<PurgeNote | null> {
+  await using reader = await openExistingRecords(connector.sink);
+  return (await reader?.history.purged(connector.name))?.noteOf(table.entity, keyText) ?? null;
 }
 
 interface Known {

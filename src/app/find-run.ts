@@ -2,6 +2,7 @@ import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
 import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { NotedAction } from '../sinks/actions.ts';
 import type { Holder } from '../sinks/lease.ts';
 import type { OpenHow } from '../sinks/sink-access.ts';
 import { isGone } from './shared-work.ts';
@@ -10,22 +11,24 @@ import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
-type FoundRun = Awaited<ReturnType<typeof findRun>>;
+export type FoundRun = Awaited<ReturnType<typeof findRun>>;
 
 /** The run of that id, whichever sink holds it. Throws USAGE where none does. */
 export async function findRun(settings: LocalSettings, id: string, program: string) {
-  const found = (
-    await fromEverySink(settings, async (history, sink) => {
-      const run = isRunId(id) ? await history.run(id) : null;
-      return run === null ? [] : [{ run, sink }];
-    })
-  ).flat()[0];
-  if (found !== undefined) return found;
-  throw usage(
-    isRunId(id)
-      ? `No sink of the config has a run ${id}. "${program} runs" lists the runs.`
-      : `Expected the id of a run, got "${id}". "${program} runs" lists them.`,
-  );
+  if (!isRunId(id)) throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
+  let unreadable: SyncError | null = null;
+  for (const sink of settings.sinks.values()) {
+    try {
+      await using history = await openExistingHistory(sink);
+      const run = (await history?.run(id)) ?? null;
+      if (run !== null) return { run, sink };
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      unreadable ??= error;
+    }
+  }
+  // Where it may be in a sink that cannot be read, that is what to say.
+  throw unreadable ?? usage(`No sink of the config has a run ${id}. "${program} runs" lists the runs.`);
 }
 
 /** Each sink of the config that exists, once. */
@@ -40,6 +43,29 @@ export async function fromEverySink<Result>(
   }
   return results;
 }
+
+/** What people did, newest first, in all sinks; and the errors of those that cannot be read. */
+export async function newestActions(
+  settings: LocalSettings,
+  query: Parameters<LedgerReader['actions']>[0],
+): Promise<{ readonly actions: readonly SinkAction[]; readonly unreadable: readonly SyncError[] }> {
+  const found: SinkAction[] = [];
+  const unreadable: SyncError[] = [];
+  for (const sink of settings.sinks.values()) {
+    try {
+      await using history = await openExistingHistory(sink);
+      const actions = (await history?.actions(query)) ?? [];
+      found.push(...actions.map((action) => ({ ...action, sink: sink.name })));
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      unreadable.push(error);
+    }
+  }
+  found.sort((left, right) => (left.at < right.at ? 1 : -1));
+  return { actions: found.slice(0, query.limit), unreadable };
+}
+
+type SinkAction = NotedAction & { readonly sink: string };
 
 /** More than the ledger keeps. */
 const mostRuns = 1000;
@@ -66,20 +92,29 @@ export async function firstReports(
  */
 export async function cancelRun(
   found: FoundRun,
-  how: Pick<OpenHow, 'clock' | 'signal'>,
+  how: Pick<OpenHow, 'clock' | 'signal' | 'who'>,
 ): Promise<Holder | null> {
   const { run, connector } = found.run;
   await using sink = await openSink(found.sink, how);
   const isAsked = await sink.requestCancel(run, instant(how.clock.now()));
   // It may have ended since it was found: the ledger's newest state counts.
-  if (!isAsked) throw notRunning((await sink.history.run(run)) ?? found.run);
+  if (!isAsked) checkRunning((await sink.history.run(run)) ?? found.run);
   const holder = (await statusOf(sink.history, connector))?.lastHolder ?? null;
   return holder !== null && isGone(holder) ? holder : null;
 }
 
-function notRunning({ run, connector, state, finishedAt }: RunSummary): SyncError {
+/** What `cancelRun` has done. */
+export function cancelledText({ run, connector }: RunSummary, ended: Holder | null): string {
+  return ended === null
+    ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
+    : `${connector}: the process of run ${run} (${ended.pid}) has ended; the next run resumes from what it stored.`;
+}
+
+/** Throws USAGE for a run that is not running. */
+export function checkRunning({ run, connector, state, finishedAt }: RunSummary): void {
+  if (state === 'running') return;
   const when = finishedAt === null ? '' : ` at ${finishedAt}`;
-  return new SyncError(`Run ${run} of ${connector} is not running: it ended ${state}${when}.`, {
+  throw new SyncError(`Run ${run} of ${connector} is not running: it ended ${state}${when}.`, {
     code: 'USAGE',
     recovery: 'stop',
     context: { run, state },

@@ -3,8 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/worker-context.ts';
 import { usage } from '../core/usage-error.ts';
-import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { Pause } from '../sinks/lease.ts';
+import type { SinkSettings } from '../settings/settings.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { ClosedFiles } from '../sinks/closed-files.ts';
 import type { OpenHow, SinkFinding } from '../sinks/sink-access.ts';
@@ -57,25 +56,8 @@ export async function openClosedFiles(sink: SinkSettings): Promise<ClosedFiles |
 
 type How = Pick<OpenHow, 'clock' | 'signal'>;
 
-/** Returns the sink's id, and the run that is still in progress according to the ledger. */
-export async function pauseConnector({ name, sink: settings }: ConnectorSettings, why: Pause, how: How) {
-  await using sink = await openSink(settings, how);
-  await sink.pause(name, why);
-  const [last] = await sink.history.runs({ connector: name, limit: 1 });
-  return { sinkId: sink.id, running: last?.state === 'running' ? last.run : null };
-}
-
-/** Whether it was paused. */
-export async function resumeConnector(
-  { name, sink: settings }: ConnectorSettings,
-  how: How,
-): Promise<boolean> {
-  await using sink = await openSink(settings, how);
-  return await sink.resume(name);
-}
-
 /** A pause written beside a sink that is somewhere else would pause nothing: throws USAGE. */
-export async function checkHere({ sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
+export async function checkHere(sink: SinkSettings, queues: Queues | null): Promise<void> {
   const located = await locateSink(sink, queues);
   if (located.kind === 'elsewhere') {
     const { host, place } = located;

@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
+import { openNotifier } from '../notify/open-notifier.ts';
 import type { ConnectorSettings, ReadConnector, SettingsWith } from '../settings/settings.ts';
 import { storedStatus } from '../sinks/registry.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
@@ -13,20 +14,26 @@ import type { App, AppOptions, EntityGlobs } from './app.ts';
  * loading them.
  */
 export async function openApp(options: AppOptions): Promise<App> {
+  const { settings, clock, sinkIdOf, noteTrouble = () => undefined } = options;
+  const notifier = await openNotifier({ settings, clock, sinkIdOf, note: noteTrouble });
   const { wireApp } = await import('./wire-app.ts');
-  return wireApp(options);
+  return wireApp(options, notifier);
 }
 
-interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
+interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget' | 'noteTrouble'> {
   readonly settings: SettingsWith<'access' | 'redis'>;
-  /** Called once where Redis cannot be reached: this process then keeps its own pace. */
+  /**
+   * Called once where Redis cannot be reached: this process then keeps its own pace. Called too with what
+   * keeps notifications from being sent.
+   */
   readonly note: (line: string) => void;
 }
 
 /**
  * An app whose calls share the rates of their accounts with workers and other commands, where the config names a Redis.
  */
-export async function openSharingApp({ note, ...options }: SharingAppOptions): Promise<App> {
+export async function openSharingApp({ note, ...given }: SharingAppOptions): Promise<App> {
+  const options = { ...given, noteTrouble: note };
   const budgets = await openConfiguredBudgets({ ...options, note });
   if (budgets === null) return await openApp(options);
   const app = await openApp({ ...options, openBudget: budgets.openBudget });

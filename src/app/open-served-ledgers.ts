@@ -1,11 +1,12 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { otherTurn } from '../core/other-turn.ts';
 import type { ServedSink, WorkerLedger } from '../jobs/worker-context.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
-import { freshnessOf, type SinkOverview } from './connector-states.ts';
+import { freshUntilMs, type SinkOverview } from './connector-states.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
 export type ServedLedgers = Awaited<ReturnType<typeof openServedLedgers>>;
@@ -75,18 +76,8 @@ async function freshUntil(
 ): Promise<number | null> {
   if (connector === undefined || ledger === undefined) return null;
   if ([...connector.entities.values()].every(({ freshWithinMs }) => freshWithinMs === null)) return null;
-  const freshness = freshnessOf(connector, await ledger.freshness(connector.name));
-  const limits = freshness.flatMap(({ asOf, freshWithinMs }) =>
-    freshWithinMs === null ? [] : [asOf === null ? 0 : Date.parse(asOf) + freshWithinMs],
-  );
-  return Math.min(...limits);
+  return freshUntilMs(connector, await ledger.freshness(connector.name));
 }
 
 /** How long other work may wait: renewals of locks and answers of health checks have seconds to spare. */
 const turnMs = 200;
-
-function otherTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}

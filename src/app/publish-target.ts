@@ -1,15 +1,24 @@
 import { hostname } from 'node:os';
 import { hasCode } from '../core/errors.ts';
 import type { RunPublication } from '../jobs/worker-context.ts';
+import type { Notifier } from '../notify/notifier.ts';
 import type { OpenTarget } from '../publish/open-target.ts';
 import type { TargetState } from '../publish/target-state.ts';
 import type { PublishEnd, PublishRequest } from '../publish/publish-once.ts';
 import type { PublishProgress } from '../publish/write-entity.ts';
 import type { Target } from '../publish/target.ts';
 import { targetNamed } from '../settings/chosen-targets.ts';
-import { checkTargets } from '../settings/load-settings.ts';
-import type { ConnectorSettings, LocalSettings, PublishSettings } from '../settings/settings.ts';
+import { usage } from '../core/usage-error.ts';
+import { checkTargets, withParts } from '../settings/load-settings.ts';
+import type {
+  ConnectorSettings,
+  LocalSettings,
+  PublishSettings,
+  SinkSettings,
+} from '../settings/settings.ts';
+import { openSink } from '../sinks/registry.ts';
 import { programVersion } from './program-version.ts';
+import { openQueuesOf, sinkIdOf } from './reach-queues.ts';
 import { onceAMinute, type WorkerRunsOptions } from './worker-runs.ts';
 
 export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGenerationAsked'>;
@@ -17,18 +26,31 @@ export type AskedPublication = Pick<PublishRequest, 'isSnapshotAsked' | 'isNewGe
 /** A publication without special requests. */
 export const ordinaryPublication: AskedPublication = { isSnapshotAsked: false, isNewGenerationAsked: false };
 
+interface TargetRequest extends AskedPublication, Pick<PublishRequest, 'clock' | 'signal' | 'onProgress'> {
+  /** Null: no person is notified of how it ends. */
+  readonly notifier: Pick<Notifier, 'publicationEnded'> | null;
+}
+
 /**
- * One publication of what a target's connectors have stored, whatever started it. Rejects as `openTarget` and
- * `publishOnce` do.
+ * One publication of what a target's connectors have stored, whatever started it: every publication ends here. Rejects
+ * as `openTarget` and `publishOnce` do.
  */
 export async function publishTarget(
   settings: PublishSettings,
-  request: AskedPublication & Pick<PublishRequest, 'clock' | 'signal' | 'onProgress'>,
+  { notifier, ...request }: TargetRequest,
 ): Promise<PublishEnd> {
   // Loaded only here: a sync that publishes nothing needs none of it.
   const { publishOnce } = await import('../publish/publish-once.ts');
   const by = { program: `connector-sync ${programVersion()}`, host: hostname() };
-  return await withTarget(settings, request, (target) => publishOnce(target, { ...request, settings, by }));
+  let end: PublishEnd;
+  try {
+    end = await withTarget(settings, request, (target) => publishOnce(target, { ...request, settings, by }));
+  } catch (error) {
+    await notifier?.publicationEnded(settings, error);
+    throw error;
+  }
+  if (end.kind !== 'nothing-stored') await notifier?.publicationEnded(settings, null);
+  return end;
 }
 
 /** Changes nothing. Rejects as `publishTarget` does where a publication would be refused. */
@@ -67,14 +89,51 @@ export function targetsOf(
   return targets;
 }
 
+/**
+ * Has a worker publish into a target now. Gives the state of its job; `isNew` false: one waited already. Throws
+ * QUEUE_UNAVAILABLE within two seconds, USAGE where no worker would take the job.
+ */
+export async function publishNow(
+  settings: LocalSettings,
+  { name, connectors }: PublishSettings,
+  { by, program }: { readonly by: string; readonly program: string },
+) {
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  return await queues.enqueuePublication(await sinkIdOf(sinkOf(connectors), queues, program), name, by);
+}
+
+/** Throws as `publishNow`, without asking for anything. */
+export async function checkPublishable(
+  settings: LocalSettings,
+  { connectors }: PublishSettings,
+  program: string,
+): Promise<void> {
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  await sinkIdOf(sinkOf(connectors), queues, program);
+}
+
+/** All connectors of a target are in one sink, and there is one. */
+function sinkOf([first]: PublishSettings['connectors']): SinkSettings {
+  if (first === undefined) throw usage('The target has no connectors.');
+  return first.sink;
+}
+
 /** A worker's way to publish: each publication is logged and counted. */
 export function workerPublications(options: WorkerRunsOptions): RunPublication {
   const { app, metrics, clock } = options;
-  return async (name, signal) => {
+  return async (name, signal, by) => {
     const startedMs = clock.now();
     try {
+      if (by !== null) {
+        await using sink = await openSink(sinkOf(targetNamed(app.settings, name).connectors), {
+          clock,
+          signal,
+        });
+        await sink.noteAction({ action: 'publish-now', connector: null, detail: { target: name }, who: by });
+      }
       const onProgress = tellProgress(options, name);
-      const request = { ...ordinaryPublication, clock, signal, onProgress };
+      const { notifier } = app;
+      const request = { ...ordinaryPublication, clock, signal, onProgress, notifier };
       const end = await publishTarget(targetNamed(app.settings, name), request);
       tellEnd(options, name, end, clock.now() - startedMs);
       return end.kind;

@@ -1,9 +1,11 @@
-import { hasCode } from '../core/errors.ts';
+import { hasCode, type SyncError } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { usage } from '../core/usage-error.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
+import type { PausedConnector } from '../sinks/ledger-reader.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import { printable } from '../telemetry/format.ts';
 import { locateSink } from './locate-sink.ts';
@@ -29,13 +31,21 @@ export async function reachQueues(settings: LocalSettings) {
   }
 }
 
-/** Throws USAGE for a paused connector: no worker would run it. */
-export async function checkNotPaused(connector: ConnectorSettings, program: string): Promise<void> {
-  const { name } = connector;
-  await using history = await openExistingHistory(connector.sink);
-  const paused = (await history?.pause(name)) ?? null;
-  if (paused === null) return;
-  throw usage(
+/** Throws USAGE where one of the connectors is paused: no worker would run it. */
+export async function checkNotPaused(
+  connectors: readonly ConnectorSettings[],
+  program: string,
+): Promise<void> {
+  for (const sink of sinksOf(connectors)) {
+    await using history = await openExistingHistory(sink);
+    const names = new Set(connectors.flatMap((one) => (one.sink.name === sink.name ? [one.name] : [])));
+    const paused = (await history?.pauses())?.find(({ connector }) => names.has(connector));
+    if (paused !== undefined) throw pausedError(paused, program);
+  }
+}
+
+function pausedError({ connector: name, ...paused }: PausedConnector, program: string): SyncError {
+  return usage(
     `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
   );
 }

@@ -1,8 +1,11 @@
+import { systemClock, type Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { accessSink, openExistingHistory } from '../sinks/registry.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import { overviewOf, type SinkOverview } from './connector-states.ts';
+import { readSignIns, type SignInState } from './read-sign-ins.ts';
 
 export type StoredConnector = ReturnType<typeof readSink> extends AsyncGenerator<infer Read> ? Read : never;
 
@@ -14,11 +17,13 @@ const quarantineLimit = 3;
 export async function readStatuses(
   connectors: readonly ConnectorSettings[],
   overviews: ReadonlyMap<string, SinkOverview>,
+  clock: Clock = systemClock,
 ): Promise<readonly StoredConnector[]> {
   const read = new Map<ConnectorSettings, StoredConnector>();
+  const signIns = await readSignIns(connectors, clock);
   for (const sink of sinksOf(connectors)) {
     const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
-    for await (const one of readSink(sink, ofSink, overviews)) read.set(one.connector, one);
+    for await (const one of readSink(sink, ofSink, overviews, signIns)) read.set(one.connector, one);
   }
   return connectors.flatMap((connector) => read.get(connector) ?? []);
 }
@@ -27,6 +32,7 @@ async function* readSink(
   sink: SinkSettings,
   connectors: readonly ConnectorSettings[],
   overviews: ReadonlyMap<string, SinkOverview>,
+  signIns: ReadonlyMap<ConnectorName, SignInState>,
 ) {
   const access = accessSink(sink);
   await using history = await openExistingHistory(sink);
@@ -46,11 +52,14 @@ async function* readSink(
       unfinishedCopy: copies?.unfinished.get(name) ?? null,
       /** The sink that it was copied to: this one takes no more syncs of it. */
       copiedAway: copies?.away.get(name) ?? null,
+      /** Null: no person signs in to it. */
+      signIn: signIns.get(name) ?? null,
       paused: overviewOf(overviews, connector)?.paused ?? null,
       failures: (await history?.failures(name, failureLimit)) ?? [],
       fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
       /** The newest ones. */
       quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
+      masks: (await history?.masks(name)) ?? [],
       damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
     };
   }

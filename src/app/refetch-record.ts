@@ -57,6 +57,7 @@ export async function refetchRecord(
     runRepair(
       {
         kind: 'refetch',
+        act: { action: 'refetch', entity: entity.name, detail: { key: keyText } },
         sink,
         identity: connectorIdentity(connector, origin, options),
         tables: evolved.explodedTable === null ? [evolved.table] : [evolved.table, evolved.explodedTable],

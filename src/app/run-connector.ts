@@ -4,9 +4,11 @@ import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
+import type { RunOptions } from '../engine/run-options.ts';
 import type { FileOptions } from '../engine/files/file-tally.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import { syncConnector } from '../engine/sync-connector.ts';
+import type { EndedRun, Notifier } from '../notify/notifier.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
 import type { LedgerReader } from '../sinks/ledger-reader.ts';
@@ -16,7 +18,10 @@ import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity, Holder } from '../sinks/lease.ts';
 import { isAccount, type ConnectorOrigin } from '../source/connector-origin.ts';
 import type { FileSource } from '../source/source.ts';
+import { expectedByEntity, openShownProgress } from './shown-progress.ts';
+import type { Sink } from '../sinks/sink.ts';
 import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
+import { applyRetention } from './apply-retention.ts';
 
 /** What a run takes from its app. */
 export interface RunParts extends AppOptions {
@@ -29,13 +34,18 @@ export interface RunParts extends AppOptions {
  */
 const longestTellMs = 5_000;
 
+interface TellOptions extends Pick<AppOptions, 'clock' | 'onRunEnd'> {
+  /** Absent where a person waits for the run: a repair. */
+  readonly notifier?: Pick<Notifier, 'runEnded'>;
+}
+
 /**
  * Every run of a connector's own sink ends here, whatever started it (a command, a worker, a repair, a program that
  * uses the library): what is to happen at the end of each of them belongs here, what one of them shows in its
  * `onRunEnd`. `run` resolves with null where nothing was to be done.
  */
 export async function tellEnd<Report extends RunReport | null>(
-  options: Pick<AppOptions, 'clock' | 'onRunEnd'>,
+  options: TellOptions,
   connector: ConnectorSettings,
   asked: AskedRun,
   run: () => Promise<Report>,
@@ -52,14 +62,24 @@ export async function tellEnd<Report extends RunReport | null>(
 }
 
 async function tell(
-  { clock, onRunEnd = () => undefined }: Pick<AppOptions, 'clock' | 'onRunEnd'>,
+  { clock, onRunEnd = () => undefined, notifier }: TellOptions,
   end: RunEnd,
 ): Promise<void> {
-  const told = onRunEnd(end);
-  if (told === undefined) return;
+  const told = [onRunEnd(end), notifier?.runEnded(endOf(end))].filter((one) => one !== undefined);
+  if (told.length === 0) return;
   const enough = new AbortController();
-  await Promise.race([told, slept(clock, longestTellMs, enough.signal)]);
+  await Promise.race([Promise.all(told), slept(clock, longestTellMs, enough.signal)]);
   enough.abort();
+}
+
+function endOf(end: RunEnd): EndedRun {
+  const { connector, asked } = end;
+  const kind = asked.kind ?? 'sync';
+  if (end.kind === 'failed') return { connector, kind, error: end.error, isGood: false };
+  const { outcome, resumeAt } = end.report;
+  // A limit that the caller has set ends a run as it should.
+  const isGood = outcome === 'ok' || (outcome === 'partial' && resumeAt === null);
+  return { connector, kind, error: null, isGood };
 }
 
 /** Reads a connector into the sink that its settings name; `onRunEnd` is not called for it. */
@@ -79,13 +99,14 @@ export async function readConnector(
     onAway: (away) => onEvent(away === null ? { kind: 'sink-back' } : { kind: 'sink-away', ...away }),
   });
   const { sink } = shared;
-  if (onStatus !== undefined) {
-    const status = await statusOf(sink.history, connector.name);
-    onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
-  }
+  const status = await statusOf(sink.history, connector.name);
+  const estimates = estimateCalls({ definition, entities, status, isFull: run.isFull ?? false });
+  onStatus?.(status, estimates);
+  const progress = openShownProgress(connector.name, clock);
+  progress.expect(expectedByEntity(status, estimates));
   await using cancel = watchCancel(sink.history);
   const origin = await source.origin(signal);
-  return await syncConnector({
+  const report = await syncConnector({
     identity: connectorIdentity(connector, origin, parts),
     definition,
     entities,
@@ -96,13 +117,38 @@ export async function readConnector(
     doubtsAccount: !isAccount(origin),
     files: filesOf(connector, source, clock),
     clock,
-    run: { ...run, guards: settings.guards },
+    run: { ...run, ...actOf(run), guards: settings.guards },
     onEvent: (event) => {
       cancel.onEvent(event);
+      progress.onEvent(event);
       onEvent(event);
     },
+    shownProgress: progress.text,
     signal: AbortSignal.any([signal, cancel.signal]),
   });
+  if (report.outcome === 'ok') await removeExpired(parts, connector, sink, signal);
+  return report;
+}
+
+/** What was synced is stored: what cannot be removed now is removed by a later run, or by `prune`, which says why. */
+async function removeExpired(
+  { settings, clock }: RunParts,
+  connector: ConnectorSettings,
+  { purges }: Pick<Sink, 'purges'>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await applyRetention(settings, connector, purges, { clock, signal, isAsked: false });
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+  }
+}
+
+/** Only a person asks for these. */
+function actOf({ act, allowDeletes, isFull }: AskedRun): Pick<RunOptions, 'act'> {
+  if (act !== undefined) return { act };
+  if (allowDeletes === true) return { act: { action: 'allow-deletes' } };
+  return isFull === true ? { act: { action: 'read-in-full' } } : {};
 }
 
 /** The holder that a process acquires a connector as; `command` is shown to the second one that wants it. */

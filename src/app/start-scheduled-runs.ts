@@ -1,38 +1,42 @@
-import { openApp, openRunBudgets } from './open-app.ts';
-import type { AppOptions } from './app.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
 import { gateErrors } from '../jobs/gate-errors.ts';
-import { startWorker } from '../jobs/start-worker.ts';
-import type { RunningWorker, WorkerOptions } from '../jobs/worker-context.ts';
+import { openRunSlots } from '../jobs/run-slots.ts';
+import { mostRuns, type WorkerOptions } from '../jobs/worker-context.ts';
+import { tokensOf } from '../monitor/check-token.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
-import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
+import type { Monitor, MonitorContent, ServedPages } from '../monitor/start-monitor.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics } from '../telemetry/metrics.ts';
-import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
+import type { AppOptions } from './app.ts';
 import { programVersion } from './program-version.ts';
-import { workerRunEnd, workerRuns, type EndedRun } from './worker-runs.ts';
-import { targetsOf, workerPublications } from './publish-target.ts';
-import { schedulerId } from '../jobs/open-queue-set.ts';
-import type { MetricSample } from '../telemetry/metrics-sample.ts';
-import { freshnessOf, statesOf, overviewOf } from './connector-states.ts';
+import { serveConfig, type OpenedConfig, type ServedConfig, type WorkerSettings } from './serve-config.ts';
+import type { EndedRun } from './worker-runs.ts';
 
-interface ScheduledRunsOptions
-  extends
-    Pick<WorkerOptions, 'concurrency' | 'maxRuns' | 'graceMs' | 'timings' | 'observe'>,
-    Pick<AppOptions, 'clock' | 'command' | 'identityBaseUrl'> {
-  readonly settings: SettingsWith<'access' | 'redis' | 'http'>;
-  readonly log: Log;
+/** One reading of the config, and what depends on it. */
+export interface WorkerConfig {
+  readonly settings: WorkerSettings;
   /** Connectors whose runs are made here; all of them unless configured otherwise. */
   readonly serves?: (connector: ConnectorName) => boolean;
-  /** Where health checks and metrics are served; null: nowhere. */
-  readonly listen?: ListenAddress | null;
-  readonly onRunEnd?: (ended: EndedRun) => void;
+  readonly pages?: ServedPages;
 }
 
-/** A run that waits keeps other connectors waiting for its place: after a longer pause its job comes back by itself. */
-const maxThrottleWaitMs = 5_000;
+export interface ScheduledRunsOptions
+  extends
+    WorkerConfig,
+    Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings' | 'observe'>,
+    Pick<AppOptions, 'command' | 'identityBaseUrl'> {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Concurrent runs over all sinks; as many as `mostRuns` says unless given. */
+  readonly maxRuns?: number;
+  /** Where health checks, metrics and pages are served; null: nowhere. */
+  readonly listen?: ListenAddress | null;
+  readonly onRunEnd?: (ended: EndedRun) => void;
+  /** What people are to know of the whole process, on every page; null: nothing. */
+  readonly problem?: () => string | null;
+}
 
 /**
  * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
@@ -64,84 +68,129 @@ async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
 }
 
 async function openAll(options: ScheduledRunsOptions, onOpened: (close: () => unknown) => void) {
-  const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
-  const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
-  const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
-  const targets = targetsOf(settings, connectors);
+  const { log, clock, concurrency, maxRuns = mostRuns(concurrency), listen = null } = options;
+  const { observe = () => undefined, onRunEnd = () => undefined, problem = () => null } = options;
+  /** The newest config is served; runs of older ones continue. */
+  let served: ServedConfig | null = null;
+  const older = new Set<ServedConfig>();
+  const metrics = openMetrics({
+    version: programVersion(),
+    clock,
+    sample: async () => (await served?.sample()) ?? { connectors: [], depth: [], isRedisUp: false },
+    connectorSeries: options.settings.http.connectorSeries,
+  });
+  const slots = openRunSlots(maxRuns);
   const tellError = gateErrors(log, clock);
-  const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
-  onOpened(() => budgets[Symbol.asyncDispose]());
-  const ledgers = await openServedLedgers(connectors, clock);
-  onOpened(() => ledgers[Symbol.asyncDispose]());
-  const started: StartedWorker = { worker: null };
-  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
-  const { connectorSeries } = settings.http;
-  const metrics = openMetrics({ version: programVersion(), clock, sample, connectorSeries });
-  const app = await openApp({
-    settings,
-    clock,
-    command,
-    openBudget: budgets.openBudget,
-    sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
-    maxThrottleWaitMs,
-    onRunEnd: workerRunEnd({ metrics, log, nextRun: nextRunOf(ledgers, started), onRunEnd }),
-    ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
+  const serve = (config: WorkerConfig, beforeJobs: (opened: OpenedConfig) => Promise<void>) =>
+    serveConfig({
+      ...options,
+      ...config,
+      serves: config.serves ?? (() => true),
+      slots,
+      metrics,
+      tellError,
+      onError: tellError,
+      onRunEnd,
+      observe: (event) => {
+        metrics.onWorkerEvent(event);
+        observe(event);
+      },
+      beforeJobs,
+    });
+
+  let monitor: Monitor | null = null;
+  // A worker must find out that a port is taken before it has runs in progress.
+  const openMonitor = async (opened: OpenedConfig): Promise<void> => {
+    if (listen === null) return;
+    // Loaded only where something is served: most workers of a test or a laptop serve nothing.
+    const { startMonitor } = await import('../monitor/start-monitor.ts');
+    monitor = await startMonitor({
+      ...monitorContent(options, opened),
+      listen,
+      health: {
+        worker: () => (served?.worker ?? opened).state(),
+        sinks: () => (served?.ledgers ?? opened.ledgers).problems(),
+      },
+      metrics: () => metrics.text(),
+      problem,
+      log,
+      clock,
+    });
+    onOpened(() => monitor?.[Symbol.asyncDispose]());
+  };
+  let onStuck: (error: Error) => void = () => undefined;
+  const ended = new Promise<never>((_resolve, reject) => {
+    onStuck = reject;
   });
-  onOpened(() => app[Symbol.asyncDispose]());
-  const runs = { settings, app, metrics, log, clock };
-  let url: string | null = null;
-  const worker = await startWorker({
-    ...limits,
-    settings,
-    serves,
-    sinks: ledgers.sinks,
-    ledger: ledgers.ledger,
-    run: workerRuns(runs),
-    targets,
-    publish: workerPublications(runs),
-    log,
-    clock,
-    tellError,
-    // A worker must find out that a port is taken before it has runs in progress.
-    beforeJobs: async ({ queues, state }) => {
-      if (listen === null) return;
-      // Loaded only where something is served: most workers of a test or a laptop serve nothing.
-      const { startMonitor } = await import('../monitor/start-monitor.ts');
-      const { token } = settings.http;
-      const monitor = await startMonitor({
-        listen,
-        health: { worker: state, sinks: ledgers.problems },
-        metrics: () => metrics.text(),
-        board: token === null ? null : { queues, token, sinks: ledgers.sinks },
-        log,
-        clock,
-      });
-      onOpened(() => monitor[Symbol.asyncDispose]());
-      ({ url } = monitor);
-    },
-    observe: (event) => {
-      metrics.onWorkerEvent(event);
-      observe(event);
-    },
-  });
-  onOpened(() => worker.stop());
+  // Avoid an unhandled rejection when `ended` is not awaited.
+  ended.catch(() => undefined);
+  const begin = (config: ServedConfig): void => {
+    served = config;
+    config.worker.ended.catch(onStuck);
+  };
+  const first = await serve(options, openMonitor);
+  begin(first);
+  onOpened(() => Promise.all([...older, served ?? first].map((one) => one.stop())));
   const examined = warnOfRedis(options);
   onOpened(() => examined);
-  started.worker = worker;
   log.info(
-    {
-      version: programVersion(),
-      connectors: connectors.map(({ name }) => name),
-      sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
-      http: url,
-    },
+    { ...factsOf(first), version: programVersion(), http: urlOf(monitor) },
     'ready for scheduled runs',
   );
   return {
-    /** Of the health checks and metrics; null where they are not served. */
-    url,
+    /** Of the pages, health checks and metrics; null where they are not served. */
+    url: urlOf(monitor),
     /** Rejects with `SyncError` WORKER_STUCK when this process can make no more runs. */
-    ended: worker.ended,
+    ended,
+    /** Of the newest config. */
+    redis: () => (served ?? first).worker.redis,
+    /** Of the newest config. */
+    notifier: () => (served ?? first).notifier,
+    metrics,
+    /**
+     * Serves another reading of the config: runs in progress continue to their end as they began, but those of
+     * connectors and targets that it lacks end after their page. One at a time. Throws as `startScheduledRuns` does;
+     * then what was served before is still served.
+     */
+    reload: async (config: WorkerConfig): Promise<void> => {
+      const next = await serve(config, (opened) =>
+        Promise.resolve(monitor?.show(monitorContent(config, opened))),
+      );
+      const last = served;
+      begin(next);
+      log.info(factsOf(next), 'the config was read again');
+      if (last === null) return;
+      older.add(last);
+      void last
+        .giveWay(next)
+        .catch((error: unknown) =>
+          log.error({ err: error }, 'the runs of the older config did not end in order'),
+        )
+        .finally(() => older.delete(last));
+    },
+  };
+}
+
+function urlOf(monitor: Monitor | null): string | null {
+  return monitor?.url ?? null;
+}
+
+function monitorContent(
+  { settings, pages }: WorkerConfig,
+  { queues, ledgers }: OpenedConfig,
+): MonitorContent {
+  return {
+    ...(pages === undefined ? {} : { pages }),
+    hosts: settings.http.hosts,
+    tokens: tokensOf(settings.http),
+    board: { queues, sinks: ledgers.sinks },
+  };
+}
+
+function factsOf({ connectors, ledgers }: ServedConfig): object {
+  return {
+    connectors: connectors.map(({ name }) => name),
+    sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
   };
 }
 
@@ -150,55 +199,4 @@ async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Prom
   for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
     if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
   }
-}
-
-/** The worker, once it has started: its parts may be queried before. */
-interface StartedWorker {
-  worker: RunningWorker | null;
-}
-
-/** The current state, for a scrape. Rejects where a sink or the queue cannot be read. */
-async function sampleWorker(
-  connectors: readonly ConnectorSettings[],
-  ledgers: ServedLedgers,
-  { worker }: StartedWorker,
-  clock: Clock,
-): Promise<MetricSample> {
-  const { depth } = (await worker?.state()) ?? { depth: [] };
-  const overviews = await ledgers.overviews();
-  const nowMs = clock.now();
-  return {
-    connectors: connectors.map((connector) => {
-      const overview = overviewOf(overviews, connector);
-      return {
-        name: connector.name,
-        states: statesOf(connector, overview, nowMs),
-        endedAt: overview?.lastEnded?.finishedAt ?? null,
-        freshness: freshnessOf(connector, overview?.freshness),
-        missing: overview?.missing ?? [],
-        unproven: overview?.unproven ?? [],
-      };
-    }),
-    depth,
-    // Only Redis knows the depth.
-    isRedisUp: depth.length > 0,
-  };
-}
-
-/**
- * When a connector's schedule comes next, in milliseconds; null where that is unknown, also while Redis is unreachable.
- */
-function nextRunOf(
-  ledgers: ServedLedgers,
-  started: StartedWorker,
-): (connector: ConnectorSettings) => Promise<number | null> {
-  return async (connector) => {
-    const sinkId = ledgers.sinkIdOf(connector.sink);
-    const ticks = started.worker?.queues[0];
-    if (sinkId === null || ticks === undefined) return null;
-    return await ticks.getJobScheduler(schedulerId(sinkId, connector.name)).then(
-      (scheduler) => scheduler?.next ?? null,
-      () => null,
-    );
-  };
 }

@@ -41,3 +41,20 @@ export async function storedIn({ connector, table }: EntityTarget): Promise<stri
   const stored = await reader?.table(connector.name, table.entity);
   return reader === null || stored === null ? null : reader.sinkId;
 }
+
+/** The keys of the records whose newest change is the oldest, at most so many. */
+export async function firstStored({ connector: { name, sink }, table }: EntityTarget, limit: number) {
+  await using reader = await openExistingRecords(sink);
+  const stored = (await reader?.table(name, table.entity)) ?? null;
+  if (reader === null || stored === null) return [];
+  for await (const batch of reader.changes(name, stored, 0)) {
+    return batch.slice(0, limit).map(({ values, changedAt, isDeleted }) => ({
+      key: stored.columns.flatMap((column, index) =>
+        stored.key.includes(column.name) ? [[column.name, String(values[index])] as const] : [],
+      ),
+      changedAt,
+      isDeleted,
+    }));
+  }
+  return [];
+}

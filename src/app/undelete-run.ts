@@ -3,13 +3,15 @@ import { noCounts, type EntityTable } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { Sink } from '../sinks/sink.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
 import type { AppOptions } from './app.ts';
+import type { FoundRun } from './find-run.ts';
 import { connectorIdentity, tellEnd } from './run-connector.ts';
 
 /** Rows of one transaction: readers wait no longer for it than for a page. */
@@ -17,13 +19,23 @@ const batchRows = 1000;
 
 export type Undeleted = Awaited<ReturnType<typeof undeleteRun>>;
 
+/** Throws USAGE where the config has no such connector in the sink of the run. */
+export function connectorOfRun(settings: LocalSettings, { run, sink }: FoundRun): ConnectorSettings {
+  const connector = settings.connectors.get(run.connector);
+  if (connector?.sink.name === sink.name) return connector;
+  throw usage(
+    `Run ${run.run} is one of ${run.connector} in sink ${sink.name}, which the config does not have.`,
+  );
+}
+
 /** Takes back the deletes of one run, in a separate run. Throws USAGE where the sink holds nothing of the connector. */
 export async function undeleteRun(
   connector: ConnectorSettings,
   of: RunId,
-  options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
-    readonly signal: AbortSignal;
-  },
+  options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> &
+    Pick<OpenHow, 'who'> & {
+      readonly signal: AbortSignal;
+    },
 ) {
   const { name } = connector;
   const { clock } = options;
@@ -36,6 +48,7 @@ export async function undeleteRun(
     runRepair(
       {
         kind: 'undelete',
+        act: { action: 'undelete', detail: { run: of } },
         sink,
         identity: identityOf(connector, status, options),
         tables,

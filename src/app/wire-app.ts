@@ -2,6 +2,7 @@ import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
 import type { DirectAddress, LocalSettings, ReadConnector } from '../settings/settings.ts';
+import type { Notifier } from '../notify/notifier.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
@@ -9,11 +10,13 @@ import { openApiSource } from '../source/api/open-api-source.ts';
 import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
 import { accountOrigin } from '../source/connector-origin.ts';
 import { openDirectClient, openDirectSource } from '../source/direct/open-direct-source.ts';
+import { maskedSource } from '../source/masked-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
+import { signInAt } from './sign-in.ts';
 import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 
 /** The app itself; `openApp` loads it. */
-export function wireApp(options: AppOptions): App {
+export function wireApp(options: AppOptions, notifier: Notifier): App {
   const { settings, clock } = options;
   const api = settings.access;
   const listeners = new Set<OnRunEvent>();
@@ -33,12 +36,19 @@ export function wireApp(options: AppOptions): App {
 
   const openDirect = (
     connector: ReadConnector,
-    { credentials }: DirectAddress,
+    { credentials, signIn }: DirectAddress,
     more: SourceExtras,
   ): ConnectorSource => {
     const { name, definition, concurrency, requestsPerSecond } = connector;
     const { onExchange } = more;
-    const account = { name, definition, credentials, ...(onExchange === undefined ? {} : { onExchange }) };
+    const account = {
+      // One that is tried reads by the sign-in of its connector.
+      name: signIn?.connector ?? name,
+      definition,
+      credentials,
+      signIn: signInAt({ signIn }, clock),
+      ...(onExchange === undefined ? {} : { onExchange }),
+    };
     return openDirectSource(direct.account(account), {
       definition,
       concurrency,
@@ -51,7 +61,7 @@ export function wireApp(options: AppOptions): App {
     });
   };
 
-  const openSource: App['openSource'] = async (
+  const openClear: App['openSource'] = async (
     connector,
     signal,
     { client: asked = client, ...more } = {},
@@ -92,12 +102,15 @@ export function wireApp(options: AppOptions): App {
           ? { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id }
           : accountOrigin(definition, account);
       },
+      accountName: () => source.account(),
       async [Symbol.asyncDispose]() {
         await source[Symbol.asyncDispose]();
         await budget?.[Symbol.asyncDispose]();
       },
     };
   };
+  const openSource: App['openSource'] = async (connector, ...more) =>
+    maskedSource(await openClear(connector, ...more), connector.definition);
   const parts: RunParts = { ...options, openSource, openSink: shareSinks(clock, settings.sinks.size) };
   const read: App['readAside'] = async (connector, request) => {
     using _listening = listenWith(listeners, request.onEvent);
@@ -106,12 +119,14 @@ export function wireApp(options: AppOptions): App {
   return {
     settings,
     client,
+    notifier,
     openSource,
     sync: (connector, request) =>
-      tellEnd(options, connector, request.run ?? {}, () => read(connector, request)),
+      tellEnd({ ...options, notifier }, connector, request.run ?? {}, () => read(connector, request)),
     repair: (connector, repair) => tellEnd(options, connector, {}, repair),
     readAside: read,
     async [Symbol.asyncDispose]() {
+      await notifier[Symbol.asyncDispose]();
       await direct[Symbol.asyncDispose]();
       await client[Symbol.asyncDispose]();
     },

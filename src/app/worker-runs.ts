@@ -9,7 +9,7 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { type Log, logRunEvent } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { App, OnRunEnd, SyncRequest } from './app.ts';
+import type { App, AskedRun, OnRunEnd, SyncRequest } from './app.ts';
 import { finishedWindows, plannedBackfill, readRequest, runWindows } from './backfill.ts';
 import { recordsRead, rowsWritten, tookMs } from './run-totals.ts';
 
@@ -31,7 +31,10 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
     const name = work.connector;
     const connector = connectorNamed(options.app.settings, name);
     if (work.kind === 'sync') {
-      return await loggedRun(options, connector, request, { globs: { select: [], exclude: [] } });
+      return await loggedRun(options, connector, request, {
+        globs: { select: [], exclude: [] },
+        run: askedRun(work),
+      });
     }
     const asked = readRequest(work.backfill);
     const plan = plannedBackfill(connector, asked);
@@ -55,6 +58,18 @@ export function workerRuns(options: WorkerRunsOptions): RunJob {
     if (isDone) for (const window of texts) tried.delete(keyOf(window));
     return last === null ? { ...nothingLeft, isDone } : { ...last, isDone };
   };
+}
+
+/** The run of a job says who asked for it, where a person did. */
+function askedRun({
+  by,
+  allowDeletes = false,
+}: {
+  by?: string | undefined;
+  allowDeletes?: boolean | undefined;
+}): AskedRun {
+  if (by === undefined) return {};
+  return { allowDeletes, act: { action: allowDeletes ? 'allow-deletes' : 'run-now', who: by } };
 }
 
 const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };

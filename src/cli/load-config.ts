@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { SyncError } from '../core/errors.ts';
-import { Secret } from '../core/secret.ts';
 import { readSettings, withParts } from '../settings/load-settings.ts';
+import { secretsOf } from '../settings/secrets-of.ts';
 import type { LocalSettings, PartName, SettingsWith } from '../settings/settings.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext } from './command.ts';
@@ -35,20 +35,6 @@ export function loadConfig<Name extends PartName = never>(
   return withParts(settings, ...parts);
 }
 
-/** Every secret, wherever in the settings it is: a new one is found without a change here. */
 export function registerSecrets(settings: LocalSettings, scrubber: Scrubber): void {
-  const { url } = settings.parts.redis;
-  for (const secret of secretsIn(settings, new Set())) {
-    // Missing, or without a password: then the address is no secret, and messages need it.
-    const isAddress = secret === url && (url.reveal() === '' || new URL(url.reveal()).password === '');
-    if (!isAddress) scrubber.register(secret);
-  }
-}
-
-function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
-  if (typeof value !== 'object' || value === null || seen.has(value)) return;
-  seen.add(value);
-  if (value instanceof Secret) yield value;
-  const inner = value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
-  for (const one of inner) yield* secretsIn(one, seen);
+  for (const secret of secretsOf(settings)) scrubber.register(secret);
 }

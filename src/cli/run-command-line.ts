@@ -87,7 +87,11 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       program: programName(world.script ?? '', world.env),
       input: world.stdin ?? (() => Readable.from([])),
       config: config ?? null,
-      settings: async (...parts) => (await import('./load-config.ts')).loadConfig(context, ...parts),
+      settings: async (...parts) => {
+        const { loadConfig } = await import('./load-config.ts');
+        // What is read again may have other credentials.
+        return loadConfig({ ...context, env: withDotEnv(world.env, world.cwd).env }, ...parts);
+      },
       isVerbose: verbose === true,
       signal: interrupts.signal,
     };
@@ -118,6 +122,11 @@ async function addCommands(program: Command, args: readonly string[], enter: Ent
   for (const { name, description, load } of commands) {
     const command = program.command(name).description(description);
     if (args.includes(name)) (await load())(command, enter);
+  }
+  // Called by the scripts of \`completion\`, not by people.
+  if (args[0] === 'complete') {
+    const { complete } = await import('./commands/completion.ts');
+    complete(program.command('complete', { hidden: true }), enter);
   }
 }
 

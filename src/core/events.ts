@@ -40,14 +40,25 @@ export type RunEvent =
       readonly ms: number;
     }
   | { readonly kind: 'commit-started'; readonly pages: number; readonly records: number }
-  | {
+  /**
+   * What is known of listings that a page led to, for people: `records` is about how many records their parents state
+   * for all of them, null where one states nothing; `listings`: how many, null where that is not known.
+   */
+  | ({
+      readonly kind: 'listings-found';
+      readonly parent: EntityName;
+      readonly listings: number | null;
+      readonly records: number | null;
+    } & OfEntity)
+  /** The service says how many records a listing has; so many of them are still to be read. For people. */
+  | ({ readonly kind: 'listing-counted'; readonly records: number } & OfListing)
+  | ({
       readonly kind: 'page-committed';
-      readonly entity: EntityName;
       readonly counts: PageCounts;
       readonly newlyDue: number;
       /** What `page-fetched` counted for the page; 0 for entities made of its elements. */
       readonly bytes: number;
-    }
+    } & OfListing)
   /**
    * A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight.
    */

@@ -54,3 +54,13 @@ export function valueAtKey(
   }
   return value;
 }
+
+/** The object with this value at these names; what is no object on the way there is replaced by one. */
+export function withValueAt(object: JsonObject, at: readonly string[], value: JsonValue): JsonObject {
+  const [name, ...rest] = at;
+  if (name === undefined) return object;
+  const inner = memberOf(object, name);
+  const member = rest.length === 0 ? value : withValueAt(isJsonObject(inner) ? inner : {}, rest, value);
+  // `__proto__` would set no own member by assignment.
+  return Object.fromEntries([...Object.entries(object).filter(([one]) => one !== name), [name, member]]);
+}

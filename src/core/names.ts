@@ -18,9 +18,29 @@ const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const connectorName = /^[a-z][a-z0-9]*([_-][a-z0-9]+)*$/;
 const connectorId = /^[A-Za-z0-9_-]{1,128}$/;
 const runId = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
+/** The ids of runs in a text, for `split`. */
+export const runIds = /\b(\d{8}T\d{9}Z-[0-9a-f]{8})\b/;
 
 export function isDeclaredName(text: string): text is EntityName {
   return text.length <= maxNameLength && declaredName.test(text);
+}
+
+const historySuffix = '__history';
+
+/** The versions of an entity's rows, as they are published: a name that no entity has. */
+export function historyName(entity: EntityName): EntityName {
+  return `${entity}${historySuffix}` as EntityName;
+}
+
+/** The entity whose versions have this name; null where it is no such name. */
+export function entityOfHistory(name: string): EntityName | null {
+  const entity = name.endsWith(historySuffix) ? name.slice(0, -historySuffix.length) : '';
+  return isDeclaredName(entity) ? entity : null;
+}
+
+/** Of an entity, or of its versions. */
+export function isPublishedName(name: string): name is EntityName {
+  return isDeclaredName(name) || entityOfHistory(name) !== null;
 }
 
 export function isConnectorName(text: string): text is ConnectorName {

@@ -15,6 +15,12 @@ export function builtModule(module: string): URL {
   return new URL(`${folder}/${module}.js`, root);
 }
 
+/** A file that the build copies, by its path below `src`: from there, or from what was built. */
+export function copiedFile(path: string): URL {
+  const { root } = placeOfProgram();
+  return new URL(`${import.meta.url.endsWith('.ts') ? 'src' : 'dist'}/${path}`, root);
+}
+
 /** Below the root, this module is in `src` or in `dist`; nothing in these has a folder of such a name. */
 function placeOfProgram(): { readonly root: string; readonly folder: string } {
   const [, root = '', name = ''] = /^(.*\/)(src|dist)\//.exec(import.meta.url) ?? [];

@@ -93,6 +93,8 @@ export interface Quarantined {
    * The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so).
    */
   readonly record: string;
+  /** As `PreparedRecord.keyText`; absent where its key is not known. */
+  readonly keyText?: string;
 }
 
 /**

@@ -65,6 +65,9 @@ function checkFields(check: EntityCheck): void {
   });
   entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
   for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
+  for (const [field, revealed] of Object.entries(entity.reveals)) {
+    for (const name of [field, ...revealed]) check.field(['reveals', field], name);
+  }
   checkRenamed(entity.rename ?? {}, entity.rename ?? {}, declared, ['rename'], ['fields'], note);
   checkLater(check);
   checkRecords(check);

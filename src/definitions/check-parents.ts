@@ -110,6 +110,10 @@ function checkParent(
   checkRequired(check, index);
   checkInject(check, parent, index);
   parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
+  parent.childCount.forEach((path, position) => {
+    const [field = '', ...inner] = path.split('.');
+    parentField(field, ['childCount', position], inner.length === 0 ? 'integer' : 'object');
+  });
   // A marker is compared as a text and read as a time.
   if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], 'string');
 }

@@ -14,7 +14,11 @@ export function deepFreeze<Value>(value: Value): Frozen<Value> {
 /** Plain data, read-only with everything inside it. */
 export type Frozen<Value> = [JsonValue] extends [Value] ? Value : FrozenPart<Value>;
 
-type FrozenPart<Value> = Value extends string | number | bigint | boolean | null | undefined | Secret
+/** What is as it is: nothing of it can be changed. */
+type Whole =
+  string | number | bigint | boolean | null | undefined | Secret | ((...given: never[]) => unknown);
+
+type FrozenPart<Value> = Value extends Whole
   ? Value
   : Value extends ReadonlyMap<infer Key, infer Inner>
     ? ReadonlyMap<Key, Frozen<Inner>>

@@ -99,6 +99,8 @@ function entity() {
     // Field -> the field that the service sends in its place. The first is given the value of the second, which is kept
     // as well; a value that is such a copy is left out of the content hash.
     filledFrom: z.record(z.string(), z.string()).default({}),
+    // Field -> the fields whose values it gives away, as a hash of an address does: for the masks of a config.
+    reveals: z.record(z.string(), names().min(1)).default({}),
     // What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in
     // the store where it has the action `context_store_search`.
     searchable: z.record(z.string(), searchable()).default({}),

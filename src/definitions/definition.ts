@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
+import type { RecordMask } from '../core/record-mask.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { buildPagination } from './build-pagination.ts';
 import { deepFreeze, mapOf, type Frozen, type MapValue } from './deep-freeze.ts';
@@ -85,6 +86,7 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     volatile: file.volatile.map((path) => path.split('.')),
     moved: mapOf(file.moved),
     filledFrom: mapOf(file.filledFrom),
+    reveals: mapOf(file.reveals),
     searchable: mapOf(file.searchable, ({ from, ...field }, column) => ({
       ...field,
       from: from ?? [column],
@@ -108,8 +110,12 @@ function buildEntity(name: EntityName, file: EntityFile, paging: PagingFile | un
     /** Where the entity's records land, and where exploded elements land (or null). */
     table: buildTable(name, file, addedLater),
     explodedTable: explode && buildExplodedTable(explode, file),
+    /** What the config keeps of its records from being stored; null: nothing. */
+    mask: noMask,
   };
 }
+
+const noMask: RecordMask | null = null as RecordMask | null;
 
 function buildExplode(file: NonNullable<EntityFile['explode']>) {
   return { ...file, into: entityName(file.into), fields: mapOf(file.fields) };
@@ -170,13 +176,15 @@ export function contentHashOf(file: DefinitionFile): string {
 
 /**
  * Names, descriptions, derived columns, searchable fields and credentials do not affect what is stored, a copy of
- * another field or a moved address does not change a record, a total and a documented page size only save calls, who
- * offers an action says nothing about records, and what a whole record has says only what is not stored: a change of
- * these does not cause a new full read. Of `upstream` only the requests of the entities count.
+ * another field or a moved address does not change a record, a total and a documented page size only save calls, how
+ * many children a parent states is only shown, who offers an action says nothing about records, and what a whole
+ * record has says only what is not stored: a change of these does not cause a new full read. Of `upstream` only the
+ * requests of the entities count.
  */
 function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): object {
   const read = mapOf(entities, ({ actions, pagination, ...entity }) => ({
     ...without(entity, ['searchable', 'filledFrom', 'moved', 'addedLater', 'whole', 'totals', ...forPeople]),
+    parents: entity.parents.map((parent) => without(parent, ['childCount'])),
     actions: actions.get === undefined ? actions : { ...actions, get: without(actions.get, ['direct']) },
     pagination: without(pagination, ['totalKeys', 'totalCountsListing', 'honoursSize']),
   }));
@@ -187,7 +195,7 @@ function whatReadingDependsOn({ entities, upstream, ...file }: DefinitionFile): 
   };
 }
 
-const forPeople = ['description', 'descriptions', 'derived'];
+const forPeople = ['description', 'descriptions', 'derived', 'reveals'];
 
 function without(members: object, names: readonly string[]): object {
   return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)));

@@ -8,6 +8,9 @@ export function keyOfToken(key: TokenKey): string {
   return typeof key === 'string' ? key : key.key;
 }
 
+/** The key of `connector_metadata` that says, by `true`, that the next page's token only counts pages. */
+export const numberedKey = 'pages_are_numbered';
+
 /** How an entity's listing is cut into pages. Keys are those of `connector_metadata`; the first match wins. */
 export function paginationFile() {
   const maxSize = z.int().min(1).max(10_000);

@@ -19,6 +19,16 @@ import { knownOrMade } from '../core/known-or-made.ts';
 /** A config of 100,000 connectors fits. */
 const maxBytes = 16 * 1024 * 1024;
 
+/** What every file here is read as: YAML 1.2, core schema. */
+export const yamlSyntax = {
+  schema: 'core',
+  stringKeys: true,
+  resolveKnownTags: false,
+  // `yamlData` looks for them: the library compares each key of a map with all before it.
+  uniqueKeys: false,
+  prettyErrors: false,
+} as const;
+
 /** One YAML file as plain data, with the way back from a place in the data to a line of the file. */
 export type YamlFile = ReturnType<typeof parseYaml>;
 
@@ -34,15 +44,7 @@ export function readYaml(file: string): YamlFile {
 /** The same for a text at hand; `file` only names it in problems. */
 export function parseYaml(file: string, text: string) {
   const lines = new LineCounter();
-  const document = parseDocument(text, {
-    schema: 'core',
-    stringKeys: true,
-    resolveKnownTags: false,
-    // Looked for below: the library compares each key of a map with all before it.
-    uniqueKeys: false,
-    lineCounter: lines,
-    prettyErrors: false,
-  });
+  const document = parseDocument(text, { ...yamlSyntax, lineCounter: lines });
   const placeAt = (offset: number | undefined): Pick<Problem, 'line' | 'column'> => {
     if (offset === undefined) return { line: null };
     const { line, col } = lines.linePos(offset);

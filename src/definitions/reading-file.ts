@@ -96,6 +96,9 @@ function parent() {
     // Field of the parent record that changes with anything below it: children found with the same value again are not
     // read. `settlesMs`: its clock is that coarse. Null: children are read whenever they are found.
     marker: strictObject({ field: z.string(), settlesMs: durationMs() }).nullable().default(null),
+    // Numbers in the parent record whose sum is about how many records there are below it: shown to people while a run
+    // is in progress, and used for nothing else.
+    childCount: names().default([]),
     // Those not `byDefault` are chosen in the settings.
     byDefault: z.boolean().default(true),
   });

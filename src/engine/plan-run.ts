@@ -6,6 +6,7 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import { describeTables } from '../definitions/describe-tables.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
+import type { VersionSettings } from '../sinks/versions.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
 import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
@@ -31,6 +32,7 @@ export function planRun(
   const entities = [...definition.entities.values()].filter((entity) => chosen.has(entity.name));
   return {
     run: newRunId(nowMs),
+    ...(run.act === undefined ? {} : { act: run.act }),
     kind: run.kind,
     window: run.window === null ? '' : windowText(run.window),
     backfill: run.backfill ?? '',
@@ -48,6 +50,10 @@ export function planRun(
       entity.explodedTable === null ? [entity.table] : [entity.table, entity.explodedTable],
     ),
     described: entities.flatMap((entity) => describeTables(entity, chosen.get(entity.name)?.parents ?? [])),
+    versions: new Map(entities.flatMap((entity) => versionsOf(entity, chosen.get(entity.name)))),
+    masks: entities.flatMap(({ name, mask }) =>
+      mask === null ? [] : [{ entity: name, mask: mask.fingerprint, keyId: mask.keyId }],
+    ),
     entities: entities.map((entity) => entity.name),
     roots: entities
       .filter((entity) => entity.parents.length === 0)
@@ -69,6 +75,17 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
     fullBefore: instant(nowMs - (chosen?.fullEveryMs ?? 0)),
     mayMove: entity.deletes === 'confirm' && entity.actions.has('get') && !isKeyedByParent(entity),
   };
+}
+
+/** Of its table, and of what an array of it is exploded into. */
+function versionsOf(
+  { table, explodedTable }: Entity,
+  chosen: ChosenEntity | undefined,
+): readonly (readonly [EntityName, VersionSettings])[] {
+  const history = chosen?.history ?? null;
+  if (history === null) return [];
+  const tables = explodedTable === null ? [table] : [table, explodedTable];
+  return tables.map(({ entity }) => [entity, history] as const);
 }
 
 /** Part of the key comes from the parent: below another one it would be another record. */

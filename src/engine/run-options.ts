@@ -1,5 +1,6 @@
 import { instant } from '../core/clock.ts';
 import type { RunKind } from '../sinks/run-report.ts';
+import type { RunPlan } from '../sinks/sink.ts';
 
 export interface RunOptions {
   readonly kind: Extract<RunKind, 'sync' | 'backfill'>;
@@ -15,6 +16,8 @@ export interface RunOptions {
   readonly budgetMs: number | null;
   readonly maxCalls: number | null;
   readonly guards: Guards;
+  /** What a person asked for with it: `RunPlan.act`. */
+  readonly act?: RunPlan['act'];
 }
 
 export interface Window {

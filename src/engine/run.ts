@@ -30,6 +30,8 @@ export interface SyncOptions {
   readonly doubtsAccount?: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
+  /** How far the run is, for people: stored with a page whenever it gives something. */
+  readonly shownProgress?: () => string | null;
   /** Where it is no ordinary run: what is asked of this one. */
   readonly run?: Partial<RunOptions>;
   /**

@@ -5,6 +5,8 @@ import type { PageCommit } from '../sinks/sink.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { CompletedPage } from './complete-page.ts';
 import { afterFailure, afterPage, afterRefusal, beginning, type Fetched } from './next-step.ts';
+import { openPosition, sealPosition } from './sealed-position.ts';
+import { storePage } from './store-page.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import {
@@ -27,8 +29,9 @@ const maxPagesAhead = 8;
  * large. Throws what must end the run (recovery `stop` or `throttle`), and the signal's reason when it is aborted:
  * received pages are stored first.
  */
-export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
+export async function walkPartition(context: WalkContext, stored: Partition): Promise<WalkEnd> {
   const { entity, commits } = context;
+  const partition = { ...stored, position: openPosition(entity, stored.position) };
   const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, context) };
   const ahead: Ahead = { fetching: null, stored: [] };
   commits.walkOpened();
@@ -57,10 +60,16 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   let point: WalkPoint =
     position === null ? beginning(walk) : { position, state: readState(position), restarts: 0, halvings: 0 };
 
+  let isCounted = isIncremental && walk.entity.incremental?.kind === 'newestFirst';
   for (;;) {
     const { next, page } = await takePage(walk, point, takeFetching(ahead) ?? fetchPage(walk, point));
     if (page !== null) {
       inFlight.bytes += page.bytes;
+      if (!isCounted && page.total !== undefined && walk.trustsTotal) {
+        isCounted = true;
+        const records = Math.max(0, page.total - point.state.read);
+        onEvent({ kind: 'listing-counted', entity, params, records });
+      }
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
         ahead.fetching = fetchPage(walk, next.point);
       }
@@ -92,25 +101,6 @@ function takeFetching(ahead: Ahead): Promise<Fetched> | null {
   const { fetching } = ahead;
   ahead.fetching = null;
   return fetching;
-}
-
-async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
-  const { run, commits, inFlight, partition } = walk;
-  const { tally, onEvent } = run;
-  const committed = await commits
-    .submit(page.commit)
-    .catch((error: unknown) => {
-      onEvent({ kind: 'page-dropped', entity: partition.entity, bytes: page.bytes });
-      throw error;
-    })
-    .finally(() => (inFlight.bytes -= page.bytes));
-  walk.onStored(committed.newlyDue);
-  tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
-  for (const { entity, counts } of committed.counts) {
-    const isOwn = entity === partition.entity;
-    const newlyDue = isOwn ? committed.newlyDue : 0;
-    onEvent({ kind: 'page-committed', entity, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
-  }
 }
 
 /**
@@ -153,8 +143,6 @@ async function fetchPage(
     return afterRefusal((status) => pagination.refused(position, status), error);
   }
 }
-
-type ReadyPage = ReturnType<typeof makeReady>['page'];
 
 /**
  * Waits for a page and prepares it; the raw page is released with this call. `page` is null where the fetch failed.
@@ -219,9 +207,9 @@ function makeReady(walk: Walk, point: WalkPoint, completed: CompletedPage, prepa
     ...prepared.stored,
     walk: { partition: walk.partition.id, run: walk.run.id },
     fetched: page.records.length,
-    position: { ...next.point.position, ...next.point.state },
+    position: sealPosition(walk.entity, { ...next.point.position, ...next.point.state }),
     seal: next.kind === 'end' ? next.seal : null,
     ...('followed' in advance && advance.followed !== undefined ? { followed: advance.followed } : {}),
   };
-  return { next, page: { prepared, commit, bytes: page.bytes } };
+  return { next, page: { prepared, commit, bytes: page.bytes, total: page.total } };
 }

@@ -13,7 +13,10 @@ import type { Run } from './run.ts';
 
 /** What the walks of one entity in one run share. */
 export interface WalkContext {
-  readonly run: Pick<Run, 'id' | 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'signal'>;
+  readonly run: Pick<
+    Run,
+    'id' | 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'shownProgress' | 'signal'
+  >;
   readonly commits: GroupCommits;
   /** Bytes of pages that are received and not yet stored, over all walks of a run. */
   readonly inFlight: { bytes: number; readonly maxBytes: number };

@@ -25,6 +25,8 @@ export async function openChanges(target: EntityTarget, sinceSeq: number) {
     return {
       /** The newest number that the sink has given; 0 where it has given none. */
       newestSeq: (await reader?.newestSeq(name)) ?? 0,
+      /** Deletes up to this number may have been removed by `retention`; 0: none was. */
+      completeAfter: (await reader?.history.completeAfter(name, declared.entity)) ?? 0,
       /** As it is stored; as it is declared where nothing is. */
       table: stored ?? declared,
       records: () =>
@@ -64,6 +66,8 @@ async function exportEnd(
     sinceSeq,
     /** What to give as `--since-seq` the next time. */
     nextSeq: await reader.newestSeq(name),
+    /** A later `--since-seq` must be at least this, or 0: older deletes may have been removed. */
+    completeAfter: await history.completeAfter(name, table.entity),
     /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
     run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
     /** What changed upstream before is in; null where the entity was never read whole. */

@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import { Agent, type Dispatcher } from 'undici';
-import { AttemptTimeoutError, readBody, UnreadableBodyError } from './read-body.ts';
+import { AttemptTimeoutError, isSuccess, readBody, UnreadableBodyError } from './read-body.ts';
 import { startDeadline } from './start-deadline.ts';
 
 export interface ExchangeRequest {
@@ -120,10 +120,6 @@ async function exchange<T>(
   } finally {
     deadline.end();
   }
-}
-
-export function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300;
 }
 
 /** Reads the body to its end or closes the socket: an unread body would keep its connection for ever. */

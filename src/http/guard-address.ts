@@ -49,6 +49,14 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !isIn(notPublic, address);
 }
 
+/** Throws `AddressRefusedError` for an address that is not on the public internet. */
+export function judgePublic(address: string, hostname: string): void {
+  if (isPublicAddress(address)) return;
+  throw new AddressRefusedError(
+    `the host ${hostname} leads to ${address}, which is no address of the public internet`,
+  );
+}
+
 /**
  * A lookup for `connect`: judges the address that will really be used, at every connect, so that a name that changes
  * its answer after an earlier check (DNS rebinding) gains nothing. `judge` throws `AddressRefusedError` for an address

@@ -6,6 +6,10 @@ const gunzipBytes = promisify(gunzip);
 /** Takes a byte order mark away. */
 const utf8 = new TextDecoder('utf-8');
 
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
 /** One attempt took longer than it may take in all, or its body came too slowly. */
 export class AttemptTimeoutError extends Error {
   override readonly name = 'AttemptTimeoutError';

@@ -10,7 +10,7 @@ const againAfterFailureMs = 5000;
  * succeeded; `isInPlace`: whether the last reconciliation did.
  */
 export function keepSchedules(
-  { clock, stopping: signal, timings: { reconcileMs } }: WorkerContext,
+  { clock, closing: signal, timings: { reconcileMs } }: WorkerContext,
   reconcile: () => Promise<boolean>,
   isInPlace: boolean,
 ) {

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Queue, type JobsOptions } from 'bullmq';
 import type { Redis } from 'ioredis';
-import * as z from 'zod';
-import { SyncError } from '../core/errors.ts';
-import { type ConnectorName, isConnectorName } from '../core/names.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorJob } from './job-payloads.ts';
 
 /** The queues of one deployment over one connection, which the caller owns. */
 export type QueueSet = ReturnType<typeof openQueueSet>;
@@ -82,51 +81,6 @@ export function backfillKey(connector: ConnectorName): string {
   return `backfill:${connector}`;
 }
 
-const connector = z.custom<ConnectorName>((value) => typeof value === 'string' && isConnectorName(value));
-const connectorJob = z.discriminatedUnion('kind', [
-  z.strictObject({
-    connector,
-    kind: z.literal('sync'),
-    reason: z.enum(['schedule', 'manual', 'catch-up']),
-    // The due time, in milliseconds since the epoch; null: at once.
-    due: z.number().nullable(),
-  }),
-  z.strictObject({ connector, kind: z.literal('backfill'), backfill: z.string().min(1) }),
-]);
-const connectorTick = z.strictObject({ sink: z.string().min(1), connector });
-const tickJob = z.union([
-  connectorTick,
-  z.strictObject({ sink: z.string().min(1), target: z.string().min(1) }),
-]);
-const publicationJob = z.strictObject({ target: z.string().min(1) });
-
-/**
- * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the
- * API address and credentials from its settings, and the saved progress from the ledger.
- */
-export type ConnectorJob = z.output<typeof connectorJob>;
-/** The payload of a scheduler's job, which only adds a job to one of the sink's queues. */
-export type TickJob = z.output<typeof tickJob>;
-export type ConnectorTick = z.output<typeof connectorTick>;
-
-// Each throws `SyncError` INTERNAL for a payload that this program did not write.
-export const parseConnectorJob = payloadParser(connectorJob, "a connector's name and what to do with it");
-export const parseTickJob = payloadParser(tickJob, "a sink's id and the name of a connector or a target");
-/** What is to be published, the target itself says. */
-export const parsePublicationJob = payloadParser(publicationJob, "a target's name");
-
-/** `expected`: the payload in words. */
-function payloadParser<Data>(schema: z.ZodType<Data>, expected: string): (data: unknown) => Data {
-  return (data) => {
-    const parsed = schema.safeParse(data);
-    if (parsed.success) return parsed.data;
-    throw new SyncError(`Expected a job with only ${expected}; found an unknown payload. Remove the job.`, {
-      code: 'INTERNAL',
-      recovery: 'stop',
-    });
-  };
-}
-
 const dayS = 24 * 60 * 60;
 const backfillWithinMs = dayS * 1000;
 /** The queue allows priorities up to 2^21: steps of five minutes last until 2045. */
@@ -188,8 +142,13 @@ export function addBackfill(
  * At most one job of a target waits, and one runs: what is asked for during a publication is made by another one after
  * it, because the one that runs may have read the sink before.
  */
-export function addPublication(publications: Queue, target: string, backoff: Backoff): Promise<AddedJob> {
-  return addJob(publications, publicationName(target), { target }, backoff, {
+export function addPublication(
+  publications: Queue,
+  target: string,
+  backoff: Backoff,
+  asked: { readonly by?: string } = {},
+): Promise<AddedJob> {
+  return addJob(publications, publicationName(target), { target, ...asked }, backoff, {
     deduplication: { id: target, keepLastIfActive: true },
   });
 }

@@ -4,6 +4,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { Schedule, Settings } from '../settings/settings.ts';
 import {
   addBackfill,
+  addPublication,
   addSync,
   backfillKey,
   openQueueSet,
@@ -14,6 +15,7 @@ import {
 } from './open-queue-set.ts';
 import { beginClaim, registeredSink, registerSinks } from './sink-registry.ts';
 import { connectRedis } from './connect-redis.ts';
+import { reloadAnswers, requestReload } from './reload-requests.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import { defaultTimings } from './worker-context.ts';
 import { readBacklog } from './worker-state.ts';
@@ -67,11 +69,27 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
     /** Null when no worker has served a sink of this name. */
     registeredSink: (name: string) => answered(() => registeredSink(queues.redis, prefix, name)),
     /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
-    enqueue: (sinkId: string, connector: ConnectorName, reason: 'manual') =>
+    enqueue: (
+      sinkId: string,
+      connector: ConnectorName,
+      reason: 'manual',
+      asked: { readonly by?: string; readonly allowDeletes?: boolean } = {},
+    ) =>
       answered(async () => {
         const syncs = queues.syncs(sinkId);
-        const { id, isNew } = await addSync(syncs, { connector, reason, due: null }, defaultTimings);
+        const { id, isNew } = await addSync(
+          syncs,
+          { connector, reason, due: null, ...asked },
+          defaultTimings,
+        );
         return { isNew, state: await syncs.getJobState(id) };
+      }),
+    /** `isNew` is false if a publication of the target waits already: that one publishes the same. */
+    enqueuePublication: (sinkId: string, target: string, by: string) =>
+      answered(async () => {
+        const publications = queues.publications(sinkId);
+        const { id, isNew } = await addPublication(publications, target, defaultTimings, { by });
+        return { isNew, state: await publications.getJobState(id) };
       }),
     /** Does nothing if there is no schedule. */
     removeSchedule: (sinkId: string, connector: ConnectorName) =>
@@ -85,6 +103,11 @@ export async function openQueues(settings: Pick<Settings, 'redis'>) {
         const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
         return await readBacklog(queues, { sinkId, waiting, schedules }, clock.now());
       }),
+    /** Asks all workers to read their config again; resolves with the id of the request. */
+    requestReload: () => answered(() => requestReload(queues.redis, prefix)),
+    reloadAnswers: (request: string) => answered(() => reloadAnswers(queues.redis, prefix, request)),
+    /** How many workers wait for jobs; 0 where the server does not say. */
+    workers: () => answered(() => queues.ticks.getWorkersCount()),
     /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
     cancelBackfill: (sinkId: string, connector: ConnectorName) =>
       answered(async () => {

@@ -2,7 +2,8 @@ import { UnrecoverableError, type Job } from 'bullmq';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { parseConnectorJob, type ConnectorJob, backfillKey } from './open-queue-set.ts';
+import { parseConnectorJob, type ConnectorJob } from './job-payloads.ts';
+import { backfillKey } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';
 import {
   attemptJob,
@@ -95,14 +96,14 @@ async function runUnlessHeld(context: JobContext, taken: TakenJob): Promise<Sett
 async function runInSlot(context: JobContext, taken: TakenJob): Promise<Settlement> {
   const { job, work, signal } = taken;
   const { connector } = work;
-  const { stopping, slots, sinkName, suspects } = context;
+  const { closing, slots, sinkName, suspects } = context;
   using slot = await slots.take({
     priority: job.priority,
     patienceMs: context.timings.slotPatienceMs,
-    signal: AbortSignal.any([signal, stopping]),
+    signal: AbortSignal.any([signal, closing]),
   });
   if (slot === null) {
-    if (!stopping.aborted && slots.isFull()) await context.onFull(sinkName);
+    if (!closing.aborted && slots.isFull()) await context.onFull(sinkName);
     return { kind: 'give-back' };
   }
   if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };

@@ -1,7 +1,8 @@
 import type { Job } from 'bullmq';
 import PQueue from 'p-queue';
 import type { JobEnd, PublicationEnd } from '../core/worker-events.ts';
-import { addPublication, parsePublicationJob } from './open-queue-set.ts';
+import { parsePublicationJob } from './job-payloads.ts';
+import { addPublication } from './open-queue-set.ts';
 import { startsInARow } from './report-progress.ts';
 import {
   attemptJob,
@@ -36,8 +37,9 @@ export function publicationTurns(): PQueue {
 /** The processor of a sink's queue of publications. */
 export function createPublicationProcessor(context: PublicationContext): JobProcessor {
   return async (job, token, signal) => {
-    const { target } = parsePublicationJob(job.data);
-    const settlement = await publishUnlessHeld(context, job, target, signal ?? new AbortController().signal);
+    const work = parsePublicationJob(job.data);
+    const { target } = work;
+    const settlement = await publishUnlessHeld(context, job, work, signal ?? new AbortController().signal);
     const end = publicationEnd(endOf(job, settlement));
     context.observe({ kind: 'publication-ended', target, end });
     if (end !== 'busy' && (end !== 'given-back' || context.stopping.aborted)) {
@@ -51,7 +53,7 @@ export function createPublicationProcessor(context: PublicationContext): JobProc
 async function publishUnlessHeld(
   context: PublicationContext,
   job: Job,
-  target: string,
+  { target, by }: ReturnType<typeof parsePublicationJob>,
   signal: AbortSignal,
 ): Promise<Settlement> {
   const { targets, sinkName, publishing, log } = context;
@@ -67,12 +69,13 @@ async function publishUnlessHeld(
       log.error({ target, starts }, 'poison job: the process crashed on every start of this publication');
       return { kind: 'fail', code: 'POISON', isFinal: true };
     }
+    const isFirst = starts === 0 && job.attemptsMade === 0;
     return await attemptJob(context, job, signal, {
       run: async (within, progress) =>
         await context.turns.add(async () => {
           within.throwIfAborted();
           await progress.begin();
-          const outcome = await context.publish(target, within);
+          const outcome = await context.publish(target, within, isFirst ? (by ?? null) : null);
           return { kind: 'ended', end: { outcome, error: null, resumeAt: null } };
         }),
       isCancelled: () => Promise.resolve(false),

@@ -3,6 +3,7 @@ import type { JobSchedulerJson, JobSchedulerTemplateOptions, RepeatOptions } fro
 import type { ConnectorName } from '../core/names.ts';
 import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
+import type { TickJob } from './job-payloads.ts';
 import {
   addSync,
   publicationName,
@@ -10,7 +11,6 @@ import {
   scheduledConnector,
   scheduledTarget,
   schedulerId,
-  type TickJob,
 } from './open-queue-set.ts';
 import { claimSchedules, type ScheduleClaim } from './sink-registry.ts';
 import {

@@ -108,6 +108,8 @@ function lineOf(event: RunEvent): string | null {
     case 'page-requested':
     case 'page-fetched':
     case 'page-dropped':
+    case 'listings-found':
+    case 'listing-counted':
     case 'commit-started':
     case 'page-committed':
     case 'commit-finished':

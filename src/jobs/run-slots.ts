@@ -9,18 +9,20 @@ interface SlotRequest {
   readonly signal: AbortSignal;
 }
 
-/**
- * At most `limit` runs of this process at a time, over all sinks. Calls `onFree` when a slot is released and no run
- * waits for it.
- */
-export function openRunSlots(limit: number, onFree: () => void) {
+/** At most `limit` runs of this process at a time, over all sinks. */
+export function openRunSlots(limit: number) {
   const queue = new PQueue({ concurrency: limit });
-  queue.on('next', () => {
-    if (queue.pending < limit) onFree();
-  });
   return {
-    /** True while every slot is taken; then `onFree` is called later. */
+    /** True while every slot is taken; then listeners of `onFree` are called later. */
     isFull: (): boolean => queue.pending >= limit,
+    /** Calls the listener, until `signal` is aborted, when a slot is released and no run waits for it. */
+    onFree: (listener: () => void, signal: AbortSignal): void => {
+      const onNext = (): void => {
+        if (queue.pending < limit) listener();
+      };
+      queue.on('next', onNext);
+      signal.addEventListener('abort', () => queue.off('next', onNext), { once: true });
+    },
     /**
      * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no
      * slot became free within `patienceMs`, or the signal was aborted.

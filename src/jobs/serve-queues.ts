@@ -4,7 +4,8 @@ import type { Redis } from 'ioredis';
 import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
-import { addPublication, addSync, parseTickJob, type ConnectorTick } from './open-queue-set.ts';
+import { parseTickJob, type ConnectorTick } from './job-payloads.ts';
+import { addPublication, addSync } from './open-queue-set.ts';
 import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createPublicationProcessor, mostAtATime, publicationTurns } from './process-publication.ts';
@@ -56,14 +57,14 @@ function serveQueue(
 ) {
   let taken = 0;
   let isHeld = false;
-  let active = 0;
+  const active = new Set<Job>();
   const counted: JobProcessor = async (job, token, signal) => {
     taken += 1;
-    active += 1;
+    active.add(job);
     try {
       return await processor(job, token, signal);
     } finally {
-      active -= 1;
+      active.delete(job);
     }
   };
   const worker = new Worker(queue.name, counted, {
@@ -88,7 +89,8 @@ function serveQueue(
     worker,
     queue,
     /** True if this process could take another job of it. */
-    isFree: () => !isHeld && active < limits.concurrency,
+    isFree: () => !isHeld && active.size < limits.concurrency,
+    activeJobs: (): readonly Job[] => [...active],
     /** Jobs that this process has taken since it started. */
     taken: () => taken,
     /** While held, it takes no new jobs; active jobs continue. */
@@ -110,7 +112,7 @@ type TickContext = Pick<
   | 'queues'
   | 'ledger'
   | 'timings'
-  | 'stopping'
+  | 'closing'
   | 'onError'
   | 'clock'
   | 'log'
@@ -186,7 +188,7 @@ function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: Conn
  * in seconds, and a daily run would be lost silently.
  */
 async function untilTaken(
-  { clock, stopping, onError }: TickContext,
+  { clock, closing, onError }: TickContext,
   put: () => Promise<unknown>,
 ): Promise<void> {
   for (let waitMs = firstRestMs; ; waitMs = Math.min(waitMs * 2, longestRestMs)) {
@@ -194,10 +196,10 @@ async function untilTaken(
       await put();
       return;
     } catch (error) {
-      if (!(error instanceof Error) || refusalOf(error) === null || stopping.aborted) throw error;
+      if (!(error instanceof Error) || refusalOf(error) === null || closing.aborted) throw error;
       onError(error);
       // The next worker retries the tick.
-      if (!(await slept(clock, waitMs, stopping))) throw error;
+      if (!(await slept(clock, waitMs, closing))) throw error;
     }
   }
 }

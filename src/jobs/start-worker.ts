@@ -2,11 +2,14 @@ import type { Worker } from 'bullmq';
 import { systemClock } from '../core/clock.ts';
 import { beginClaim, registerSinks } from './sink-registry.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
+import { openHolds } from './hold-queues.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openWorkerBackoff } from './open-worker-backoff.ts';
-import { openQueueSet, type QueueSet } from './open-queue-set.ts';
+import { openQueueSet } from './open-queue-set.ts';
 import {
+  defaultConcurrency,
   defaultTimings,
+  mostRuns,
   type RunningWorker,
   type WorkerContext,
   type WorkerOptions,
@@ -14,7 +17,7 @@ import {
 } from './worker-context.ts';
 import { openPublicationRequests } from './process-publication.ts';
 import { openRunSlots } from './run-slots.ts';
-import { type ServedQueue, serveQueues } from './serve-queues.ts';
+import { serveQueues } from './serve-queues.ts';
 import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
 import { openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
 import { readWorkerState } from './worker-state.ts';
@@ -27,8 +30,10 @@ import { readWorkerState } from './worker-state.ts';
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
   const connections = await openWorkerConnections(options.settings.redis);
   const stopping = new AbortController();
+  const closing = new AbortController();
+  stopping.signal.addEventListener('abort', () => closing.abort(), { once: true });
   try {
-    return await work(options, connections, stopping);
+    return await work(options, connections, { stopping, closing });
   } catch (error) {
     stopping.abort();
     connections.disconnect();
@@ -39,9 +44,11 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
 async function work(
   options: WorkerOptions,
   connections: WorkerConnections,
-  stopping: AbortController,
+  ends: Readonly<Record<'stopping' | 'closing', AbortController>>,
 ): Promise<RunningWorker> {
-  const { context, backoff, holds } = openContext(options, connections, stopping.signal);
+  const { stopping, closing } = ends;
+  const signals = { stopping: stopping.signal, closing: closing.signal };
+  const { context, backoff, holds } = openContext(options, connections, signals);
   const { log, clock, onError, concurrency } = context;
   const { graceMs = 25_000 } = options;
   const { forQueues, forWorkers } = connections;
@@ -61,7 +68,8 @@ async function work(
 
   const sinksWatched = watchSinks(context, () => holds.renew().catch(onError));
   let stuck: Error | null = null;
-  const watching = watchProgress(context, served, () => backoff.why() !== null).catch((error: Error) => {
+  const takesNone = (): boolean => closing.signal.aborted || backoff.why() !== null;
+  const watching = watchProgress(context, served, takesNone).catch((error: Error) => {
     stuck = error;
     throw error;
   });
@@ -77,6 +85,17 @@ async function work(
     connections.disconnect();
     await Promise.all([schedules.ended, sinksWatched]);
   });
+  const drain = async (isGone: (job: unknown) => boolean): Promise<void> => {
+    closing.abort();
+    for (const { worker, activeJobs } of served) {
+      for (const { id = '', data } of activeJobs()) {
+        if (isGone(data)) worker.cancelJob(id, 'the config no longer has it');
+      }
+    }
+    // Each ends its connection that waits for jobs at once, and itself with its last job.
+    await Promise.all(workers.map((worker) => worker.close()));
+    await stop();
+  };
   const ended = watching.then(stop);
   // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
@@ -93,14 +112,19 @@ async function work(
   }
   for (const worker of workers) worker.run().catch(onError);
   log.info({ queues: queues.map(({ name }) => name), concurrency }, 'worker started');
-  return { queues, ended, state, stop };
+  return { queues, redis: forQueues.redis, ended, state, drain, stop };
 }
 
-function openContext(options: WorkerOptions, { forQueues }: WorkerConnections, stopping: AbortSignal) {
-  const { log, clock = systemClock, concurrency = 2, targets = [], observe = () => undefined } = options;
+function openContext(
+  options: WorkerOptions,
+  { forQueues }: WorkerConnections,
+  signals: Pick<WorkerContext, 'stopping' | 'closing'>,
+) {
+  const { log, clock = systemClock, targets = [], observe = () => undefined } = options;
+  const { concurrency = defaultConcurrency, slots = openRunSlots(mostRuns(concurrency)) } = options;
   const { publish = () => Promise.reject(new Error('no target was given')) } = options;
   const tellError = options.tellError ?? gateErrors(log, clock);
-  const backoff = openWorkerBackoff(clock, stopping);
+  const backoff = openWorkerBackoff(clock, signals.closing);
   const onError = (error: Error): void => {
     tellError(error);
     observe({ kind: 'redis-error', code: errorKind(error) });
@@ -117,10 +141,7 @@ function openContext(options: WorkerOptions, { forQueues }: WorkerConnections, s
     publishing: new Set(),
     connectors: options.settings.connectors,
     concurrency,
-    slots: openRunSlots(
-      options.maxRuns ?? Math.max(32, concurrency),
-      () => void holds.notFull().catch(onError),
-    ),
+    slots,
     onFull: holds.full,
     timings,
     clock,
@@ -128,68 +149,10 @@ function openContext(options: WorkerOptions, { forQueues }: WorkerConnections, s
     onError,
     running: new Set(),
     queues,
-    stopping,
+    ...signals,
   };
+  slots.onFree(() => void holds.notFull().catch(onError), signals.closing);
   return { context, backoff, holds };
-}
-
-/**
- * Holds the queues of each sink that cannot be served now: a newer config has it or its file is missing; where every
- * slot is taken, that of its runs alone.
- */
-function openHolds(
-  { sinks, ledger }: Pick<WorkerOptions, 'sinks' | 'ledger'>,
-  queues: QueueSet,
-  isBackingOff: () => boolean,
-) {
-  let outdated: readonly string[] = [];
-  const full = new Set<string>();
-  let served: readonly ServedQueue[] = [];
-
-  const holdUnserved = async (): Promise<void> => {
-    // During backoff all queues are paused; `backoff` resumes them.
-    if (isBackingOff()) return;
-    for (const { id, name } of sinks) {
-      const isAway = (await ledger.lost(name)) !== null || outdated.includes(name);
-      const isHeld = new Map([
-        [queues.syncs(id), isAway || full.has(name)],
-        [queues.publications(id), isAway],
-      ]);
-      for (const { queue, hold } of served) {
-        const isToHold = isHeld.get(queue);
-        if (isToHold !== undefined) await hold(isToHold);
-      }
-    }
-  };
-  let holding: Promise<void> = Promise.resolve();
-  // One call at a time, so that the last call decides from the latest state.
-  const renew = (): Promise<void> => (holding = holding.catch(() => undefined).then(holdUnserved));
-
-  return {
-    renew,
-    watch: (started: readonly ServedQueue[]): void => void (served = started),
-    /** These sinks belong to a newer config, and no others do. */
-    outdated: async (names: readonly string[]): Promise<void> => {
-      outdated = names;
-      await renew();
-    },
-    /** A job of the sink found no free slot. */
-    full: async (sink: string): Promise<void> => {
-      full.add(sink);
-      await renew();
-    },
-    /** A slot is free again. */
-    notFull: async (): Promise<void> => {
-      if (full.size === 0) return;
-      full.clear();
-      await renew();
-    },
-    /** For people. */
-    problems: (): readonly string[] =>
-      outdated.map(
-        (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,
-      ),
-  };
 }
 
 const lookEveryMs = 50;

@@ -26,7 +26,7 @@ export async function unlessHeld(
   work: () => Promise<Settlement>,
 ): Promise<Settlement> {
   // While BullMQ closes, it takes one more job, which may be the one just given back.
-  if (context.stopping.aborted) return { kind: 'give-back' };
+  if (context.closing.aborted) return { kind: 'give-back' };
   if (!isKnown()) {
     const isNew = context.clock.now() - askedMs < unknownForMs;
     return isNew ? later(context) : { kind: 'complete', outcome: 'unknown' };

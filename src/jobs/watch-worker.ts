@@ -15,14 +15,14 @@ type WatchedQueue = Pick<ServedQueue, 'queue' | 'isFree' | 'taken'>;
 export async function watchProgress(
   { queues: { redis }, clock, stopping: signal, timings }: WorkerContext,
   served: readonly WatchedQueue[],
-  isBackingOff: () => boolean,
+  takesNone: () => boolean,
 ): Promise<void> {
   const everyMs = timings.watchdogMs;
   /** By queue: the count of taken jobs when waiting jobs were first seen. */
   const takenBefore = new Map<WatchedQueue, number>();
   while (await slept(clock, everyMs, signal)) {
     for (const watched of served) {
-      const overdue = isBackingOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
+      const overdue = takesNone() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
       const taken = watched.taken();
       if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
       if (overdue > 0) takenBefore.set(watched, taken);
@@ -56,11 +56,11 @@ function stuck(jobs: number, everyMs: number): SyncError {
  * back. Calls `holdQueues` after every check. Resolves when the worker stops.
  */
 export async function watchSinks(
-  { sinks, ledger, log, clock, stopping, timings }: WorkerContext,
+  { sinks, ledger, log, clock, closing, timings }: WorkerContext,
   holdQueues: () => Promise<void>,
 ): Promise<void> {
   const logged = new Set<string>();
-  while (await slept(clock, timings.sinkWatchMs, stopping)) {
+  while (await slept(clock, timings.sinkWatchMs, closing)) {
     for (const { name: sink } of sinks) {
       const found = await ledger.lost(sink);
       if (found === null && logged.delete(sink)) {

@@ -1,11 +1,13 @@
 import type { Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
 import type { Clock, Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { SinkDepth, WorkerEvent } from '../core/worker-events.ts';
 import type { ConnectorSettings, PublishSettings, Settings } from '../settings/settings.ts';
-import type { ConnectorJob, QueueSet } from './open-queue-set.ts';
+import type { ConnectorJob } from './job-payloads.ts';
+import type { QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
 
 /** What a job needs to know of how its run ended. */
@@ -36,9 +38,9 @@ export type RunJob = (work: ConnectorJob, request: RunRequest) => Promise<RunRes
 
 /**
  * Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`.
- * Aborting ends it with nothing published.
+ * Aborting ends it with nothing published. `by`: the person who asked for it, where that was not noted yet.
  */
-export type RunPublication = (target: string, signal: AbortSignal) => Promise<string>;
+export type RunPublication = (target: string, signal: AbortSignal, by: string | null) => Promise<string>;
 
 export interface PublicationRequests {
   /**
@@ -65,10 +67,8 @@ export interface WorkerOptions {
   readonly clock?: Clock;
   /** Concurrent runs of each sink, each of a different connector. Default 2. */
   readonly concurrency?: number;
-  /**
-   * Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more.
-   */
-  readonly maxRuns?: number;
+  /** Concurrent runs of this process, over all sinks; bounds its memory. Default: as many as `mostRuns` says. */
+  readonly slots?: RunSlots;
   /** How long stopping may take; the next worker then takes over the runs that have not ended. Default 25 s. */
   readonly graceMs?: number;
   /**
@@ -82,12 +82,26 @@ export interface WorkerOptions {
   readonly timings?: Partial<WorkerTimings>;
 }
 
+/** Concurrent runs of a process over all sinks, where nothing else is asked for. */
+export function mostRuns(concurrency = defaultConcurrency): number {
+  return Math.max(32, concurrency);
+}
+
+export const defaultConcurrency = 2;
+
 export interface RunningWorker {
   /** The queue of ticks first, then those of publications and the queue of each sink. */
   readonly queues: readonly Queue[];
+  /** Over which it asks for its queues; fails fast. */
+  readonly redis: Redis;
   /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
   readonly ended: Promise<void>;
   state(): Promise<WorkerState>;
+  /**
+   * Takes no more jobs, and stops when the last run has ended: each continues to its end, but those that `isGone` names
+   * end after their page. Resolves when it has stopped. Called once.
+   */
+  drain(isGone: (job: unknown) => boolean): Promise<void>;
   /**
    * Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer.
    * Idempotent.
@@ -105,13 +119,11 @@ export interface WorkerState {
 
 /** What the parts of one worker share: its options with their defaults, and what it opened. */
 export interface WorkerContext extends Required<
-  Omit<WorkerOptions, 'settings' | 'maxRuns' | 'graceMs' | 'beforeJobs' | 'tellError' | 'timings'>
+  Omit<WorkerOptions, 'settings' | 'graceMs' | 'beforeJobs' | 'tellError' | 'timings'>
 > {
   readonly connectors: Settings['connectors'];
   readonly publications: PublicationRequests;
   readonly timings: WorkerTimings;
-  /** Limits the runs of this process, over all sinks. */
-  readonly slots: RunSlots;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
   /** Targets that this process publishes into. */
@@ -121,7 +133,9 @@ export interface WorkerContext extends Required<
   readonly onFull: (sink: string) => Promise<void>;
   /** Over a connection that fails fast. */
   readonly queues: QueueSet;
-  /** Aborted when the worker stops. */
+  /** Aborted when the worker takes no more jobs: it stops, or another one in this process takes its place. */
+  readonly closing: AbortSignal;
+  /** Aborted when the worker stops, and its runs with it. */
   readonly stopping: AbortSignal;
 }
 

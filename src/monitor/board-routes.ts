@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import { publicationsQueue, syncsQueue } from '../jobs/open-queue-set.ts';
-import type { TokenVerdict } from './check-token.ts';
+import type { PageAccess } from './page-access.ts';
 import type { Readiness } from './readiness.ts';
 
 const boardPath = '/board';
@@ -18,7 +18,7 @@ export interface ShownQueues {
 }
 
 interface BoardOptions extends ShownQueues {
-  readonly checkToken: (header: string | undefined) => TokenVerdict;
+  readonly access: PageAccess;
   readonly retryAfterMs: number;
   readonly log: JobLog;
 }
@@ -29,7 +29,7 @@ const boardPolicy =
   "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Shows the queues and their jobs, read-only, to who has the token. The token is asked for by the scope that holds the
+ * Shows the queues and their jobs, read-only, to who may see the pages. That is asked by the scope that holds the
  * routes, not by their paths: an unusual spelling of a path does not lead around it.
  */
 export function boardRoutes(server: FastifyInstance, options: BoardOptions): void {
@@ -46,12 +46,20 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
         reply.header('content-security-policy', boardPolicy);
         return await refuseWithoutToken(request, reply, options);
       });
+      board.addHook('onSend', async (_request, reply, body) =>
+        typeof body === 'string' && String(reply.getHeader('content-type')).startsWith('text/html')
+          ? body.replace(linkElsewhere, '')
+          : body,
+      );
       board.setNotFoundHandler((_request, reply) => reply.code(404).send({ message: 'not found' }));
       await board.register(adapter.registerPlugin());
     },
     { prefix: boardPath },
   );
 }
+
+/** The page of the library asks another machine for a font; the policy would refuse it, and the browser complain. */
+const linkElsewhere = /<link\b[^>]*\bhref="(?:https?:)?\/\/[^>]*>/gi;
 
 function showQueue(queue: Queue, sinks: ShownQueues['sinks'] = []): BullMQAdapter {
   const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);
@@ -82,16 +90,15 @@ export function noBoardRoutes(server: FastifyInstance): void {
 }
 
 const howToSwitchOn =
-  'The board is switched off. Set http.token in the config (16 characters or more) and start the worker again.';
+  'The board is switched off. Set http.token or http.tokens in the config (16 characters or more) and start the worker again.';
 
 async function refuseWithoutToken(
   request: FastifyRequest,
   reply: FastifyReply,
-  { checkToken, retryAfterMs, log }: BoardOptions,
+  { access, retryAfterMs, log }: BoardOptions,
 ): Promise<FastifyReply | undefined> {
-  switch (checkToken(request.headers.authorization)) {
-    case 'right':
-      return undefined;
+  const verdict = access.verdict(request);
+  switch (verdict) {
     case 'too-many':
       return await reply
         .code(429)
@@ -101,7 +108,11 @@ async function refuseWithoutToken(
       log.warn({ from: request.ip }, 'the board was asked for with a wrong token');
       return await askForToken(reply);
     case 'missing':
+    // There is no board without a token.
+    case 'closed':
       return await askForToken(reply);
+    case 'right':
+      return undefined;
   }
 }
 
@@ -111,7 +122,7 @@ async function askForToken(reply: FastifyReply): Promise<FastifyReply> {
     .header('www-authenticate', 'Basic realm="connector-sync", charset="UTF-8"')
     .send({
       message:
-        'Log in with any user name; the password is http.token of the config. A bearer token works too.',
+        'Log in at /, or here with any user name; the password is http.token of the config, or one of http.tokens. A bearer token works too.',
     });
 }
 
@@ -120,9 +131,7 @@ export function monitorRoutes(
   server: FastifyInstance,
   readiness: () => Promise<Readiness>,
   metrics: () => Promise<{ readonly contentType: string; readonly text: string }>,
-  hasBoard: boolean,
 ): void {
-  server.get('/', (_request, reply) => reply.type('text/html; charset=utf-8').send(indexPage(hasBoard)));
   server.get('/healthz', () => ({ status: 'ok' }));
   server.get('/readyz', async (_request, reply) => {
     const { isReady, problems } = await readiness();
@@ -132,23 +141,4 @@ export function monitorRoutes(
     const { contentType, text } = await metrics();
     return await reply.type(contentType).send(text);
   });
-}
-
-function indexPage(hasBoard: boolean): string {
-  const board = hasBoard
-    ? `<a href="${boardPath}">${boardPath}</a> queues and jobs; the password is http.token of the config`
-    : `${boardPath} ${howToSwitchOn}`;
-  return `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>connector-sync</title>
-<h1>connector-sync worker</h1>
-<ul>
-<li><a href="/healthz">/healthz</a> 200 while the process runs</li>
-<li><a href="/readyz">/readyz</a> 200 while it can take jobs, else 503 and why not</li>
-<li><a href="/metrics">/metrics</a> for Prometheus</li>
-<li>${board}</li>
-</ul>
-</html>
-`;
 }

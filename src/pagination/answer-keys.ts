@@ -1,5 +1,5 @@
 import { isJsonObject, memberOf, valueAtKey, type JsonObject, type JsonValue } from '../core/json.ts';
-import { keyOfToken, type TokenKey } from '../definitions/pagination-file.ts';
+import { keyOfToken, numberedKey, type TokenKey } from '../definitions/pagination-file.ts';
 import type { NextPage, PageAnswer, UnreadableNext } from './pagination.ts';
 
 /** A member in either spelling: `has_more`, `hasMore`. */
@@ -66,7 +66,8 @@ export function readToken(
       return { fault: 'expected true or false as the flag for more pages, got another kind' };
     }
     if (typeof token === 'object' && token !== null) return token;
-    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token };
+    const numbered = memberOf(place, numberedKey) === true ? { isNumbered: true } : {};
+    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token, ...numbered };
   }
   // Without it the walk would take the page for the last one: a silent gap.
   const keys = [...flagKeys, ...tokenKeys.map(keyOfToken)];

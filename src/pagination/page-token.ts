@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Entity } from '../definitions/definition.ts';
+import type { Proof } from '../sinks/partition.ts';
 import { readToken } from './answer-keys.ts';
 import {
   countMarks,
@@ -41,6 +42,10 @@ export const tokenPosition = z.object({
   shown: z.number().int().min(0).nullable().default(0),
   /** Different records so far; null where not all of them are remembered. */
   distinct: z.number().int().min(0).nullable().default(0),
+  /** That every answer so far has named; null where one did not, or named another. */
+  total: z.number().int().min(0).nullable().default(null),
+  /** A token so far counted pages only. */
+  isNumbered: z.boolean().default(false),
 });
 type TokenPosition = z.infer<typeof tokenPosition>;
 
@@ -73,7 +78,9 @@ export function pageTokenPagination(
           : null;
       const shown = distinct ?? (before.shown === null ? null : before.shown + page.marks.length);
       const seen = trustsTotal && total !== undefined ? { ...page, total } : page;
-      return advance({ ...before, distinct, shown }, seen);
+      const named = trustsTotal ? (total ?? null) : null;
+      const steady = before.pages === 0 || named === before.total ? named : null;
+      return advance({ ...before, distinct, shown, total: steady }, seen);
     },
     halve: (position) =>
       position.size === null || position.size === 1
@@ -99,7 +106,7 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
     return {
       kind: 'end',
       position: { ...position, pages, token: null },
-      proof: { kind: 'token', isOrdered: true },
+      proof: proofOf(position),
       ...doubtOf(page.total, position.shown),
     };
   }
@@ -135,8 +142,15 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       pageMark: thisPage,
       milestone: isPowerOfTwo ? tokenMark : position.milestone,
       milestonePage: isPowerOfTwo ? thisPage : position.milestonePage,
+      isNumbered: position.isNumbered || page.next.isNumbered === true,
     },
   };
+}
+
+/** The service kept the place, unless a token only counted pages: then a steady total has to agree. */
+function proofOf({ isNumbered, distinct, total }: TokenPosition): Proof {
+  const isCounted = total !== null && distinct === total;
+  return { kind: 'token', isOrdered: !isNumbered, ...(isNumbered && isCounted ? { isCounted } : {}) };
 }
 
 function broken(code: ErrorCode, why: string): Advance {

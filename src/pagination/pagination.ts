@@ -43,6 +43,8 @@ export interface NextPage {
   /** The response's flag; null when it carried only a token field. */
   readonly hasMore: boolean | null;
   readonly token: string | null;
+  /** The token only counts pages: rows that come and go shift them. */
+  readonly isNumbered?: boolean;
 }
 
 /** The answer must speak of the next page and does not, or not in the agreed way. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { isConnectorName, isDeclaredName, isRunId } from '../core/names.ts';
+import { isConnectorName, isPublishedName, isRunId } from '../core/names.ts';
 
 /** Format of the manifests that this program writes and reads. */
 export const manifestFormat = 1;
@@ -36,7 +36,10 @@ const column = z.strictObject({
 
 const entity = z.strictObject({
   connector: z.string().refine(isConnectorName),
-  entity: z.string().refine(isDeclaredName),
+  entity: z
+    .string()
+    .refine(isPublishedName)
+    .meta({ description: '<entity>__history: each version of the rows of an entity, once' }),
   generation: number.meta({
     description:
       'Rows of another generation do not count: a new one begins where the old rows cannot be followed',

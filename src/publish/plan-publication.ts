@@ -1,8 +1,8 @@
-import path from 'node:path';
 import { SyncError } from '../core/errors.ts';
 import { entityName, type Manifest, type PublishedEntity } from './manifest.ts';
+import { followedEntities, reasonForAll, reasonOfEntity } from './new-generation.ts';
 import { nameColumns } from './row-text.ts';
-import { publishedRun, type StoredConnector, type StoredEntity, type StoredState } from './stored-state.ts';
+import type { StoredConnector, StoredEntity, StoredState } from './stored-state.ts';
 import type { PlannedEntity } from './target.ts';
 
 interface Wishes {
@@ -18,19 +18,29 @@ interface Wishes {
 export type HeldBack = Pick<PublishedEntity, 'connector' | 'entity'>;
 
 export type PublicationPlan = ReturnType<typeof planPublication>;
-export type EntityPlan = ReturnType<typeof planEntity>;
+
+export interface EntityPlan {
+  readonly planned: PlannedEntity;
+  readonly hasSnapshot: boolean;
+  readonly hasNewColumns: boolean;
+  /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
+  readonly reason: string | null;
+  /** Nothing is stored of it: the new generation has no rows. */
+  readonly isRemoved: boolean;
+}
 
 /**
  * What the publication after `newest` holds. An entity that was published completely stays as it was while its table is
  * missing or was made again, until it has been read completely; one that left the settings does so until the next
- * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet,
- * and TARGET_INCOMPATIBLE where it holds those of a sink that has nothing to do with this one.
+ * snapshot, which leaves it out, unless the sink holds nothing of it now: then a generation without rows begins. Throws
+ * TARGET_AHEAD where the target holds changes that this sink has not made yet, and TARGET_INCOMPATIBLE where it holds
+ * those of a sink that has nothing to do with this one.
  */
 export function planPublication(newest: Manifest | null, stored: StoredState, wishes: Wishes) {
   const publication = (newest?.publication ?? 0) + 1;
   const publishedByName = new Map((newest?.entities ?? []).map((one) => [entityName(one), one]));
   const ofAll = reasonForAll(newest, stored, wishes);
-  const entities = stored.connectors.flatMap((connector) =>
+  const chosen = stored.connectors.flatMap((connector) =>
     connector.entities.flatMap((entity) => {
       const name = entityName({ connector: connector.connector, entity: entity.table.entity });
       const published = publishedByName.get(name) ?? null;
@@ -38,6 +48,9 @@ export function planPublication(newest: Manifest | null, stored: StoredState, wi
       return [planEntity({ publication, connector, entity, published, ofAll, wishes })];
     }),
   );
+  // All rows that readers have of them are of this sink, which has none now.
+  const removed = ofAll === null && wishes.snapshot === null ? stored.removed : [];
+  const entities = [...chosen, ...removed.map((one) => planRemoved(publication, one, wishes))];
   const planned = new Set(entities.map((one) => entityName(one.planned)));
   const declared = new Set(
     stored.connectors.flatMap((one) =>
@@ -83,16 +96,6 @@ export function oldestBase(newest: Manifest, stored: StoredState): number {
   return Math.min(newest.publication, ...followedEntities(newest, stored).map(({ base }) => base));
 }
 
-/** Those whose table is still the one that was published: a copied one keeps its id. */
-function followedEntities(newest: Manifest, { connectors }: StoredState): readonly PublishedEntity[] {
-  const tableIds = new Map(
-    connectors.flatMap(({ connector, entities }) =>
-      entities.map(({ table: { entity }, tableId }) => [entityName({ connector, entity }), tableId]),
-    ),
-  );
-  return newest.entities.filter((one) => tableIds.get(entityName(one)) === one.tableId);
-}
-
 /**
  * Its files are in the publication that it is from. Its run is that of the others, by which the next publication knows
  * the sink.
@@ -100,36 +103,6 @@ function followedEntities(newest: Manifest, { connectors }: StoredState): readon
 function withoutRows(entity: PublishedEntity, { connectors }: StoredState): PublishedEntity {
   const run = connectors.find(({ connector }) => connector === entity.connector)?.newestRun ?? entity.run;
   return { ...entity, run, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
-}
-
-/**
- * A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one
- * sink.
- */
-function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wishes): string | null {
-  if (newest === null) return null;
-  if (wishes.isNewGenerationAsked) return 'it was asked for';
-  if (newest.sink !== stored.sinkId) {
-    if (followedEntities(newest, stored).length === 0) throw otherSinkError(newest, wishes);
-    return 'the records were copied to another sink';
-  }
-  const reused = stored.connectors.find(({ hasReusedNumbers }) => hasReusedNumbers);
-  if (reused !== undefined) {
-    return `the sink was restored from a backup: changes of ${reused.connector} have numbers that were published before`;
-  }
-  const ended = stored.connectors.find(({ isPublishedEndKnown }) => !isPublishedEndKnown);
-  if (ended !== undefined) {
-    const run = publishedRun(newest, ended.connector)?.run ?? '';
-    return `the sink was restored from a backup: it does not know the end of run ${run} of ${ended.connector}, which was published`;
-  }
-  const lost = stored.connectors
-    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
-    .find(
-      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
-        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
-    );
-  if (lost === undefined) return null;
-  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
 }
 
 interface Planning {
@@ -141,7 +114,7 @@ interface Planning {
   readonly wishes: Wishes;
 }
 
-function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning) {
+function planEntity({ publication, connector, entity, published, ofAll, wishes }: Planning): EntityPlan {
   const { table, tableId, asOf } = entity;
   const columns = nameColumns(table, published?.columns ?? []);
   const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
@@ -168,47 +141,41 @@ function planEntity({ publication, connector, entity, published, ofAll, wishes }
       run: connector.newestRun,
       table,
       isNewGeneration: old === null,
-    } satisfies PlannedEntity,
+    },
     hasSnapshot,
     hasNewColumns: published !== null && !isSameSchema,
-    /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
     reason,
+    isRemoved: false,
   };
 }
 
-/** Why rows that were published cannot be followed any further; null where they can. */
-function reasonOfEntity(
-  published: PublishedEntity,
-  { table, tableId }: StoredEntity,
-  key: readonly string[],
-  layout: string | null,
-): string | null {
-  if (published.tableId !== tableId) return 'its table in the sink was reset';
-  if (published.key.join() !== key.join()) {
-    return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
-  }
-  for (const { field, type } of published.columns) {
-    const column = table.columns.find(({ name }) => name === field);
-    if (column === undefined) return `its column ${field} is gone`;
-    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
-  }
-  // Who reads all files of a generation by a pattern would miss those of the other names.
-  if (published.layout !== null && layout !== null && published.layout !== layout) {
-    const [before, now] = [path.posix.parse(published.layout), path.posix.parse(layout)];
-    return path.posix.join(before.dir, before.name) === path.posix.join(now.dir, now.name)
-      ? `its files were ${before.ext} and are now ${now.ext}`
-      : `its files were named ${published.layout} and are now named ${layout}`;
-  }
-  return null;
-}
-
-/** Two projects with one place would replace each other's rows with every publication. */
-function otherSinkError({ sink, publication }: Manifest, { target }: Wishes): SyncError {
-  return new SyncError(
-    `Target ${target} holds publication ${publication} of another sink (id ${sink}). If the target belongs to another project, name another place for it. ` +
-      `If this sink has taken the place of that one, replace all published rows: publish ${target} --new-generation.`,
-    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { target, sink } },
-  );
+/** Readers empty their tables. When the entity comes back, its table is another one, and its generation too. */
+function planRemoved(publication: number, published: PublishedEntity, { layout }: Wishes): EntityPlan {
+  const { connector, entity, tableId, schema, key, columns } = published;
+  const fields = key.map((name) => columns.find((column) => column.name === name)?.field ?? name);
+  return {
+    planned: {
+      connector,
+      entity,
+      tableId,
+      schema,
+      key,
+      columns,
+      layout,
+      generation: publication,
+      base: publication,
+      after: 0,
+      through: 0,
+      asOf: null,
+      run: null,
+      table: { entity, columns: columns.map(({ field, type }) => ({ name: field, type })), key: fields },
+      isNewGeneration: true,
+    },
+    hasSnapshot: false,
+    hasNewColumns: false,
+    reason: 'what the sink held of it was removed',
+    isRemoved: true,
+  };
 }
 
 function aheadError(

@@ -7,7 +7,7 @@ import { entityName, manifestFormat, manifestText, readManifest } from './manife
 import type { Manifest, PublishedEntity, StoredManifest } from './manifest.ts';
 import { oldestBase, planPublication } from './plan-publication.ts';
 import type { EntityPlan, HeldBack, PublicationPlan } from './plan-publication.ts';
-import { readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
+import { readRemoved, readStoredConnector, type StoredConnector, type StoredState } from './stored-state.ts';
 import type { OpenPublication, PlannedEntity, Target } from './target.ts';
 import { writeEntity, type PublishProgress } from './write-entity.ts';
 
@@ -119,7 +119,8 @@ export async function planOf(
   const manifest = newest?.manifest ?? null;
   const all: StoredConnector[] = [];
   for (const connector of connectors) all.push(await readStoredConnector(reader, connector, manifest));
-  const stored: StoredState = { sinkId: reader.sinkId, connectors: all };
+  const removed = await readRemoved(reader, connectors, manifest);
+  const stored: StoredState = { sinkId: reader.sinkId, connectors: all, removed };
   const isDue = async (): Promise<boolean> =>
     manifest !== null &&
     snapshotEveryMs !== null &&

@@ -1,5 +1,5 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
+import { entityOfHistory, historyName, type ConnectorName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
@@ -10,6 +10,8 @@ import type { Manifest, PublishedEntity } from './manifest.ts';
 export interface StoredState {
   readonly sinkId: string;
   readonly connectors: readonly StoredConnector[];
+  /** Published entities of which the sink holds nothing now, of connectors that the target does not have. */
+  readonly removed: readonly PublishedEntity[];
 }
 
 export type StoredConnector = Readonly<Awaited<ReturnType<typeof readStoredConnector>>>;
@@ -32,17 +34,18 @@ export async function readStoredConnector(
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
-  const declared = [...definition.entities.values()]
-    .filter(({ table }) => chosen.has(table.entity))
-    .flatMap(({ table, explodedTable }) =>
-      explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
-    );
+  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) => {
+    const settings = chosen.get(table.entity);
+    if (settings === undefined) return [];
+    const names = explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity];
+    return settings.history === null ? names : [...names, ...names.map(historyName)];
+  });
   const entities: StoredEntity[] = [];
   for (const entity of declared) {
     const table = await reader.table(name, entity);
     const tableId = await reader.tableId(name, entity);
     if (table === null || tableId === null) continue;
-    entities.push({ table, tableId, asOf: freshness.get(entity) ?? null });
+    entities.push({ table, tableId, asOf: freshness.get(entityOfHistory(entity) ?? entity) ?? null });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const published = newest === null ? null : publishedRun(newest, name);
@@ -68,6 +71,21 @@ export async function readStoredConnector(
     declared,
     entities,
   };
+}
+
+/** `StoredState.removed`, without those that were published as removed. */
+export async function readRemoved(
+  reader: RecordReader,
+  connectors: readonly Pick<ConnectorSettings, 'name'>[],
+  newest: Manifest | null,
+): Promise<readonly PublishedEntity[]> {
+  const names = new Set<string>(connectors.map(({ name }) => name));
+  const removed: PublishedEntity[] = [];
+  for (const one of newest?.entities ?? []) {
+    if (names.has(one.connector) || (one.through === 0 && one.asOf === null)) continue;
+    if ((await reader.tableId(one.connector, one.entity)) === null) removed.push(one);
+  }
+  return removed;
 }
 
 /** The newest run that the target's entities of a connector name. */
@@ -119,6 +137,8 @@ async function hasReusedNumbers(
   const later = await runsAfter(reader, connector, publishedRun(newest, connector));
   if (later.size === 0) return false;
   for (const { table, tableId } of entities) {
+    // A version keeps its number when a later run writes its row again.
+    if (entityOfHistory(table.entity) !== null) continue;
     const one = newest.entities.find(
       (other) => other.connector === connector && other.entity === table.entity,
     );

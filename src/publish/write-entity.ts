@@ -25,7 +25,7 @@ const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: nu
  */
 export async function writeEntity(
   publication: OpenPublication,
-  { planned, hasSnapshot, hasNewColumns }: EntityPlan,
+  { planned, hasSnapshot, hasNewColumns, isRemoved }: EntityPlan,
   { reader, signal, onProgress }: WriteEntity,
 ): Promise<WrittenEntity> {
   const { connector, entity, table, after } = planned;
@@ -35,7 +35,8 @@ export async function writeEntity(
     rows += more;
     onProgress({ connector, entity, rows });
   };
-  const changes = tallied(reader.changes(connector, table, after), planned, onRows);
+  const stored = isRemoved ? noRows() : reader.changes(connector, table, after);
+  const changes = tallied(stored, planned, onRows);
   const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
   const ahead = readAhead(changes.rows);
   try {
@@ -54,6 +55,10 @@ export async function writeEntity(
   } finally {
     await ahead.return(undefined);
   }
+}
+
+async function* noRows(): AsyncGenerator<readonly StoredRecord[]> {
+  yield* [];
 }
 
 /** What was read of an entity. */

@@ -6,8 +6,9 @@ import { openLocalConnectors } from './local-connectors.ts';
 import { openServer, type ServerOptions } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { makeReference } from './reference/reference-page.ts';
+import type { Reference } from './routes/endpoint.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
-import { publicPaths, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
+import { pathsFor, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
 import { type SeedOptions, seedState } from './seed-state.ts';
 import {
   defaultScopedTokenSeconds,
@@ -16,7 +17,8 @@ import {
   type ServerLimits,
 } from './server-limits.ts';
 import { openServiceState } from './state/open-service-state.ts';
-import { derivedKey, loadServiceKey } from './state/service-key.ts';
+import { derivedKey } from '../files/sealer.ts';
+import { loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/open-service-state.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 
@@ -135,14 +137,25 @@ export async function startService(options: ServiceOptions) {
       if (method !== 'HEAD') routes.push(`${String(method)} ${url}`);
     });
     guardRequests(server, {
-      tokens: state.tokens,
+      state,
       allowedHosts: answeredHosts(settings),
-      publicPaths: publicPaths(apiEndpoints),
+      publicPaths: pathsFor('public', apiEndpoints),
+      browserPaths: pathsFor('browser', apiEndpoints),
       limits,
       clock,
     });
-    const reference = makeReference(apiEndpoints, definitions.values());
-    const api = { state, definitions, connectors, reference, clock, latencyMs: settings.latencyMs };
+    let reference: Reference | null = null;
+    const api = {
+      state,
+      definitions,
+      connectors,
+      /** Made when it is first read: that takes as long as everything else in a start. */
+      get reference() {
+        return (reference ??= makeReference(apiEndpoints, definitions.values()));
+      },
+      clock,
+      latencyMs: settings.latencyMs,
+    };
     registerEndpoints(server, apiEndpoints, { api, calls });
 
     await connectors.settleAll();

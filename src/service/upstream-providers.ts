@@ -9,6 +9,7 @@ import { UpstreamFailure, type FailureReason } from '../upstream/upstream-failur
 import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
 import { ApiError } from './api-error.ts';
 import type { ProvidedConnector, Provider, Providers } from './provider.ts';
+import { sealedTokens } from './sealed-tokens.ts';
 
 export interface UpstreamProvidersOptions {
   /** As of `UpstreamTransportOptions`. */
@@ -22,6 +23,7 @@ export interface UpstreamProvidersOptions {
  */
 export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
+  const tokens = sealedTokens();
   const gate = openCallGate({ clock, openShared: openMachineSlots(clock) });
   /**
    * Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is
@@ -59,7 +61,7 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
 
   return {
     open: (connector) =>
-      upstreamProvider(connector.definition, async (ask) => {
+      upstreamProvider(connector, tokens, async (ask) => {
         try {
           return await call(connector, ask);
         } catch (error) {
@@ -89,12 +91,18 @@ export function upstreamProviders({ allowHosts, clock = systemClock }: UpstreamP
 }
 
 function upstreamProvider(
-  definition: Definition,
+  { connectorId, definition }: ProvidedConnector,
+  tokens: ReturnType<typeof sealedTokens>,
   call: <Answer>(ask: (account: UpstreamAccount) => Promise<Answer>) => Promise<Answer>,
 ): Provider {
   return {
-    list: async ({ entity, params, signal }) =>
-      await call((account) => account.list({ entity: entity.name, params }, signal)),
+    list: async ({ entity, params, signal }) => {
+      const page = await call((account) => {
+        const opened = tokens.open(connectorId, definition, entity, params);
+        return account.list({ entity: entity.name, params: opened }, signal);
+      });
+      return { ...page, metadata: tokens.seal(connectorId, definition, entity, page.metadata) };
+    },
     get: async ({ entity, params, signal }) =>
       await call((account) => account.get({ entity: entity.name, params }, signal)),
     async download({ entity, params, signal }) {

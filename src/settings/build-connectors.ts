@@ -1,9 +1,12 @@
+import type { Secret } from '../core/secret.ts';
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
 import { type Definition, servedDefinition } from '../definitions/definition.ts';
+import { maskedDefinition, type Masks } from '../definitions/mask/masked-definition.ts';
 import { firstNames, suggestName } from '../definitions/suggest-name.ts';
 import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
+import { buildMasks } from './build-masks.ts';
 import { buildEntities } from './build-entities.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { ConnectorFile } from './connector-file.ts';
@@ -13,9 +16,18 @@ import type { SettingsFile } from './settings-file.ts';
 interface Known {
   readonly found: FoundDefinitions;
   readonly sinks: ReadonlyMap<string, Sink>;
+  /** Seals sign-ins; null: there is none. */
+  readonly key: Secret | null;
+  /** Hashes masked values; null: there is none. */
+  readonly maskKey: Secret | null;
   /** Where the relative paths of a connector begin. */
   readonly folderOf: (connector: string) => string;
 }
+
+type BuiltWith = Known & {
+  readonly likeEntities: BuildPart<Entities>;
+  readonly likeMasks: BuildPart<Masks>;
+};
 
 type ConnectorSettings = Readonly<NonNullable<ReturnType<typeof buildConnector>>>;
 
@@ -27,6 +39,7 @@ export function buildConnectors(
 ): ReadonlyMap<ConnectorName, ConnectorSettings> {
   const connectors = new Map<ConnectorName, ConnectorSettings>();
   const likeEntities = openParts<Entities>();
+  const likeMasks = openParts<Masks>();
   const nameByPrefix = new Map<string, string>();
   for (const [name, connector] of Object.entries(file.connectors)) {
     const at = ['connectors', name];
@@ -37,7 +50,7 @@ export function buildConnectors(
       note(at, `its tables would have the same names as those of ${other}; rename one of them`);
     }
     nameByPrefix.set(prefix, name);
-    const built = buildConnector(name, connector, { ...known, likeEntities }, note);
+    const built = buildConnector(name, connector, { ...known, likeEntities, likeMasks }, note);
     if (built !== null) connectors.set(built.name, built);
   }
   return connectors;
@@ -46,7 +59,7 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { found, sinks, folderOf, likeEntities }: Known & { readonly likeEntities: BuildPart<Entities> },
+  { found, sinks, key, maskKey, folderOf, likeEntities, likeMasks }: BuiltWith,
   note: Note,
 ) {
   const at = ['connectors', name];
@@ -68,21 +81,49 @@ function buildConnector(
   const address =
     file.credentials === undefined
       ? throughApi
-      : buildDirect(file, file.credentials, definition, { at, note });
-  const { freshWithin: freshWithinMs = null, onSchemaChange, include, exclude, entities: named } = file;
-  const alike = [definition.name, freshWithinMs, onSchemaChange, include ?? null, exclude, named];
+      : buildDirect(file, file.credentials, definition, {
+          at,
+          note,
+          signIns: { connector: name, sink, key },
+        });
+  const {
+    freshWithin: freshWithinMs = null,
+    onSchemaChange,
+    history,
+    include,
+    exclude,
+    entities: named,
+    retention = null,
+  } = file;
+  const alike = [
+    definition.name,
+    freshWithinMs,
+    onSchemaChange,
+    history ?? null,
+    include ?? null,
+    exclude,
+    named,
+    retention,
+  ];
   const entities = likeEntities(alike, note, (noting) =>
     buildEntities({ file, definition, at, note: noting }),
   );
   if (address?.kind === 'direct') checkAsked(definition, entities, at, note);
+  if (sink?.type === 'jsonl') checkNoHistory(file, at, note);
   const read = new Set(entities.keys());
   const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
+  const asked = file.credentials === undefined ? servedDefinition(definition) : definition;
+  const masks = likeMasks([...alike, file.mask], note, (noting) =>
+    buildMasks({ file, definition: asked, entities, key: maskKey, at, note: noting }),
+  );
   if (!isNamed || address === null || sink === undefined) return null;
   return {
     name,
-    definition: address.kind === 'direct' ? definition : servedDefinition(definition),
+    /** Its entities have the masks that the config gives them. */
+    definition: maskedDefinition(asked, masks),
+    masks,
     address,
     sink,
     schedule: file.schedule ?? null,
@@ -96,6 +137,21 @@ function buildConnector(
     /** The files that are fetched after each sync; null: none. */
     downloads,
   };
+}
+
+/** Every change is a line of its own there, and stays. */
+function checkNoHistory(file: ConnectorFile, at: readonly string[], note: Note): void {
+  const places = [
+    { history: file.history, path: [...at, 'history'] },
+    ...Object.entries(file.entities).map(([name, { history }]) => ({
+      history,
+      path: [...at, 'entities', name, 'history'],
+    })),
+  ];
+  for (const { history, path } of places) {
+    if (history === undefined || history === null) continue;
+    note(path, 'belongs to sinks of type sqlite and postgres: the lines of a jsonl sink are its history');
+  }
 }
 
 /** The service itself can be asked for what a connector with credentials reads. */

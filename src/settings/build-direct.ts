@@ -3,7 +3,20 @@ import type { Note } from '../definitions/check-names.ts';
 import { credentialProblems, shapeText } from '../definitions/credential-problems.ts';
 import { mapOf } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
+import type { Sink } from './build-sinks.ts';
 import type { ConnectorFile } from './connector-file.ts';
+
+interface DirectPlace {
+  readonly at: readonly string[];
+  readonly note: Note;
+  /** Where a sign-in of the connector is stored; null: nowhere. */
+  readonly signIns?: {
+    readonly connector: string;
+    /** Absent after a problem. */
+    readonly sink: Sink | undefined;
+    readonly key: Secret | null;
+  } | null;
+}
 
 /**
  * The service itself, by credentials of the config; null after a problem. No value is repeated in a problem: all are
@@ -13,7 +26,7 @@ export function buildDirect(
   { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
   given: Readonly<Record<string, string>>,
   definition: Definition,
-  { at: connectorAt, note }: { readonly at: readonly string[]; readonly note: Note },
+  { at: connectorAt, note, signIns = null }: DirectPlace,
 ) {
   const at = [...connectorAt, 'credentials'];
   if (id !== undefined || workspace !== undefined) {
@@ -34,7 +47,9 @@ export function buildDirect(
     // About a field that is missing in this environment, nothing is noted: that is reported by itself.
     note(field === null ? at : [...at, field], plain(message), ...restsOn(field, at, given));
   }
-  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, given).length === 0);
+  // What is missing in this environment is an empty text; which way is meant shows all the same.
+  const filled = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value || 'missing']));
+  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, filled).length === 0);
   const auth = upstream.auth.get(way?.title ?? '');
   if (auth?.kind === 'refresh' && auth.rotates && given[auth.refreshToken] !== undefined) {
     isSound = false;
@@ -43,9 +58,21 @@ export function buildDirect(
       `each use of it makes another one, which a config has no place for: leave it out (the connector works until ${auth.accessToken} ends), use ${otherWays(definition, way?.title)}, or give the credentials to "connector-sync serve", which stores the new ones`,
     );
   }
+  const hasSignIn = auth?.kind === 'authorizationCode' && signIns?.sink !== undefined;
+  const signIn = hasSignIn ? { connector: signIns.connector, sink: signIns.sink, key: signIns.key } : null;
+  if (signIn?.sink.type === 'postgres' && signIn.key === null) {
+    isSound = false;
+    note(
+      at,
+      'expected signIns.key in the config: it seals what "login" stores in the PostgreSQL sink. Make one with "openssl rand -base64 32"',
+      ['signIns'],
+    );
+  }
   /** Fit one of the definition's ways to sign in, unless one is missing here. */
   const credentials: ReadonlyMap<string, Secret> = mapOf(given, (value) => new Secret(value));
-  return isSound || Object.values(given).includes('') ? ({ kind: 'direct', credentials } as const) : null;
+  return isSound || Object.values(given).includes('')
+    ? ({ kind: 'direct', credentials, signIn } as const)
+    : null;
 }
 
 function restsOn(

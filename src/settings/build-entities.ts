@@ -47,12 +47,26 @@ function buildEntity(entity: Entity, { file: connector, at: connectorAt, note }:
     freshWithinMs: file.freshWithin ?? connector.freshWithin ?? null,
     /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
     onSchemaChange: file.onSchemaChange ?? connector.onSchemaChange,
+    /** How versions of rows are kept; null: there are none. The entity's, or else the connector's. */
+    history: (file.history === undefined ? connector.history : file.history) ?? null,
+    ...retentionOf({ ...connector.retention, ...file.retention }),
     /**
      * False: how many records a listing has, as the API counts them, is used for nothing. Absent: as the definition
      * says.
      */
     ...(file.totals !== undefined && { trustsTotal: file.totals === 'trust' }),
   };
+}
+
+/** How long what is no longer at the source is kept. Absent: as long as the sink keeps it by itself. */
+function retentionOf({ deletedRows, quarantine, downloads }: NonNullable<ConnectorFile['retention']>) {
+  if (deletedRows === undefined && quarantine === undefined && downloads === undefined) return {};
+  const retention = {
+    ...(deletedRows !== undefined && { deletedRowsMs: deletedRows }),
+    ...(quarantine !== undefined && { quarantineMs: quarantine }),
+    ...(downloads !== undefined && { downloadsMs: downloads }),
+  };
+  return { retention };
 }
 
 function buildVariants(

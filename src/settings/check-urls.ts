@@ -52,6 +52,18 @@ export function checkBaseUrl(text: string): Checked {
   return { ok: true, value: `${url.origin}${url.pathname}`.replace(/\/+$/, '') };
 }
 
+/** An address that a service sends a browser back to: of this machine, or https from where a person copies it. */
+export function checkRedirect(text: string): Checked {
+  const url = parseUrl(text);
+  const isHere = url?.protocol === 'http:' && ['127.0.0.1', 'localhost'].includes(url.hostname);
+  if (url === null || !(isHere || url.protocol === 'https:') || url.username !== '' || /[?#]/.test(text)) {
+    return wrong(
+      'expected http://127.0.0.1/..., http://localhost/... (each with or without a port) or https://..., without user, query and fragment',
+    );
+  }
+  return { ok: true, value: text };
+}
+
 /** `redis://` or `rediss://`; a password is required unless Redis is on this machine. */
 export function checkRedisUrl(text: string): Checked {
   const url = parseUrl(text);

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { JsonValue } from '../core/json.ts';
 import { jsonValue, strictObject, textAs } from '../definitions/schema-problems.ts';
+import { connectorMask } from './mask-file.ts';
 import { checkCron, checkTimezone } from './cron.ts';
 import { formatDuration, parseSize } from './parse-unit.ts';
 import { checked, duration, shortestEveryMs } from './texts.ts';
@@ -10,6 +11,8 @@ export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
 export type EntitySettingsFile = ConnectorFile['entities'][string];
 
 const longestJitterMs = 86_400_000;
+/** Versions are deleted by runs: a shorter time would promise more than they do. */
+const shortestKeepMs = 86_400_000;
 
 const timezone = textAs('UTC', (name, note) => {
   const problem = checkTimezone(name);
@@ -50,6 +53,24 @@ const onSchemaChange = z.enum(['keepExtra', 'evolve', 'quarantine', 'fail']).met
   description: 'What is done with a field that the connector type does not declare',
 });
 
+const historyError = 'expected true, false or { keep: <duration> }';
+
+const history = z
+  .union([z.boolean(), strictObject({ keep: duration(shortestKeepMs) })], {
+    error: ({ input }) => (typeof input === 'object' && input !== null ? undefined : historyError),
+  })
+  // How long a version is kept after it ended, null for ever; null: there are no versions.
+  .transform((given) => (given === false ? null : given === true ? { keepMs: null } : { keepMs: given.keep }))
+  .meta({ description: 'Keeps each version of a row' });
+
+const retention = strictObject({
+  deletedRows: duration().optional().meta({
+    description: 'Deleted rows are removed this long after their delete, once every target has published it',
+  }),
+  quarantine: duration().optional().meta({ description: 'Quarantined records; never longer than 90d' }),
+  downloads: duration().optional().meta({ description: 'Files of deleted records' }),
+});
+
 const entity = strictObject({
   params: params.optional(),
   variants: z.array(params).min(1).optional(),
@@ -57,6 +78,8 @@ const entity = strictObject({
   fullEvery: duration().optional(),
   freshWithin: duration().optional(),
   onSchemaChange: onSchemaChange.optional(),
+  history: history.optional(),
+  retention: retention.optional(),
   totals: z.enum(['trust', 'ignore']).optional().meta({ description: 'ignore: the API counts wrongly' }),
 });
 
@@ -98,10 +121,13 @@ export const connectorFile = strictObject({
   schedule: schedule.optional(),
   freshWithin: duration().optional(),
   onSchemaChange: onSchemaChange.default('keepExtra'),
+  history: history.optional(),
   concurrency: z.int().min(1).max(32).optional(),
   rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
   include: z.array(z.string()).min(1).optional(),
   exclude: z.array(z.string()).default([]),
   entities: z.record(z.string(), entity).prefault({}),
   downloads: downloads.optional(),
+  retention: retention.optional(),
+  mask: connectorMask.default({}),
 });

@@ -1,10 +1,14 @@
 import { Secret } from '../core/secret.ts';
+import type { MapValue } from '../definitions/deep-freeze.ts';
+import type { MaskRule } from '../definitions/mask/mask-rules.ts';
+import type { Masks } from '../definitions/mask/masked-definition.ts';
 import { formatDuration } from './parse-unit.ts';
 import type { PostgresAddress } from './postgres-address.ts';
 import type {
   ConnectorSettings,
   EntitySettings,
   LocalSettings,
+  NotifySettings,
   PublishPlace,
   PublishSettings,
   Schedule,
@@ -21,17 +25,21 @@ export function describeSettings(settings: LocalSettings): object {
   const ofParts = settings.missing.filter(({ path }) => !path.startsWith('connectors.'));
   const missing = new Set(ofParts.map(({ path }) => path));
   const { isConfigured: _, ...queue } = redis;
-  const { allowUpstreamHosts: hosts, publish } = settings;
+  const { allowUpstreamHosts: hosts, publish, notify, allowNotifyHosts: notifyHosts } = settings;
   const described = {
     file: settings.file,
     api,
     allowUpstreamHosts: hosts.length === 0 ? null : hosts,
+    signIns: settings.signIns,
+    mask: settings.mask,
     definitions: [...settings.definitions.keys()],
     sinks: each(settings.sinks, describeSink),
     redis: { ...queue, url: describeRedis(redis.url.reveal()) },
-    http,
+    http: { ...http, tokens: Object.keys(http.tokens).length === 0 ? null : http.tokens },
     connectors: each(settings.connectors, describeConnector),
     publish: publish.size === 0 ? null : each(publish, describeTarget),
+    notify: notify.size === 0 ? null : each(notify, describeChannel),
+    allowNotifyHosts: notifyHosts.length === 0 ? null : notifyHosts,
     guards: settings.guards,
   };
   return Object.fromEntries(shownMembers(described, '', missing));
@@ -112,6 +120,7 @@ function describeConnector(connector: ConnectorSettings): object {
     concurrency,
     rateLimit: { requestsPerSecond: connector.requestsPerSecond },
     entities: each(connector.entities, describeEntity),
+    mask: connector.masks.size === 0 ? null : each(connector.masks, describeMask),
     downloads,
   };
 }
@@ -133,6 +142,19 @@ function describeEntity({ variants, parents, trustsTotal, ...entity }: EntitySet
   };
 }
 
+function describeMask({ rules: { fields, unknownFields } }: MapValue<Masks>): object {
+  const describe = (rule: MaskRule): string =>
+    rule.kind === 'hash' && rule.as !== 'text'
+      ? `hash as ${rule.as}`
+      : rule.kind === 'truncate'
+        ? `truncate to ${rule.length}`
+        : rule.kind;
+  return {
+    fields: Object.fromEntries([...fields].map(([path, rule]) => [path, describe(rule)])),
+    unknownFields,
+  };
+}
+
 function describeTarget(target: PublishSettings): object {
   const { name: _, connectors, when, snapshotEveryMs, keepMs, ...place } = target;
   const { kind, ...every } = when;
@@ -143,6 +165,19 @@ function describeTarget(target: PublishSettings): object {
     snapshotEveryMs,
     keepMs,
   };
+}
+
+function describeChannel(channel: NotifySettings): object {
+  const { name: _, connectors, kinds, ...how } = channel;
+  const where = 'url' in how ? { url: shownPlace(channel) } : {};
+  return { ...how, ...where, connectors: connectors.length === 0 ? null : connectors, kinds };
+}
+
+/** Where a channel of `notify` leads, without what may be secret in its address. */
+export function shownPlace(channel: NotifySettings): string {
+  if (channel.type === 'email') return `${channel.server} to ${channel.to.join(', ')}`;
+  const text = channel.url.reveal();
+  return text === '' ? '[missing]' : `${new URL(text).origin}/[secret]`;
 }
 
 function describePlace(place: PublishPlace): object {

@@ -14,6 +14,13 @@ export type WrittenConfig = ReturnType<typeof gatherConnectors>;
 type Env = Readonly<Record<string, string | undefined>>;
 type Members = Readonly<Record<PropertyKey, unknown>>;
 
+/** What a file would hold: it is read as if it did. */
+export interface EditedFile {
+  /** Absolute. There may be none yet. */
+  readonly file: string;
+  readonly text: string;
+}
+
 /** The file of this name, or the text that stands for it, with its references resolved. */
 export function readWritten(file: string, text: string | undefined, env: Env) {
   const folder = path.dirname(path.resolve(file));
@@ -23,11 +30,11 @@ export function readWritten(file: string, text: string | undefined, env: Env) {
 }
 
 /** Reads the files that the config names below `connectors`. Never throws: what is wrong is in `problems`. */
-export function gatherConnectors(main: WrittenFile, env: Env) {
+export function gatherConnectors(main: WrittenFile, env: Env, edited: EditedFile | null = null) {
   const config = isMembers(main.data) ? main.data : {};
   const names = config['connectors'];
   const isNamed = Array.isArray(names) || typeof names === 'string';
-  const named = isNamed ? readNamed(main, names, env) : { files: [], problems: [] };
+  const named = isNamed ? readNamed(main, names, { env, edited }) : { files: [], problems: [], folders: [] };
   const files = [main, ...named.files];
   const problems = [...named.problems];
   const connectors: Record<string, unknown> = {};
@@ -60,6 +67,8 @@ export function gatherConnectors(main: WrittenFile, env: Env) {
     data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
     /** The config file first. */
     files,
+    /** Absolute paths of files and folders that were read. */
+    places: [...files.flatMap((file) => [path.resolve(file.yaml.file), ...file.files]), ...named.folders],
     /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
     placeOf: (place: YamlPath): YamlPath => {
       const { file, at } = writtenAt(place);
@@ -91,7 +100,12 @@ function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
   return places;
 }
 
-function readNamed(main: WrittenFile, names: unknown, env: Env) {
+interface Reading {
+  readonly env: Env;
+  readonly edited: EditedFile | null;
+}
+
+function readNamed(main: WrittenFile, names: unknown, { env, edited }: Reading) {
   const problems: Problem[] = [];
   const add = (index: number, message: string): void => {
     const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];
@@ -100,11 +114,15 @@ function readNamed(main: WrittenFile, names: unknown, env: Env) {
   const parsed = parseShape(connectorFiles, typeof names === 'string' ? [names] : names, {
     problem: (at, message) => main.yaml.problem(['connectors', ...at], message),
   });
-  if (parsed.problems.length > 0) return { files: [], problems: parsed.problems };
+  if (parsed.problems.length > 0) return { files: [], problems: parsed.problems, folders: [] };
   const places = new Set<string>();
+  const folders = new Set<string>();
   for (const [index, pattern] of (parsed.value ?? []).entries()) {
     try {
-      const found = findConnectorFiles(path.resolve(main.folder, pattern));
+      const place = path.resolve(main.folder, pattern);
+      const isEdited = edited !== null && standsFor(place, edited.file);
+      const found = [...findConnectorFiles(place), ...(isEdited ? [edited.file] : [])];
+      for (const one of [place, ...found]) folders.add(folderOf(one));
       for (const file of found) places.add(file);
       if (found.length > 0) continue;
       const example = 'a folder of YAML files or a pattern such as ./connectors/*.yaml';
@@ -119,14 +137,15 @@ function readNamed(main: WrittenFile, names: unknown, env: Env) {
   const shownFrom = path.dirname(main.yaml.file);
   const files = [...places].map((file) => {
     const shown = path.join(shownFrom, path.relative(main.folder, file));
-    const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, undefined, env);
+    const text = file === edited?.file ? edited.text : undefined;
+    const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, text, env);
     const { yaml, data } = written;
     problems.push(
       ...(yaml.problems.length > 0 ? yaml.problems : parseShape(connectorsFile, data, yaml).problems),
     );
     return written;
   });
-  return { files, problems };
+  return { files, problems, folders: [...folders] };
 }
 
 const addresses = ['id', 'workspace', 'credentials'];
@@ -158,6 +177,26 @@ function findConnectorFiles(place: string): readonly string[] {
   const kind = kindOf(place);
   if (kind !== 'folder') return kind === 'file' ? [place] : [];
   return matching(path.join(place, '*')).filter((name) => /\.ya?ml$/.test(name));
+}
+
+/** Whether the line of `connectors` stands for this file once it is there. */
+function standsFor(place: string, file: string): boolean {
+  if (path.basename(file).startsWith('.')) return false;
+  if (place.includes('*')) {
+    const names = file.split(path.sep);
+    const patterns = place.split(path.sep);
+    return (
+      names.length === patterns.length &&
+      names.every((name, index) => isLikeGlob(name, patterns[index] ?? ''))
+    );
+  }
+  return place === file || (path.dirname(file) === place && /\.ya?ml$/.test(file));
+}
+
+/** Where a file may come to be that the line of `connectors` stands for. */
+function folderOf(place: string): string {
+  const [start = place] = place.split('*');
+  return start === place && kindOf(place) === 'folder' ? place : path.dirname(`${start}x`);
 }
 
 /** Name by name from the root on; what begins with a dot is found only by a pattern that does too. */

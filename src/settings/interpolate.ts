@@ -29,6 +29,7 @@ interface Unresolved {
 export function interpolate(data: unknown, options: InterpolateOptions) {
   const hidden = new Set<string>();
   const unresolved: Unresolved[] = [];
+  const files = new Set<string>();
   const put = (found: Found, at: YamlPath): string => {
     if (found.ok) return found.value;
     unresolved.push({ at, message: found.message, isMissing: found.isMissing });
@@ -41,7 +42,7 @@ export function interpolate(data: unknown, options: InterpolateOptions) {
       const at = path();
       hidden.add(at.join('.'));
       return value.replaceAll(reference, (whole, escape: string, inner: string, end: string) =>
-        escape === '$' ? whole.slice(1) : put(resolve(inner, end, options), at),
+        escape === '$' ? whole.slice(1) : put(resolve(inner, end, { ...options, files }), at),
       );
     }
     if (Array.isArray(value)) {
@@ -60,6 +61,8 @@ export function interpolate(data: unknown, options: InterpolateOptions) {
   };
   return {
     data: walk(data, () => []),
+    /** Absolute paths of the secret files. */
+    files,
     /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
     hidden,
     /** In the order of the file; the text has nothing in their place. */
@@ -70,10 +73,16 @@ export function interpolate(data: unknown, options: InterpolateOptions) {
 type Found =
   { readonly ok: true; readonly value: string } | ({ readonly ok: false } & Omit<Unresolved, 'at'>);
 
-function resolve(inner: string, end: string, { folder, env }: InterpolateOptions): Found {
+function resolve(
+  inner: string,
+  end: string,
+  { folder, env, files }: InterpolateOptions & { readonly files: Set<string> },
+): Found {
   if (end === '') return malformed('expected } after ${; write $${ for a literal ${');
   if (inner.startsWith('file:')) {
-    const secret = readSecretFile(path.resolve(folder, inner.slice('file:'.length)));
+    const file = path.resolve(folder, inner.slice('file:'.length));
+    files.add(file);
+    const secret = readSecretFile(file);
     return secret.ok ? secret : missing(secret.why);
   }
   const [, name, fallback] = variable.exec(inner) ?? [];

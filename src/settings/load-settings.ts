@@ -12,9 +12,10 @@ import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
 import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { buildConnectors } from './build-connectors.ts';
+import { buildNotify } from './build-notify.ts';
 import { buildPublish } from './build-publish.ts';
 import { buildSinks } from './build-sinks.ts';
-import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
+import { gatherConnectors, readWritten, type EditedFile, type WrittenConfig } from './gather-connectors.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
 
@@ -22,6 +23,8 @@ interface LoadSettingsOptions {
   readonly file: string;
   /** What the file holds, where it is none: then `file` only names it, and says where relative paths start. */
   readonly text?: string;
+  /** The config file, or one with connectors, as it would be. */
+  readonly edited?: EditedFile;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Folder of the definitions that come with the program, unless others stand in for them. */
   readonly builtInDefinitions?: string;
@@ -53,6 +56,11 @@ export function checkTargets(settings: LocalSettings, targets: readonly PublishS
   throwMissing(settings, (at) => targets.some(({ name }) => at.startsWith(`publish.${name}.`)));
 }
 
+/** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of `notify`. */
+export function checkChannels(settings: LocalSettings): void {
+  throwMissing(settings, (at) => at.startsWith('notify.'));
+}
+
 function throwMissing({ missing }: LocalSettings, isNeeded: (at: string) => boolean): void {
   const lacking = missing.filter(({ path: at }) => isNeeded(at));
   if (lacking.length > 0) throw new ProblemsError('CONFIG_INVALID', lacking);
@@ -63,7 +71,7 @@ const needsApi =
 
 function isOf(name: PartName, at: string): boolean {
   if (name !== 'access') return at.startsWith(`${name}.`);
-  return ['api.', 'connectors.', 'defaults.'].some((start) => at.startsWith(start));
+  return ['api.', 'connectors.', 'defaults.', 'signIns.', 'mask.'].some((start) => at.startsWith(start));
 }
 
 /**
@@ -73,14 +81,18 @@ function isOf(name: PartName, at: string): boolean {
  * need the parts.
  */
 export function readSettings(options: LoadSettingsOptions): LocalSettings {
-  const main = readWritten(options.file, options.text, options.env);
+  const { edited = null } = options;
+  const text = edited?.file === path.resolve(options.file) ? edited.text : options.text;
+  const main = readWritten(options.file, text, options.env);
   if (main.yaml.problems.length > 0) throw new ProblemsError('CONFIG_INVALID', main.yaml.problems);
-  const config = gatherConnectors(main, options.env);
+  const config = gatherConnectors(main, options.env, edited);
   const problems: Problem[] = [...config.problems];
   const missing: Problem[] = [];
   for (const file of config.files) {
     for (const { at, message, isMissing } of file.unresolved) {
-      const isInPart = partNames.some((name) => name === at[0]) || at[0] === 'publish';
+      const isInPart =
+        partNames.some((name) => name === at[0]) ||
+        ['publish', 'signIns', 'notify', 'mask'].includes(String(at[0]));
       const isOfPart = (file === main && isInPart) || isCredential(at);
       (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
     }
@@ -104,11 +116,19 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const found = findDefinitions([options.builtInDefinitions ?? builtInDefinitionsFolder, ...own]);
   problems.push(...found.problems);
   const file = path.resolve(options.file);
-  const settings = shape.value === null ? null : buildSettings(shape.value, { file, config, found }, note);
+  const settings =
+    shape.value === null
+      ? null
+      : buildSettings(withoutMissingKey(shape.value, missing), { file, config, found, own }, note);
   if (settings === null || problems.length > 0) {
     throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
   }
   return deepFreeze({ ...settings, missing });
+}
+
+/** The stand-in for a key that is missing here must never mask a value. */
+function withoutMissingKey(data: SettingsFile, missing: readonly Problem[]): SettingsFile {
+  return missing.some(({ path: at }) => at === 'mask.key') ? { ...data, mask: { key: null } } : data;
 }
 
 /** Of a connector, or of the defaults. */
@@ -122,11 +142,13 @@ interface Read {
   readonly file: string;
   readonly config: WrittenConfig;
   readonly found: FoundDefinitions;
+  /** Folders of definitions that are the user's own. */
+  readonly own: readonly string[];
 }
 
 function buildSettings(
   data: SettingsFile,
-  { file, config, found }: Read,
+  { file, config, found, own }: Read,
   note: Note,
 ): Omit<LocalSettings, 'missing'> {
   const direct = Object.values(data.connectors).filter(({ credentials }) => credentials !== undefined).length;
@@ -134,21 +156,43 @@ function buildSettings(
     const why = direct === 0 ? '' : '; connectors without credentials are read through it';
     note(['api'], `is missing; expected an object${why}`);
   }
-  const { api = null, redis, http, guards, allowUpstreamHosts } = data;
+  const { api = null, redis, http, guards, allowUpstreamHosts, allowNotifyHosts } = data;
+  checkTokens(http, note);
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
-  const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
+  const keys = { key: data.signIns.key, maskKey: data.mask.key };
+  const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf, ...keys }, note);
   const named = Object.keys(data.connectors);
   const publish = buildPublish(data.publish, { connectors, named, sinks, folder: path.dirname(file) }, note);
   return {
     file,
+    watch: data.watch,
+    places: [...config.places, ...own],
     parts: { api, redis, http },
     sinks,
     connectors,
     publish,
+    notify: buildNotify(data.notify, { named, allowHosts: allowNotifyHosts }, note),
     allowUpstreamHosts,
+    allowNotifyHosts,
+    signIns: data.signIns,
+    mask: data.mask,
     guards,
     definitions: found.definitions,
   };
+}
+
+/** A name says who did something: one token has one, and none looks like `user@host` or `http.token`. */
+function checkTokens({ token, tokens }: SettingsFile['http'], note: Note): void {
+  const names = new Map(token === null ? [] : [[token.reveal(), 'http.token']]);
+  for (const [name, one] of Object.entries(tokens)) {
+    const at = ['http', 'tokens', name];
+    if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/.test(name)) {
+      note(at, 'expected a name of at most 40 letters, digits, "_" and "-"');
+    }
+    const other = names.get(one.token.reveal());
+    if (other !== undefined) note([...at, 'token'], `is the token of ${other}, too; give each its own`);
+    names.set(one.token.reveal(), `http.tokens.${name}`);
+  }
 }
 
 function placeOfProblem({ file, path: at }: Problem): string {

@@ -2,8 +2,10 @@ import * as z from 'zod';
 import { Secret } from '../core/secret.ts';
 import { strictObject, textAs } from '../definitions/schema-problems.ts';
 import { expectedType } from '../definitions/suggest-name.ts';
-import { allowedHost, checkBaseUrl, checkRedisUrl } from './check-urls.ts';
+import { allowedHost, checkBaseUrl, checkRedirect, checkRedisUrl } from './check-urls.ts';
 import { connectorFile } from './connector-file.ts';
+import { maskFile, secretKey } from './mask-file.ts';
+import { notifyFile } from './notify-file.ts';
 import { publishFile } from './publish-file.ts';
 import { postgresUrl } from './postgres-address.ts';
 import { checked, duration, matching, orNull } from './texts.ts';
@@ -105,21 +107,57 @@ const redis = strictObject({
     .meta({ description: 'Begins every key in Redis' }),
 });
 
+const hostName = matching(
+  /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/,
+  'expected the name or address of a host without port, such as status.example.com',
+);
+
+const accessToken = matching(
+  /^[\x21-\x7e]{16,512}$/,
+  'expected 16 to 512 visible ASCII characters without blanks',
+  standInSecret,
+).transform(toSecret);
+
+const namedToken = strictObject({
+  token: accessToken.meta({ description: 'As http.token' }),
+  may: z
+    .enum(['read', 'act'])
+    .default('read')
+    .meta({ description: 'act: pause, run, cancel, undelete and publish from the pages, too' }),
+});
+
 const http = strictObject({
-  token: orNull(
-    matching(
-      /^[\x21-\x7e]{16,512}$/,
-      'expected 16 to 512 visible ASCII characters without blanks',
-      standInSecret,
-    ).transform(toSecret),
-  ).meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
+  token: orNull(accessToken).meta({
+    description:
+      'Opens the board of worker --http, and its pages and those of ui, to read and to act. Best as ${file:path} or ${VARIABLE}',
+  }),
+  tokens: z
+    .record(z.string(), namedToken)
+    .default({})
+    .meta({ description: 'Tokens of people, by name: the pages and "actions" say who did what' }),
+  hosts: z.array(hostName).default([]).meta({
+    description:
+      'Names that browsers reach worker --http and ui by, besides those of this machine: of a proxy, say',
+  }),
   connectorSeries: z
     .enum(['all', 'attention'])
     .default('all')
     .meta({ description: 'Which connectors have series of their own among the metrics' }),
 });
 
-const upstreamHost = textAs(
+const defaultRedirect = 'http://127.0.0.1/callback';
+
+const signIns = strictObject({
+  key: secretKey().meta({
+    description:
+      'Seals what "login" stores; needed for a PostgreSQL sink. Best as ${file:path} or ${VARIABLE}',
+  }),
+  redirect: checked(defaultRedirect, checkRedirect).prefault(defaultRedirect).meta({
+    description: 'Where services send the browser back to after "login"; without a port, a free one',
+  }),
+});
+
+const allowedHostText = textAs(
   'example.com',
   (text, note) => {
     const host = allowedHost(text);
@@ -151,10 +189,12 @@ export const connectorsFile = strictObject({
  */
 export const settingsFile = strictObject({
   api: api.optional().meta({ description: 'Not needed where every connector has credentials of its own' }),
-  allowUpstreamHosts: z.array(upstreamHost).prefault([]).meta({
+  allowUpstreamHosts: z.array(allowedHostText).prefault([]).meta({
     description:
       'Hosts that connectors with credentials may reach at private addresses: host, by the scheme and port of the baseUrl of their definition; host:port, at this port too',
   }),
+  signIns: signIns.prefault({}),
+  mask: maskFile.prefault({}),
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),
   redis: redis
@@ -164,11 +204,23 @@ export const settingsFile = strictObject({
         ? { ...defaultRedis, url: toSecret(defaultRedis.url), isConfigured: false }
         : { ...given, isConfigured: true },
     ),
-  http: http.optional().transform((given) => given ?? { token: null, connectorSeries: 'all' as const }),
+  http: http
+    .optional()
+    .transform((given) => given ?? { token: null, tokens: {}, hosts: [], connectorSeries: 'all' as const }),
+  watch: z.boolean().default(false).meta({
+    description: 'Workers read the config again by themselves when its files change',
+  }),
   defaults: defaults.optional(),
   connectors: z.record(z.string(), connectorFile).prefault({}),
   publish: z.record(z.string(), publishFile).prefault({}).meta({
     description: 'Where what is stored is published to, for warehouses',
+  }),
+  notify: z.record(z.string(), notifyFile).prefault({}).meta({
+    description: 'Who is notified when something is wrong',
+  }),
+  allowNotifyHosts: z.array(allowedHostText).prefault([]).meta({
+    description:
+      'Hosts of notify that may be at private addresses, and be reached without TLS and at other ports: host, or host:port',
   }),
   guards: strictObject({
     maxDeleteShare: z.number().min(0).max(1).default(0.2),

@@ -3,8 +3,10 @@ import type { Problem } from '../core/problems.ts';
 import type { Frozen, MapValue } from '../definitions/deep-freeze.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { buildConnectors } from './build-connectors.ts';
+import type { buildNotify } from './build-notify.ts';
 import type { buildSinks } from './build-sinks.ts';
 import type { ConnectorFile } from './connector-file.ts';
+import type { noticeKinds } from './notify-file.ts';
 import type { buildPublishPlace, PublishFile } from './publish-file.ts';
 import type { SettingsFile } from './settings-file.ts';
 
@@ -33,19 +35,31 @@ export type PartName = keyof SettingsParts;
 export interface LocalSettings {
   /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
   readonly file: string;
+  /** Whether a worker reads the config again when something at `places` has changed. */
+  readonly watch: boolean;
+  /** Absolute paths of the files that were read and of the folders that were looked through. */
+  readonly places: readonly string[];
   /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
   /**
    * What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a
-   * connector or into a target.
+   * connector, into a target or into `notify`.
    */
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
   /** Where what is stored is published to, by name. */
   readonly publish: ReadonlyMap<string, PublishSettings>;
+  /** Who is notified when something is wrong, by name. */
+  readonly notify: ReadonlyMap<string, NotifySettings>;
+  /** Lower case. Hosts of `notify` that may be at any address. */
+  readonly allowNotifyHosts: readonly string[];
   /** Lower case. Hosts that direct connectors may reach at any address. */
   readonly allowUpstreamHosts: readonly string[];
+  /** What seals sign-ins, and where services send the browser back to when a person signs in. */
+  readonly signIns: Frozen<SettingsFile['signIns']>;
+  /** What values are hashed with, in all connectors alike. */
+  readonly mask: Frozen<SettingsFile['mask']>;
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
   /** Every definition that is known, by name: the built-in ones and the user's. */
   readonly definitions: ReadonlyMap<string, Definition>;
@@ -66,6 +80,9 @@ export type HttpSettings = Frozen<SettingsFile['http']>;
 export type ApiSettings = Frozen<NonNullable<SettingsFile['api']>>;
 export type RedisSettings = Frozen<SettingsFile['redis']>;
 export type Schedule = Frozen<NonNullable<ConnectorFile['schedule']>>;
+
+export type NotifySettings = MapValue<ReturnType<typeof buildNotify>>;
+export type NoticeKind = (typeof noticeKinds)[number];
 
 /** Where a target of `publish` is. */
 export type PublishPlace = Frozen<ReturnType<typeof buildPublishPlace>>;

@@ -2,6 +2,7 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { CopiedAway, UnfinishedCopy } from './copies.ts';
 import type { Holder, Lease, StoredIdentity } from './lease.ts';
+import type { UnfinishedRemoval } from './repair.ts';
 
 /**
  * Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced
@@ -142,6 +143,14 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
     `Sink ${to} holds only a part of connector "${connector}": its copy from sink ${from}, begun at ${since}, is not complete. ` +
       `To complete it: connector-sync copy --from ${from} --to ${to} ${connector}. To remove what it has stored: connector-sync copy --to ${to} --discard ${connector}.`,
     { code: 'COPY_UNFINISHED', recovery: 'stop', context: { connector, from, to } },
+  );
+}
+
+/** What is stored of the connector is being dropped, and counts for nothing. */
+export function unfinishedRemovalError({ connector, since }: UnfinishedRemoval): SyncError {
+  return new SyncError(
+    `Connector "${connector}" is being removed with its data since ${since}, and that is not complete. To complete it: connector-sync connectors remove ${connector} --data --yes. It can be added again afterwards.`,
+    { code: 'REMOVAL_UNFINISHED', recovery: 'stop', context: { connector } },
   );
 }
 

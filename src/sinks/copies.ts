@@ -7,7 +7,7 @@ import type { Holder, Pause, StoredIdentity } from './lease.ts';
 /**
  * Raised with every change of what a copy hands over: a copy that another version of the program began starts again.
  */
-export const copyVersion = 2;
+export const copyVersion = 4;
 
 /**
  * Copies a connector with all that a sink knows of it into another sink, without its service. A source gives records,
@@ -50,6 +50,8 @@ export interface CopySource extends AsyncDisposable {
    * connector.
    */
   records(table: CopiedTable, after: number): AsyncIterable<readonly CopiedRecord[]>;
+  /** Closed versions that ended with a change after `after`, in the order of their ends. Throws as `records`. */
+  versions(table: CopiedTable, after: number): AsyncIterable<readonly CopiedVersion[]>;
   /** What the ledger knows, in the order of `factNames`. Throws as `records`. */
   facts(): AsyncIterable<FactBatch>;
   /**
@@ -67,6 +69,9 @@ export interface CopyTarget extends AsyncDisposable {
   /** The progress of the copy when it was opened. */
   readonly progress: CopyProgress;
   storeRecords(table: CopiedTable, rows: readonly CopiedRecord[]): Promise<void>;
+  /** The change up to which versions of a table are stored; null: the target keeps none of it. */
+  versionsTo(table: CopiedTable): Promise<number | null>;
+  storeVersions(table: CopiedTable, versions: readonly CopiedVersion[]): Promise<void>;
   /** The first batch of facts comes after the last record, and replaces those of an interrupted attempt. */
   storeFacts(batch: FactBatch): Promise<void>;
   /** In one transaction: from now on the connector is as in the source. */
@@ -101,6 +106,8 @@ export interface CopiedTable extends TableColumns {
   readonly tableId: string;
   /** JSON: what the definition says of it. */
   readonly described: string;
+  /** Its rows have versions, or had some. */
+  readonly hasVersions: boolean;
 }
 
 /** One row of a table, tombstones included. */
@@ -118,6 +125,19 @@ export interface CopiedRecord {
   readonly extra: string | null;
   /** In the order of `CopiedTable.stored`; booleans are 0 and 1, integers may be bigint. */
   readonly values: readonly ColumnValue[];
+  /** Where the open version began otherwise than `changedAt` and `seq` say. Absent: the table has no versions. */
+  readonly validFrom?: Instant | null;
+  readonly validSeq?: number | null;
+}
+
+/** A version of a row that has ended. */
+export interface CopiedVersion extends Pick<
+  CopiedRecord,
+  'row' | 'seq' | 'run' | 'hash' | 'deletedAt' | 'extra' | 'values'
+> {
+  readonly seqTo: number;
+  readonly validFrom: Instant;
+  readonly validTo: Instant;
 }
 
 /**
@@ -136,6 +156,14 @@ export const factNames = [
   'hours',
   'quarantine',
   'downloads',
+  'versions',
+  'days',
+  'masks',
+  'actions',
+  'conditions',
+  'purge_keys',
+  'purged',
+  'retained',
 ] as const;
 
 export type FactName = (typeof factNames)[number];

@@ -1,12 +1,19 @@
 import type { Instant } from '../core/clock.ts';
+import type { Failure } from '../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable, Params, Quarantined } from '../core/records.ts';
+import type { EntityTable, PageCounts, Params, Quarantined } from '../core/records.ts';
+import type { NotedAction } from './actions.ts';
 import type { SinkCopies, UnfinishedCopy } from './copies.ts';
 import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
-import type { Partition, WalkFailure, WalkMode } from './partition.ts';
+import type { OutboxRow } from './outbox.ts';
+import type { StoredMask } from './masks.ts';
+import type { WalkFailure } from './partition.ts';
+import type { PurgeNotes } from './purges.ts';
 import type { RunKind, RunOutcome, RunReport, UnprovenListings } from './run-report.ts';
 import type { Holder, Pause, StoredIdentity } from './lease.ts';
+import type { UnfinishedRemoval } from './repair.ts';
+import type { MissingRow, RowHistory } from './row-history.ts';
 
 /** What happened, for `status`, `runs` and a person's questions. Read only; each call reads one consistent state. */
 export interface LedgerReader {
@@ -17,6 +24,17 @@ export interface LedgerReader {
     readonly limit: number;
   }): Promise<readonly RunSummary[]>;
   run(id: RunId): Promise<RunSummary | null>;
+  /** Of each of these connectors, newest first. */
+  recentRuns(
+    connectors: readonly ConnectorName[],
+    limit: number,
+  ): Promise<ReadonlyMap<ConnectorName, readonly RunFacts[]>>;
+  /** The newest syncs that read something else than the sync before, newest first. */
+  scopeChanges(connector: ConnectorName, limit: number): Promise<readonly ScopeChange[]>;
+  /** What became of the records of a run so far, also while it is in progress. */
+  counts(run: RunId): Promise<readonly (PageCounts & { readonly entity: EntityName })[]>;
+  /** How far a run in progress is, as its process has written it for people; null: it has written nothing. */
+  progress(run: RunId): Promise<string | null>;
   /** By name; of these connectors alone where they are named. One pass over the sink either way. */
   connectors(only?: readonly ConnectorName[]): Promise<readonly ConnectorStatus[]>;
   /** The state of every connector, in a pass that stays cheap for ten thousand of them. */
@@ -39,44 +57,54 @@ export interface LedgerReader {
   /** A copy of the connector into this sink that was begun and is not complete; null where there is none. */
   unfinishedCopy(connector: ConnectorName): Promise<UnfinishedCopy | null>;
   copies(): Promise<SinkCopies>;
+  /** A removal of the connector that is not complete; null where there is none. */
+  removal(connector: ConnectorName): Promise<UnfinishedRemoval | null>;
   finishedWindows(connector: ConnectorName, backfill: string): Promise<readonly string[]>;
+  /** What people did, newest first; to one connector where it is named. */
+  actions(filter: {
+    readonly connector?: ConnectorName;
+    readonly limit: number;
+  }): Promise<readonly NotedAction[]>;
+  /**
+   * What became of rows on each day from `since` (`2026-03-01`, UTC) on, by connector, entity and day; days without a
+   * change are left out.
+   */
+  days(filter: {
+    readonly since: string;
+    readonly only?: readonly ConnectorName[];
+  }): Promise<readonly DayOfEntity[]>;
+  /** The masks that the connector's records are stored by, and what may be stored from before them. */
+  masks(connector: ConnectorName): Promise<readonly StoredMask[]>;
+  /** Messages that were not delivered yet and those that were given up, oldest first. */
+  outbox(limit: number): Promise<readonly OutboxRow[]>;
   /** A row's state as the ledger knows it; null where the key is not stored. */
   explain(connector: ConnectorName, table: EntityTable, keyText: string): Promise<RowHistory | null>;
+  /** Which records of the connector were purged; null where none ever was. */
+  purged(connector: ConnectorName): Promise<PurgeNotes | null>;
+  /** Deletes of the entity up to this change number may have been removed; 0: none was. */
+  completeAfter(connector: ConnectorName, entity: EntityName): Promise<number>;
 }
 
-export interface MissingRow {
+/** Where only variants, parents or filters are others, nothing is named. */
+export interface ScopeChange {
+  readonly run: RunId;
+  /** When it started. */
+  readonly at: Instant;
+  readonly isOtherDefinition: boolean;
+  /** Entities that it read, and the sync before did not. */
+  readonly added: readonly EntityName[];
+  readonly removed: readonly EntityName[];
+}
+
+export interface DayOfEntity {
+  readonly connector: ConnectorName;
   readonly entity: EntityName;
-  readonly keyText: string;
-  readonly missingSince: Instant;
-  /** What its delete still needs: nothing (withheld by a guard), a `get`, another full walk. */
-  readonly needs: 'nothing' | 'get' | 'walk';
-  readonly missedWalks: number;
-}
-
-/** What is known of one row and of the partition that shows it. */
-export interface RowHistory {
-  readonly row: number;
-  readonly firstSeenAt: Instant | null;
-  readonly changedAt: Instant;
-  readonly changedByRun: RunId | null;
-  readonly deletedAt: Instant | null;
-  readonly seq: number;
-  readonly missing: MissingRow | null;
-  /** Null: stored outside a walk, or by a version that did not note it. */
-  readonly partition: PartitionHistory | null;
-}
-
-export interface PartitionHistory extends Pick<Partition, 'entity' | 'params' | 'watermark'> {
-  readonly mode: WalkMode | null;
-  readonly marker: string | null;
-  readonly sealedAt: Instant | null;
-  readonly sealedRun: RunId | null;
-  /** Beginning of the chain that made the newest full walk. */
-  readonly fullAt: Instant | null;
-  readonly foundAt: Instant;
-  readonly dueSince: Instant | null;
-  readonly failure: WalkFailure | null;
-  readonly isGone: boolean;
+  /** Of UTC: `2026-03-01`. */
+  readonly day: string;
+  readonly added: number;
+  readonly changed: number;
+  readonly deleted: number;
+  readonly revived: number;
 }
 
 export interface PausedConnector extends Pause {
@@ -115,10 +143,20 @@ export interface ConnectorOverview {
   /** The newest of kind `sync` that has a report: neither in progress nor killed. */
   readonly lastEnded: RunFacts | null;
   readonly freshness: readonly EntityFreshness[];
+  /** Of all entities, without tombstoned ones. */
+  readonly rows: number;
   /** Of `lastEnded`; entities of which nothing is missing are left out. */
   readonly missing: readonly EntityMissing[];
   /** Of `lastEnded`: listings that ended with a doubt; entities without such listings are left out. */
   readonly unproven: readonly Pick<UnprovenListings, 'entity' | 'listings'>[];
+  /** What ended `lastEnded`, where it failed. */
+  readonly error: Failure | null;
+  /** Why listings or files of `lastEnded` were set aside, each code once. */
+  readonly failures: readonly Pick<Failure, 'code' | 'recovery'>[];
+  /** Records of `lastEnded`. */
+  readonly quarantined: number;
+  /** Until then the service asked for no calls, in `lastEnded`. */
+  readonly resumeAt: Instant | null;
 }
 
 /** Rows that seemed deleted in a run, and are kept. */

@@ -129,3 +129,9 @@ export interface WalkFailure extends FileFailure {
   /** The incremental reading itself does not work (the service ignores it): the next walk is a full one. */
   readonly dropWatermark: boolean;
 }
+
+/** A walk that ended and does not count. */
+export interface UnsealedWalk {
+  readonly mode: WalkMode;
+  readonly proof: StoredProof;
+}

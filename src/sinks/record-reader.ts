@@ -15,7 +15,10 @@ export interface RecordReader extends AsyncDisposable {
   newestSeq(connector: ConnectorName): Promise<number>;
   /** The ledger in the same state. */
   readonly history: LedgerReader;
-  /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
+  /**
+   * The columns as they are stored, of earlier definitions too; null where nothing was ever stored. `historyName` of an
+   * entity stands for the versions of its rows, here and in what follows: null where it has none.
+   */
   table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
   /**
    * Id of the entity's table, random text: `reset --data` makes another table, with another id, and all else keeps it

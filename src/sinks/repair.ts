@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
-import type { ConnectorIdentity, Lease } from './lease.ts';
+import type { ConnectorIdentity, Holder, Lease } from './lease.ts';
 import type { RowsOf } from './run-report.ts';
 
 /** What a person does to a sink outside a sync. */
@@ -18,6 +18,12 @@ export interface Repair {
    * that name, `IdentityChangedError` for another connector type.
    */
   adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
+  /**
+   * Removes the connector with everything that is stored of it, but for what people did to it and the number of its
+   * newest change. Holds it until it is disposed; one that ends early is resumed by the next, and until then the
+   * connector cannot be used (`SyncError` REMOVAL_UNFINISHED). Throws `ConnectorBusyError`.
+   */
+  remove(connector: ConnectorName, holder: Holder): Promise<OpenRemoval>;
   /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none remains. */
   undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
   /**
@@ -49,6 +55,21 @@ export interface ResetScope {
 export interface ResetCounts {
   readonly partitions: number;
   /** Rows that were dropped; 0 without `withData`. */
+  readonly rows: number;
+}
+
+export interface OpenRemoval extends AsyncDisposable {
+  /** A bounded part, in one transaction; gives how many rows that were. Null: only what `finish` removes remains. */
+  dropSome(): Promise<number | null>;
+  /** In one transaction: the connector is one that was never there. */
+  finish(): Promise<void>;
+}
+
+/** A removal that was begun and is not complete. */
+export interface UnfinishedRemoval {
+  readonly connector: ConnectorName;
+  readonly since: Instant;
+  /** That it had when that began. */
   readonly rows: number;
 }
 

@@ -29,6 +29,8 @@ export interface SinkAccess {
   openKeys(): Promise<KeyReader>;
   /** Makes the sink where there is none. Rejects as `open` does. */
   openServed(how: OpenHow): Promise<ServedLedger>;
+  /** The same of a sink that exists: makes and writes nothing. Throws `NoSinkYetError` where there is none. */
+  openWatched(): Promise<ServedLedger>;
   /** Null where the sink closes no files. */
   openClosedFiles(): Promise<ClosedFiles | null>;
   /** What is free where the sink stores; null where the sink cannot tell. */
@@ -47,6 +49,8 @@ export interface SinkFinding {
 export interface OpenHow {
   readonly durability: 'full' | 'normal';
   readonly clock: Clock;
+  /** Who does what this process is asked to do, for `LedgerReader.actions`; without it the user of the process. */
+  readonly who?: string;
   /** How long to wait while another program holds a lock that the sink needs. */
   readonly lockTimeoutMs?: number;
   /** Ends every such wait, of the opened sink too. */
@@ -73,7 +77,7 @@ export interface OpenHistory extends LedgerReader, AsyncDisposable {
  * The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach)
  * it answers with what was read last.
  */
-export interface ServedLedger extends AsyncDisposable {
+export interface ServedLedger extends AsyncDisposable, Pick<LedgerReader, 'recentRuns' | 'days'> {
   readonly sinkId: string;
   /** Checks the sink's place now: null while this sink is there, else what is wrong, for the log. */
   lost(): Promise<string | null>;
@@ -82,8 +86,12 @@ export interface ServedLedger extends AsyncDisposable {
   /** The newest of kind `sync`. */
   lastRun(connector: ConnectorName): Promise<RunFacts | null>;
   freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
-  /** The state of every connector; the same object until the sink has changed. */
+  /**
+   * The state of every connector; the same object until the sink has changed, the same entry until its connector has.
+   */
   overview(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
+  /** The same, but it rejects where the sink is lost or cannot be read. */
+  overviewNow(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
   /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
   problem(): Promise<string | null>;
 }

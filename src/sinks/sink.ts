@@ -9,26 +9,30 @@ import type {
   PreparedRecord,
   Quarantined,
 } from '../core/records.ts';
+import type { Action } from './actions.ts';
 import type { Copies } from './copies.ts';
 import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
 import type { Files } from './files.ts';
 import type { LedgerReader } from './ledger-reader.ts';
+import type { PlannedMask } from './masks.ts';
+import type { Notices } from './notices.ts';
 import type {
   FoundPartition,
   PageLength,
   Partition,
   Position,
   Seal,
-  StoredProof,
+  UnsealedWalk,
   WalkFailure,
-  WalkMode,
   WalkRef,
 } from './partition.ts';
+import type { Purges } from './purges.ts';
 import type { Repair } from './repair.ts';
 import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
 import type { LeftWork, RowsOf, RunKind, RunReport, UnprovenListings } from './run-report.ts';
 import type { StoredKeys } from './stored-keys.ts';
+import type { Versions, VersionSettings } from './versions.ts';
 
 /**
  * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
@@ -71,14 +75,19 @@ export interface Sink extends AsyncDisposable {
    */
   finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
   /**
-   * Notes that the connector, of any name, is not to be run until it is resumed. Paused again, it keeps its `since` and
-   * takes the new reason.
+   * Notes that connectors, of any name, are not to be run until they are resumed, in one transaction. Paused again, one
+   * keeps its `since` and takes the new reason.
    */
-  pause(connector: ConnectorName, pause: Pause): Promise<void>;
-  /** Takes the pause back; false where there was none. */
-  resume(connector: ConnectorName): Promise<boolean>;
+  pause(connectors: readonly ConnectorName[], pause: Pause): Promise<void>;
+  /** Takes their pauses back; gives those that were paused. */
+  resume(connectors: readonly ConnectorName[]): Promise<ReadonlySet<ConnectorName>>;
   /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
   requestCancel(run: RunId, at: Instant): Promise<boolean>;
+  /**
+   * Notes what a person asked another process for. What this interface does is noted by itself, in the transaction that
+   * does it.
+   */
+  noteAction(action: Action): Promise<void>;
   /**
    * When nothing is ready: makes ready what is due below parents that did not have to be read. Gives how many; 0 ends
    * the walking.
@@ -99,6 +108,9 @@ export interface Sink extends AsyncDisposable {
   readonly drift: Drift;
   readonly files: Files;
   readonly copies: Copies;
+  readonly notices: Notices;
+  readonly versions: Versions;
+  readonly purges: Purges;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }
@@ -121,6 +133,8 @@ export interface EntityReading {
 
 export interface RunPlan {
   readonly run: RunId;
+  /** What a person asked for with this run, beyond an ordinary one; noted with its start. */
+  readonly act?: Omit<Action, 'connector' | 'run'>;
   readonly kind: RunKind;
   /**
    * Keeps a backfill's partitions apart, by window (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`); '' for a
@@ -144,6 +158,12 @@ export interface RunPlan {
   readonly tables: readonly EntityTable[];
   /** What the definition says of those tables; absent: the newest one stored stays. */
   readonly described?: readonly DescribedTable[];
+  /**
+   * Entities of those tables whose rows have versions from now on; the others have none. Absent: all stay as they are.
+   */
+  readonly versions?: ReadonlyMap<EntityName, VersionSettings>;
+  /** Those of the entities that have a mask; absent: none has. */
+  readonly masks?: readonly PlannedMask[];
   /** Entities whose partitions this run works off. */
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */
@@ -201,6 +221,8 @@ export interface PageCommit {
    * in full.
    */
   readonly followed?: PageLength;
+  /** How far the run is, for people who read the ledger; at most a few KiB. */
+  readonly shown?: string;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];
 }
@@ -208,11 +230,6 @@ export interface PageCommit {
 export interface EntityRows {
   readonly entity: EntityName;
   readonly records: readonly PreparedRecord[];
-}
-
-export interface UnsealedWalk {
-  readonly mode: WalkMode;
-  readonly proof: StoredProof;
 }
 
 /** Counts per entity of the page: the walk's own first, exploded ones after it. */

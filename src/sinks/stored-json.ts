@@ -3,6 +3,7 @@ import type { Column, Params } from '../core/records.ts';
 import type { DescribedTable } from '../core/described-table.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { SyncError } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
 import type { FileFailure } from './files.ts';
 import {
   proofKinds,
@@ -135,6 +136,13 @@ function parserOf<Value>(schema: z.ZodType<Value>, expected: string): (text: str
   };
 }
 
+/** What a run read: `scopeOf` writes it. */
+const scope = z.object({
+  definition: z.string(),
+  entities: z.array(z.custom<EntityName>((name) => typeof name === 'string')),
+});
+
+export const parseScope = parserOf(scope, 'what a run reads');
 export const parseHolder = parserOf<Holder>(holder, 'who held a connector');
 export const parseCopiedTo = parserOf<Omit<CopiedAway, 'connector'>>(
   copiedTo,

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../core/json.ts';
+import type { RecordMask } from '../core/record-mask.ts';
 import { valueOf, type ScannedPage } from '../http/scan-json.ts';
 import { memberWidth } from '../http/scan-records.ts';
 
@@ -77,5 +78,17 @@ export function withRecords(records: PageRecords, better: ReadonlyMap<number, Js
     [Symbol.iterator]: () => each(records.length, value),
     glance: (index, names) => better.get(index) ?? records.glance(index, names),
     scanned: (index) => (better.has(index) ? null : records.scanned(index)),
+  };
+}
+
+/** The same records as they may be stored and shown. Their bytes are still those that came. */
+export function maskedRecords(records: PageRecords, mask: RecordMask): PageRecords {
+  const value = (index: number): JsonValue => mask.record(records.value(index));
+  return {
+    length: records.length,
+    value,
+    glance: (index, names) => mask.record(records.glance(index, names)),
+    scanned: records.scanned,
+    [Symbol.iterator]: () => each(records.length, value),
   };
 }

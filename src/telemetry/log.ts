@@ -87,6 +87,8 @@ const levelByKind: Readonly<Record<Exclude<RunEvent['kind'], 'run-finished'>, Le
   'walk-started': 'debug',
   'walk-sealed': 'debug',
   'page-requested': 'debug',
+  'listings-found': 'debug',
+  'listing-counted': 'debug',
   'page-fetched': 'debug',
   'page-committed': 'debug',
   'page-dropped': 'debug',

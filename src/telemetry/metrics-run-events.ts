@@ -175,6 +175,8 @@ export function countRunEvents(registry: Registry, each: ConnectorSeries | null,
         case 'deletes-withheld':
         case 'listings-unproven':
         case 'walk-started':
+        case 'listings-found':
+        case 'listing-counted':
         case 'walk-restarted':
         case 'walk-sealed':
         case 'page-requested':

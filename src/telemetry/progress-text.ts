@@ -1,13 +1,9 @@
 import type { ErrorCode } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
 import { count, counted, duration, printable, printableWithin } from './format.ts';
-import {
-  rates,
-  remainingMs,
-  type EntityProgress,
-  type FileProgress,
-  type Progress,
-  type Retry,
-} from './progress.ts';
+import { expectedRecords, expectedText, remaining } from './expected-records.ts';
+import type { EntityProgress, FileProgress, Progress, Retry } from './progress.ts';
+import { rates } from './rates.ts';
 
 export interface ProgressStyle {
   /** Characters a line may take. */
@@ -23,7 +19,7 @@ export function progressLines(progress: Progress, nowMs: number, style: Progress
   const sums = progress.run === null ? [] : totals(progress, nowMs);
   return [
     colored('bold', clip(heading(progress, nowMs), style), style),
-    ...begun.map(([name, entity]) => entityLine(name, nameWidth, entity, progress, style)),
+    ...begun.map(([name, entity]) => entityLine(name, nameWidth, entity, { progress, nowMs, style })),
     ...(sums.length === 0 ? [] : [colored('dim', fitting(sums, ', ', style), style)]),
     ...(wait === null ? [] : [colored('yellow', clip(wait, style), style)]),
   ];
@@ -38,7 +34,11 @@ export function progressSummary(progress: Progress, nowMs: number): string {
   const parts = [
     counted(rows, 'record'),
     ...totals(progress, nowMs),
-    ...(open.length === 0 ? [] : [`reading ${open.map(([name]) => printable(name)).join(', ')}`]),
+    ...(open.length === 0
+      ? []
+      : [
+          `reading ${open.map(([name, one]) => `${printable(name)} (${recordsText(name, one, progress)})`).join(', ')}`,
+        ]),
     ...(wait === null ? [] : [wait]),
   ];
   return `${heading(progress, nowMs)}: ${parts.join(', ')}`;
@@ -69,46 +69,62 @@ function heading(progress: Progress, nowMs: number): string {
 }
 
 function entityLine(
-  name: string,
+  name: EntityName,
   nameWidth: number,
   entity: EntityProgress,
-  progress: Progress,
-  style: ProgressStyle,
+  {
+    progress,
+    nowMs,
+    style,
+  }: { readonly progress: Progress; readonly nowMs: number; readonly style: ProgressStyle },
 ): string {
+  const { records } = rates({ arrivals: entity.arrivals, startedAtMs: progress.startedAtMs }, nowMs);
+  const wait = entity.open > 0 ? entityWait(entity, progress, nowMs) : null;
   const mark = entity.open > 0 ? '>' : entity.setAside > 0 ? '!' : '·';
   const parts = [
     `${mark} ${printable(name).padEnd(nameWidth)}`,
-    recordsText(entity, progress),
+    recordsText(name, entity, progress),
+    ...(wait === null ? [] : [wait]),
     ...(entity.setAside > 0 ? [`${count(entity.setAside)} failed`] : []),
+    ...(entity.open > 0 && wait === null ? [`${count(Math.round(records))}/s`] : []),
     counted(entity.pages, 'page'),
   ];
   const line = fitting(parts, '  ', style);
   return entity.setAside > 0 ? colored('yellow', line, style) : line;
 }
 
-/** Fewer are read too quickly for an estimate to matter. */
-const leastExpected = 100;
+/** `3,200 of ~12,000 records`: what is estimated has a tilde, what the service has counted has none. */
+function recordsText(
+  name: EntityName,
+  { rows, isIncremental }: Pick<EntityProgress, 'rows' | 'isIncremental'>,
+  progress: Progress,
+): string {
+  const all = expectedText(expectedRecords(progress, name), rows);
+  const text = all === null ? counted(rows, 'record') : `${count(rows)} of ${all} records`;
+  return isIncremental ? `${text} (changes only)` : text;
+}
 
-/** All rows are to be expected only where all are read, and by this run alone. */
-function recordsText({ rows, isIncremental, expected }: EntityProgress, { continues }: Progress): string {
-  if (isIncremental) return `${counted(rows, 'record')} (changes only)`;
-  const all = continues === null ? (expected.rows ?? 0) : 0;
-  return all < rows || all < leastExpected
-    ? counted(rows, 'record')
-    : `${count(rows)} of ~${count(all)} records`;
+/** What the calls of an entity wait for; null while they go through. */
+function entityWait({ retry }: EntityProgress, { throttledUntilMs }: Progress, nowMs: number): string | null {
+  if (retry !== null && retry.nextAtMs > nowMs) {
+    const seconds = Math.ceil((retry.nextAtMs - nowMs) / 1000);
+    return `waits ${seconds} s: ${failureTexts[retry.code] ?? 'failed call'}, attempt ${retry.attempt} of ${retry.attempts}`;
+  }
+  if (throttledUntilMs > nowMs) return `waits ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s: rate limit`;
+  return null;
 }
 
 /** The most important first: a narrow screen drops the last ones. */
 function totals(progress: Progress, nowMs: number): readonly string[] {
   const { walksEnded, walksKnown, retries, files, isSweeping } = progress;
   const { records, pages } = rates(progress, nowMs);
-  const leftMs = remainingMs(progress, nowMs);
+  const left = remaining(progress, nowMs);
   if (files !== null) return [filesText(files)];
   if (isSweeping) return [sweepText(progress)];
   return [
     `${count(walksEnded)} of ${count(Math.max(walksKnown, walksEnded))} known listings read`,
     `${count(Math.round(records))} records/s`,
-    ...(leftMs === null ? [] : [`about ${roughly(leftMs)} left`]),
+    ...(left === null ? [] : [`${left.isAtLeast ? 'at least' : 'about'} ${roughly(left.ms)} left`]),
     `${pages.toFixed(1)} requests/s`,
     ...(retries > 0 ? [counted(retries, 'retry', 'retries')] : []),
   ];

@@ -1,5 +1,6 @@
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import { type Arrivals, withArrival } from './rates.ts';
 
 /** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
 export type Progress = Readonly<ReturnType<typeof startProgress>>;
@@ -20,6 +21,7 @@ export interface Expected {
 const notKnown: Expected = { rows: null, pages: null };
 
 const noProgress = {
+  /** Records that were read; one that came twice counts once. */
   rows: 0,
   pages: 0,
   open: 0,
@@ -28,8 +30,26 @@ const noProgress = {
   /** At least one listing of it is asked only for what changed: the rows in the sink say nothing of what will come. */
   isIncremental: false,
   expected: notKnown,
+  /** Listings that were started, and records of those that have ended. */
+  begun: 0,
+  endedRows: 0,
+  /** Listings of it that were found in this run, and about how many records their parents state. Null: not known. */
+  found: 0 as number | null,
+  stated: 0 as number | null,
+  /** What led to them: more may come while that is read. */
+  parent: null as EntityName | null,
+  /** The newest failed attempt of it that another one follows; null once it was answered again. */
+  retry: null as Retry | null,
+  arrivals: [] as readonly Arrivals[],
 };
 export type EntityProgress = Readonly<typeof noProgress>;
+
+interface ListingProgress {
+  readonly entity: EntityName;
+  readonly rows: number;
+  /** That this run reads, as the service says; null: it does not. */
+  readonly total: number | null;
+}
 
 /** `wanted` when the fetching began. */
 const noFiles = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
@@ -54,6 +74,8 @@ export function startProgress(
     walksKnown: 0,
     walksEnded: 0,
     entities,
+    /** Those that are being read, by entity and parameters. */
+    listings: new Map() as ReadonlyMap<string, ListingProgress>,
     retries: 0,
     /** The newest failed attempt that another one follows; null once the API has answered again. */
     retry: null as Retry | null,
@@ -68,7 +90,7 @@ export function startProgress(
     deleted: 0,
     /** Null until files are fetched. */
     files: null as FileProgress | null,
-    /** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
+    /** What arrived in each of the last seconds, for the rates: of ten seconds at most. */
     arrivals: [] as readonly Arrivals[],
   };
 }
@@ -81,35 +103,56 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       return { ...progress, run, continues, walksKnown: due, retry: null };
     }
     case 'walk-started':
-      return withEntity(progress, event.entity, (entity) => ({
-        open: entity.open + 1,
-        isIncremental: entity.isIncremental || event.isIncremental,
-      }));
-    case 'call-ended':
-      return event.answer === 'ok' && progress.retry !== null ? { ...progress, retry: null } : progress;
-    case 'page-fetched':
-      return { ...progress, arrivals: withArrival(progress.arrivals, event.records, nowMs) };
-    case 'page-committed':
       return withEntity(
-        { ...progress, walksKnown: progress.walksKnown + event.newlyDue },
+        withListing(progress, event, () => ({ entity: event.entity, rows: 0, total: null })),
         event.entity,
-        (entity) => ({
-          rows: entity.rows + event.counts.fetched,
-          pages: entity.pages + 1,
+        ({ open, begun, isIncremental }) => ({
+          open: open + 1,
+          begun: begun + 1,
+          isIncremental: isIncremental || event.isIncremental,
         }),
       );
+    case 'call-ended':
+      return event.answer === 'ok' ? answered(progress, event.entity) : progress;
+    case 'page-fetched':
+      return withEntity(
+        { ...progress, arrivals: withArrival(progress.arrivals, event.records, nowMs) },
+        event.entity,
+        ({ arrivals }) => ({ arrivals: withArrival(arrivals, event.records, nowMs) }),
+      );
+    case 'listings-found':
+      return withEntity(progress, event.entity, ({ found, stated }) => ({
+        found: sumOf(found, event.listings),
+        stated: sumOf(stated, event.records),
+        parent: event.parent,
+      }));
+    case 'listing-counted':
+      return withListing(progress, event, (listing) => ({ ...listing, total: event.records }));
+    case 'page-committed': {
+      const read = event.counts.fetched - event.counts.duplicate;
+      return withEntity(
+        withListing(
+          { ...progress, walksKnown: progress.walksKnown + event.newlyDue },
+          event,
+          (listing) => listing && { ...listing, rows: listing.rows + read },
+        ),
+        event.entity,
+        (entity) => ({ rows: entity.rows + read, pages: entity.pages + 1 }),
+      );
+    }
     case 'walk-sealed':
-      return walkEnded(progress, event.entity, 'sealed');
+      return walkEnded(progress, event, 'sealed');
     case 'walk-set-aside':
-      return walkEnded(progress, event.entity, 'setAside');
+      return walkEnded(progress, event, 'setAside');
     case 'call-retried': {
       // As the run's report counts them: of calls for records.
       const retries = progress.retries + (event.entity === null ? 0 : 1);
       // `throttled` reports rate limits, and an immediate retry is no wait.
       if (event.code === 'THROTTLED' || event.waitMs === 0) return { ...progress, retries };
-      const { code, message, attempt, attempts, waitMs } = event;
+      const { entity, code, message, attempt, attempts, waitMs } = event;
       const retry = { code, message, attempt, attempts, nextAtMs: nowMs + waitMs };
-      return { ...progress, retries, retry };
+      const waiting = { ...progress, retries, retry };
+      return entity === null ? waiting : withEntity(waiting, entity, () => ({ retry }));
     }
     case 'throttled': {
       const throttledUntilMs = Math.max(progress.throttledUntilMs, nowMs + event.waitMs);
@@ -143,29 +186,46 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
   }
 }
 
-/**
- * How long the listings still take at the present rate. Null where that is not known: for a resumed run, once an entity
- * has begun that has no estimate, and while nothing comes.
- */
-export function remainingMs(progress: Progress, nowMs: number): number | null {
-  const { entities, continues, run, isSweeping, startedAtMs, throttledUntilMs } = progress;
-  const isTooEarly = run === null || nowMs - startedAtMs < rateWindowMs;
-  if (isTooEarly || continues !== null || isSweeping || throttledUntilMs > nowMs) return null;
-  let pages = 0;
-  for (const entity of entities.values()) {
-    // One that has not begun may stay so: nothing may lead to it.
-    if (entity.expected.pages === null && entity.pages > 0) return null;
-    pages += Math.max(0, (entity.expected.pages ?? 0) - entity.pages);
-  }
-  const perSecond = rates(progress, nowMs).pages;
-  return pages === 0 || perSecond === 0 ? null : (pages / perSecond) * 1000;
+/** Null as soon as one of the parts is not known. */
+function sumOf(left: number | null, right: number | null): number | null {
+  return left === null || right === null ? null : left + right;
 }
 
-function walkEnded(progress: Progress, name: EntityName, end: 'sealed' | 'setAside'): Progress {
-  return withEntity({ ...progress, walksEnded: progress.walksEnded + 1 }, name, (entity) => ({
+function answered(progress: Progress, name: EntityName | null): Progress {
+  const now = progress.retry === null ? progress : { ...progress, retry: null };
+  const isWaiting = name !== null && (now.entities.get(name)?.retry ?? null) !== null;
+  return isWaiting ? withEntity(now, name, () => ({ retry: null })) : now;
+}
+
+type Listing = Pick<Extract<RunEvent, { readonly kind: 'walk-started' }>, 'entity' | 'params'>;
+
+function walkEnded(progress: Progress, listing: Listing, end: 'sealed' | 'setAside'): Progress {
+  const rows = progress.listings.get(nameOf(listing))?.rows ?? 0;
+  const ended = withListing({ ...progress, walksEnded: progress.walksEnded + 1 }, listing, () => undefined);
+  return withEntity(ended, listing.entity, (entity) => ({
     open: Math.max(0, entity.open - 1),
+    endedRows: entity.endedRows + rows,
     [end]: entity[end] + 1,
   }));
+}
+
+function nameOf({ entity, params }: Listing): string {
+  return `${entity} ${JSON.stringify(params)}`;
+}
+
+/** `undefined`: it is not read, or no more. */
+function withListing(
+  progress: Progress,
+  listing: Listing,
+  change: (before: ListingProgress | undefined) => Partial<ListingProgress> | undefined,
+): Progress {
+  const listings = new Map(progress.listings);
+  const name = nameOf(listing);
+  const before = listings.get(name);
+  const after = change(before);
+  if (after === undefined) listings.delete(name);
+  else listings.set(name, { entity: listing.entity, rows: 0, total: null, ...before, ...after });
+  return { ...progress, listings };
 }
 
 function withFiles(progress: Progress, change: (files: FileProgress) => Partial<FileProgress>): Progress {
@@ -182,40 +242,4 @@ function withEntity(
   const entities = new Map(progress.entities);
   entities.set(name, { ...entity, ...change(entity) });
   return { ...progress, entities };
-}
-
-/** What came in one second. */
-interface Arrivals {
-  /** Since the epoch. */
-  readonly second: number;
-  readonly pages: number;
-  readonly records: number;
-}
-
-const rateWindowMs = 10_000;
-
-/** The arrivals of the last ten seconds, with one more page. */
-function withArrival(arrivals: readonly Arrivals[], records: number, nowMs: number): readonly Arrivals[] {
-  const second = Math.floor(nowMs / 1000);
-  const last = arrivals.at(-1);
-  if (last?.second !== second) return [...recent(arrivals, nowMs), { second, pages: 1, records }];
-  return [...arrivals.slice(0, -1), { second, pages: last.pages + 1, records: last.records + records }];
-}
-
-/** Per second over the last ten seconds (or since the start, when that is less). */
-export function rates(
-  { arrivals, startedAtMs }: { readonly arrivals: readonly Arrivals[]; readonly startedAtMs: number },
-  nowMs: number,
-): Pick<Arrivals, 'pages' | 'records'> {
-  const seconds = Math.min(rateWindowMs, Math.max(nowMs - startedAtMs, 1000)) / 1000;
-  const latest = recent(arrivals, nowMs);
-  return {
-    pages: latest.reduce((sum, { pages }) => sum + pages, 0) / seconds,
-    records: latest.reduce((sum, { records }) => sum + records, 0) / seconds,
-  };
-}
-
-function recent(arrivals: readonly Arrivals[], nowMs: number): readonly Arrivals[] {
-  const oldest = (nowMs - rateWindowMs) / 1000;
-  return arrivals.filter(({ second }) => second >= oldest);
 }

@@ -5,7 +5,8 @@ import type {
   HostSource,
   PlainAuthentication,
 } from '../definitions/upstream/authentication.ts';
-import { isSuccess, type WireAnswer } from '../http/exchange.ts';
+import type { WireAnswer } from '../http/exchange.ts';
+import { isSuccess } from '../http/read-body.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
 import { buildAddress } from './call-address.ts';
 import type { CallLane } from './call-gate.ts';

@@ -2,7 +2,8 @@ import { hideSecrets } from '../core/hide-secrets.ts';
 import { isJsonObject, type JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { UpstreamRequest } from '../definitions/upstream/upstream.ts';
-import { isSuccess, type WireAnswer, type WireStream } from '../http/exchange.ts';
+import type { WireAnswer, WireStream } from '../http/exchange.ts';
+import { isSuccess } from '../http/read-body.ts';
 import { networkFaultOf } from '../http/network-fault.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { buildRequest, type PagedCall } from './build-request.ts';
@@ -62,6 +63,8 @@ export async function askForJson(asked: Asked, session: Session, signal: AbortSi
       url: wire.url,
       wireBytes: answer.wireBytes,
       bodyBytes: answer.body.byteLength,
+      /** Whether a text has a secret of the call in it. */
+      holdsSecret: (text: string): boolean => hideSecrets(text, sent.secrets) !== text,
       /** For a message: a part of the answer without the secrets of the call. */
       redact: (text: string): string => redactMessage(text, sent.secrets),
     };

@@ -1,7 +1,6 @@
-import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import { withValueAt, type JsonObject, type JsonValue } from '../core/json.ts';
 import { writeJson } from '../core/json-text.ts';
 import type { Params } from '../core/records.ts';
-import type { AnswerPath } from '../definitions/upstream/template.ts';
 import type { ParamPlace, UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { stringifyParams } from '../http/lossless-json.ts';
 import { buildPath, queryText, refusedValue } from './call-address.ts';
@@ -13,6 +12,8 @@ export interface PagedCall {
   readonly params: Params;
   /** Put into the query last, in place of what is there under the same names. */
   readonly query?: readonly (readonly [string, string])[];
+  /** Behind the path of the request; null: nothing. */
+  readonly segment?: string | null;
   /** Neither the query parameters of the call nor those of the definition are sent. */
   readonly isAlone?: boolean;
 }
@@ -54,7 +55,7 @@ export function buildRequest(
         headers[place.name] = headerText(name, value, place.list);
         break;
       case 'body':
-        body = withValue(body, place.at, value);
+        body = withValueAt(body, place.at, value);
         break;
       case 'paging':
         break;
@@ -66,7 +67,7 @@ export function buildRequest(
     put(query, name, pairs);
   }
 
-  const url = buildPath(base, request.path, path);
+  const url = buildPath(base, pathOf(request, call), path.set(nextSegment, call.segment ?? ''));
   url.search = queryText([...query, ...signature.query]);
   const isPost = request.method === 'POST';
   return {
@@ -79,6 +80,20 @@ export function buildRequest(
     timeoutMs: request.timeoutMs,
     maxBodyBytes: request.maxBodyBytes,
   };
+}
+
+/** No parameter has this name. */
+const nextSegment = 'the next page';
+
+function pathOf({ path }: UpstreamRequest, { segment = null }: PagedCall): UpstreamRequest['path'] {
+  if (segment === null) return path;
+  const last = path.at(-1);
+  const isOpen = last?.kind === 'text' && last.text.endsWith('/');
+  return [
+    ...path,
+    ...(isOpen ? [] : [{ kind: 'text', text: '/' } as const]),
+    { kind: 'name', name: nextSegment },
+  ];
 }
 
 function isOmitted(place: ParamPlace, value: JsonValue): boolean {
@@ -133,13 +148,4 @@ function plainText(name: string, value: JsonValue): string {
     throw refusedValue(name, 'must be well-formed Unicode');
   }
   return String(value);
-}
-
-function withValue(body: JsonObject, at: AnswerPath, value: JsonValue): JsonObject {
-  const [name, ...rest] = at;
-  if (name === undefined) return body;
-  const inner = memberOf(body, name);
-  const member = rest.length === 0 ? value : withValue(isJsonObject(inner) ? inner : {}, rest, value);
-  // Names come from the definition's file; `__proto__` would still set no own member by assignment.
-  return Object.fromEntries([...Object.entries(body).filter(([one]) => one !== name), [name, member]]);
 }

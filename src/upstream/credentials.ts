@@ -2,10 +2,11 @@ import { hash } from 'node:crypto';
 import type { JsonObject } from '../core/json.ts';
 import { credentialProblems } from '../definitions/credential-problems.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type {
-  Authentication,
-  CredentialValue,
-  IssuedAuthentication,
+import {
+  isIssued,
+  type Authentication,
+  type CredentialValue,
+  type IssuedAuthentication,
 } from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
 import { control } from './call-address.ts';
@@ -54,7 +55,7 @@ export function readCredentials(
       (auth.kind === 'refresh' && (field === auth.accessToken || field === auth.refreshToken)));
   const stable = [...values].filter(([field]) => !isRenewed(field)).toSorted(([a], [b]) => (a < b ? -1 : 1));
   // Renewed tokens cannot tell two accounts of one application apart; the connector can.
-  const named = auth?.kind === 'refresh' ? connector : '';
+  const named = auth?.kind === 'refresh' || auth?.kind === 'authorizationCode' ? connector : '';
   return {
     auth,
     values,
@@ -65,16 +66,12 @@ export function readCredentials(
   };
 }
 
-export function isIssued(auth: Authentication | null): auth is IssuedAuthentication {
-  return auth?.kind === 'refresh' || auth?.kind === 'clientCredentials';
-}
-
 /** Among the values of credentials: no field of a definition has such a name. */
-const tokenOfClient = 'the token of the client';
+const issuedToken = 'the issued token';
 
 /** Which of the values is the access token. */
 export function accessTokenField(auth: IssuedAuthentication): string {
-  return auth.kind === 'refresh' ? auth.accessToken : tokenOfClient;
+  return auth.kind === 'refresh' ? auth.accessToken : issuedToken;
 }
 
 /** With what a token endpoint has issued, which is secret. */
@@ -174,7 +171,8 @@ export function signRequest(
     case 'bearer':
       return inHeader('authorization', `${auth.scheme} ${need(auth.token)}`);
     case 'refresh':
-    case 'clientCredentials': {
+    case 'clientCredentials':
+    case 'authorizationCode': {
       const field = accessTokenField(auth);
       const token = values.get(field);
       if (token === undefined) throw unusable(`${field} has no usable value`);

@@ -1,75 +1,134 @@
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
-import type { CredentialValue, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
-import { isSuccess, type WireAnswer } from '../http/exchange.ts';
+import type {
+  CredentialValue,
+  IssuedAuthentication,
+  SignInAuthentication,
+} from '../definitions/upstream/authentication.ts';
+import type { WireAnswer } from '../http/exchange.ts';
+import { isSuccess } from '../http/read-body.ts';
 import { redactMessage } from '../http/redact-message.ts';
 import { askBeside, type BesideFacts } from './ask-beside.ts';
 import type { AnswerPath } from '../definitions/upstream/template.ts';
 import { control } from './call-address.ts';
-import { credentialValue, unusable } from './credentials.ts';
+import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
 import { readJsonAnswer, readJsonOfFailure, valueAt } from './read-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 import { textOfBody } from '../http/read-body.ts';
 
-interface NewTokens {
+export interface NewTokens {
   readonly accessToken: string;
   /** Null: the old one stays valid. */
   readonly refreshToken: string | null;
   /** By the fields of the credentials that the definition keeps them in. */
   readonly kept: Readonly<Record<string, string>>;
+  /** How long each is good for; null: the answer does not say. */
+  readonly accessSeconds: number | null;
+  readonly refreshSeconds: number | null;
 }
 
-/** The refresh token has ended (RFC 6749, section 5.2): it will be refused for good. */
-export class EndedGrantError extends UpstreamFailure {
-  constructor(text: string, status: number) {
+/** The token endpoint refused the grant (RFC 6749, section 5.2). */
+export class RefusedGrantError extends UpstreamFailure {
+  /** The word of the answer, such as `invalid_grant`; empty: it has none. */
+  readonly error: string;
+  /** What the service says, without secrets, in brackets; empty: nothing. */
+  readonly words: string;
+
+  constructor(text: string, status: number, { error, words }: { error: string; words: string }) {
     super('unauthorized', text, { reason: 'answer', status });
+    this.error = error;
+    this.words = words;
   }
+
+  /** What was given will be refused for good. */
+  get isEnded(): boolean {
+    return endedGrants.has(this.error);
+  }
+}
+
+/** The word of the standard, and those of GitHub and Slack. */
+const endedGrants: ReadonlySet<string> = new Set([
+  'invalid_grant',
+  'bad_refresh_token',
+  'invalid_refresh_token',
+]);
+
+/** What is sent for tokens, besides who asks. */
+export type Grant = Readonly<Record<string, string>> & { readonly grant_type: string };
+
+/** For another access token. */
+export function renewalGrant(
+  auth: Exclude<IssuedAuthentication, SignInAuthentication>,
+  values: ReadonlyMap<string, string>,
+): Grant {
+  if (auth.kind === 'refresh') return refreshGrant(values.get(auth.refreshToken) ?? '');
+  const scope = auth.scope === undefined ? {} : { scope: auth.scope };
+  return { ...auth.params, grant_type: 'client_credentials', ...scope };
+}
+
+export function refreshGrant(token: string): Grant {
+  return { grant_type: 'refresh_token', refresh_token: token };
 }
 
 const timeoutMs = 60_000;
 
 /**
- * Asks the token endpoint once for another access token (RFC 6749, sections 4.4 and 6). It is never repeated: where the
- * refresh token rotates, the first call may have ended it. Throws `UpstreamFailure`.
+ * Asks the token endpoint once (RFC 6749, sections 4.1.3, 4.4 and 6). It is never repeated: a refresh token or a code
+ * may serve once. Throws `UpstreamFailure`.
  */
 export async function requestTokens(
   url: URL,
   auth: IssuedAuthentication,
+  grant: Grant,
   facts: BesideFacts,
 ): Promise<NewTokens> {
-  const { values, secrets } = facts.credentials;
-  const id = needed(auth.clientId, values);
-  const secret = needed(auth.clientSecret, values);
-  const isBasic = auth.style === 'basic';
-  const basic = Buffer.from(`${id}:${secret}`, 'utf8').toString('base64');
-  const fields = {
-    ...(auth.kind === 'refresh'
-      ? { grant_type: 'refresh_token', refresh_token: values.get(auth.refreshToken) ?? '' }
-      : {
-          ...auth.params,
-          grant_type: 'client_credentials',
-          ...(auth.scope === undefined ? {} : { scope: auth.scope }),
-        }),
-    ...(isBasic ? {} : { client_id: id, client_secret: secret }),
-  };
-  const isJson = auth.format === 'json';
-  const request = {
-    url,
-    method: 'POST',
-    headers: {
-      'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
-      ...(isBasic ? { authorization: `Basic ${basic}` } : {}),
-    },
-    body: isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
-    timeoutMs,
-  } as const;
+  const { credentials } = facts;
+  const secrets = [...credentials.secrets, ...secretsOf(grant)];
+  const form = clientForm(auth, grant, credentials);
   const read = (answer: WireAnswer): NewTokens | null => {
-    if (isSuccess(answer.status)) return readTokens(readJsonAnswer(answer), auth, url.host);
+    if (isSuccess(answer.status)) {
+      return readTokens(readJsonAnswer(answer), auth, url.host, [...secrets, ...form.secrets]);
+    }
     const value = readJsonOfFailure(textOfBody(answer.body));
     if (![400, 401, 403].includes(answer.status) || value === undefined) return null;
-    throw refusedTokens(answer.status, value, [...secrets, basic], auth, url.host);
+    throw refusedGrant(answer.status, value, [...secrets, ...form.secrets], auth, url.host);
   };
+  const request = { url, method: 'POST', headers: form.headers, body: form.body, timeoutMs } as const;
   // The signal is its own: a caller that leaves must not lose a new refresh token in flight.
-  return await askBeside(facts, request, [basic], read, new AbortController().signal);
+  return await askBeside(
+    facts,
+    request,
+    [...secretsOf(grant), ...form.secrets],
+    read,
+    new AbortController().signal,
+  );
+}
+
+function secretsOf(grant: Grant): readonly string[] {
+  return ['refresh_token', 'code', 'code_verifier', 'device_code'].flatMap((name) => grant[name] ?? []);
+}
+
+/** A body with these fields from the client: as a form or as JSON, with its secret where the definition says. */
+export function clientForm(
+  auth: IssuedAuthentication,
+  given: Readonly<Record<string, string>>,
+  { values }: Pick<OpenCredentials, 'values'>,
+) {
+  const id = needed(auth.clientId, values);
+  const secret = auth.clientSecret === undefined ? null : needed(auth.clientSecret, values);
+  const basic =
+    auth.style === 'basic' ? Buffer.from(`${id}:${secret ?? ''}`, 'utf8').toString('base64') : null;
+  const client = { client_id: id, ...(secret === null ? {} : { client_secret: secret }) };
+  const fields = { ...given, ...(basic === null ? client : {}) };
+  const isJson = auth.format === 'json';
+  return {
+    headers: {
+      'content-type': isJson ? 'application/json' : 'application/x-www-form-urlencoded',
+      ...(basic === null ? {} : { authorization: `Basic ${basic}` }),
+    },
+    body: isJson ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
+    /** What was made of the credentials. */
+    secrets: basic === null ? [] : [basic],
+  };
 }
 
 function needed(value: CredentialValue, values: ReadonlyMap<string, string>): string {
@@ -80,23 +139,40 @@ function needed(value: CredentialValue, values: ReadonlyMap<string, string>): st
   return found;
 }
 
-function readTokens(value: JsonValue, { keeps }: IssuedAuthentication, host: string): NewTokens {
+function readTokens(
+  value: JsonValue,
+  auth: IssuedAuthentication,
+  host: string,
+  secrets: readonly string[],
+): NewTokens {
   const accessToken = isJsonObject(value) ? memberOf(value, 'access_token') : undefined;
   const refreshToken = isJsonObject(value) ? memberOf(value, 'refresh_token') : undefined;
+  // Some answer 200 to what they refuse.
   if (typeof accessToken !== 'string' || accessToken.trim() === '') {
-    // Some answer 200 to a refresh token that has ended.
-    throw new UpstreamFailure('unauthorized', `${host} gave no access token`, {
-      reason: 'answer',
-      status: 200,
-    });
+    throw refusedGrant(200, value, secrets, auth, host);
   }
   return {
     accessToken: accessToken.trim(),
     refreshToken: typeof refreshToken === 'string' && refreshToken.trim() !== '' ? refreshToken.trim() : null,
     kept: Object.fromEntries(
-      Object.entries(keeps).map(([field, path]) => [field, keptText(valueAt(value, path), path, host)]),
+      Object.entries(auth.keeps).map(([field, path]) => [field, keptText(valueAt(value, path), path, host)]),
     ),
+    accessSeconds: secondsIn(value, ['expires_in']),
+    refreshSeconds: secondsIn(value, refreshEnds),
   };
+}
+
+/** No standard has a name for it: Google and GitHub, Keycloak, Intuit. */
+const refreshEnds = ['refresh_token_expires_in', 'refresh_expires_in', 'x_refresh_token_expires_in'];
+const longestSeconds = 100 * 366 * 86_400;
+
+/** Some services send numbers as text, and 0 for what never ends. */
+function secondsIn(value: JsonValue, names: readonly string[]): number | null {
+  const stated = names.map((name) => (isJsonObject(value) ? memberOf(value, name) : undefined));
+  const seconds = stated.map((one) => (typeof one === 'string' ? Number(one) : one));
+  return (
+    seconds.find((one): one is number => typeof one === 'number' && one > 0 && one <= longestSeconds) ?? null
+  );
 }
 
 function keptText(value: JsonValue | undefined, path: AnswerPath, host: string): string {
@@ -112,30 +188,29 @@ function keptText(value: JsonValue | undefined, path: AnswerPath, host: string):
   );
 }
 
-function refusedTokens(
+function refusedGrant(
   status: number,
   value: JsonValue,
   secrets: readonly string[],
   { kind }: IssuedAuthentication,
   host: string,
-): UpstreamFailure {
-  const texts = isJsonObject(value)
-    ? [memberOf(value, 'error'), memberOf(value, 'error_description')].filter(
-        (text) => typeof text === 'string',
-      )
+): RefusedGrantError {
+  const [error = '', description = ''] = isJsonObject(value)
+    ? ['error', 'error_description'].map((name) => {
+        const text = memberOf(value, name);
+        return typeof text === 'string' ? text : '';
+      })
     : [];
-  const words = redactMessage(texts.join(': '), secrets);
-  const why = words === '' ? '' : ` (${words})`;
-  if (kind === 'clientCredentials') {
-    const text = `${host} gives the client no access token${why}`;
-    return new UpstreamFailure('unauthorized', text, { reason: 'answer', status });
-  }
-  const refused = `${host} does not renew the access token${why}: connect the account again`;
-  const isEnded = isJsonObject(value) && memberOf(value, 'error') === 'invalid_grant';
-  return isEnded
-    ? new EndedGrantError(
-        `${refused} and give the connector its new credentials; until they change, ${host} is not asked`,
-        status,
-      )
-    : new UpstreamFailure('unauthorized', refused, { reason: 'answer', status });
+  const said = redactMessage([error, description].filter((text) => text !== '').join(': '), secrets);
+  const words = said === '' ? '' : ` (${said})`;
+  const refused = (text: string): RefusedGrantError => new RefusedGrantError(text, status, { error, words });
+  if (kind === 'authorizationCode') return refused(`${host} gives no tokens${words}`);
+  if (status === 200) return refused(`${host} gave no access token${words}`);
+  if (kind === 'clientCredentials') return refused(`${host} gives the client no access token${words}`);
+  const text = `${host} does not renew the access token${words}: connect the account again`;
+  return refused(
+    endedGrants.has(error)
+      ? `${text} and give the connector its new credentials; until they change, ${host} is not asked`
+      : text,
+  );
 }

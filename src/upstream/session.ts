@@ -1,24 +1,30 @@
 import { hash } from 'node:crypto';
 import PQueue from 'p-queue';
 import { systemClock, type Clock } from '../core/clock.ts';
+import { inTries } from '../core/in-tries.ts';
 import type { JsonObject } from '../core/json.ts';
 import { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { Authentication, IssuedAuthentication } from '../definitions/upstream/authentication.ts';
+import {
+  isIssued,
+  type Authentication,
+  type IssuedAuthentication,
+} from '../definitions/upstream/authentication.ts';
 import type { Upstream } from '../definitions/upstream/upstream.ts';
+import type { SignIn } from '../sign-ins/sign-in.ts';
 import type { OnExchange } from '../http/seen-exchange.ts';
 import { orAborted } from '../http/or-aborted.ts';
 import type { CallGate, CallLane } from './call-gate.ts';
 import {
   accessTokenField,
-  isIssued,
   readCredentials,
   unusable,
   withIssued,
   type OpenCredentials,
 } from './credentials.ts';
 import { addressOf, type HostFacts } from './address-of.ts';
-import { EndedGrantError, requestTokens } from './request-tokens.ts';
+import { RefusedGrantError, renewalGrant, requestTokens } from './request-tokens.ts';
+import { isOfApp, openSignedIn } from './signed-in.ts';
 import type { UpstreamTransport } from './upstream-transport.ts';
 
 export interface UpstreamOptions {
@@ -31,7 +37,9 @@ export interface UpstreamOptions {
    * `credentials` must give them from then on. Null: tokens are renewed only where the refresh token stays the same.
    */
   readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
-  /** The connector's id: calls with renewed tokens share its limits. */
+  /** Of a definition with sign-ins; null or absent: there is no place for one. The account closes it. */
+  readonly signIn?: SignIn | null;
+  /** The connector's id, or its name in a config: calls with renewed tokens share its limits. */
   readonly connector: string;
   readonly gate: CallGate;
   readonly transport: UpstreamTransport;
@@ -60,6 +68,8 @@ export function openSession(options: UpstreamOptions) {
   const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
   const stored = openStored(options, upstream, laneOf, clock);
   const renewals = new PQueue();
+  /** Ends the waits for renewals of other processes. */
+  const waits = new AbortController();
   const factsOf = (credentials: OpenCredentials): HostFacts => ({
     upstream,
     credentials,
@@ -82,6 +92,9 @@ export function openSession(options: UpstreamOptions) {
     // Another call has renewed it meanwhile.
     if (!lacksToken(auth, values) && values.get(accessTokenField(auth)) !== refusedToken) return credentials;
     if (!isRenewable(auth, values)) return null;
+    if (auth.kind === 'authorizationCode') {
+      return await stored.signedIn.renew({ ...credentials, auth }, factsOf(credentials), waits.signal);
+    }
     if (auth.kind === 'refresh' && auth.rotates && saveCredentials === null) {
       throw unusable(
         'the access token ended, and there is no place here to store the new refresh token that comes with another one',
@@ -125,8 +138,12 @@ export function openSession(options: UpstreamOptions) {
       if (!isRenewable(auth, values)) return null;
       return await renew(credentials, values.get(accessTokenField(auth)), signal);
     },
-    /** Waits for a renewal that is under way. */
-    settled: async (): Promise<void> => await renewals.onIdle(),
+    /** Waits for a renewal that is under way, and closes the sign-in. */
+    settled: async (): Promise<void> => {
+      waits.abort(new Error('the connector was closed'));
+      await renewals.onIdle();
+      await options.signIn?.[Symbol.asyncDispose]();
+    },
   };
 }
 
@@ -143,7 +160,7 @@ function isRenewable(
   auth: Authentication | null,
   values: OpenCredentials['values'],
 ): auth is IssuedAuthentication {
-  return isIssued(auth) && (auth.kind === 'clientCredentials' || values.has(auth.refreshToken));
+  return isIssued(auth) && (auth.kind !== 'refresh' || values.has(auth.refreshToken));
 }
 
 /** The credentials as the caller stores them, and what their renewal changes. */
@@ -156,6 +173,7 @@ function openStored(
   const { definition, connector, saveCredentials = null } = options;
   /** Renewed tokens where no place was given to save them, while this connector is open. */
   const unsaved = new Map<string, Secret>();
+  const signedIn = openSignedIn(connector, options.signIn ?? null);
   const parsed = (given: JsonObject): OpenCredentials => {
     const credentials = readCredentials(definition, upstream, given, connector);
     if (credentials.auth?.kind !== 'clientCredentials') return credentials;
@@ -170,8 +188,10 @@ function openStored(
       const stored = await options.credentials();
       const renewed = Object.fromEntries([...unsaved].map(([field, secret]) => [field, secret.reveal()]));
       const given = { ...stored, ...renewed };
-      return { given, credentials: parsed(given) };
+      const credentials = parsed(given);
+      return { given, credentials: isOfApp(credentials) ? await signedIn.open(credentials) : credentials };
     },
+    signedIn,
     /** Gives them with what has changed. */
     save: async (
       given: JsonObject,
@@ -187,24 +207,12 @@ function openStored(
       if (saveCredentials === null) {
         for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
       } else {
-        await saveInTries(async () => await saveCredentials(renewed), clock);
+        // The old refresh token may be void by now: only a stored new one keeps the connector.
+        await inTries(async () => await saveCredentials(renewed), clock);
       }
       return parsed(renewed);
     },
   };
-}
-
-/** The old refresh token may be void by now: only a stored new one keeps the connector. */
-async function saveInTries(save: () => Promise<void>, clock: Clock): Promise<void> {
-  for (const pauseMs of [100, 1_000, 5_000]) {
-    try {
-      await save();
-      return;
-    } catch {
-      await clock.sleep(pauseMs);
-    }
-  }
-  await save();
 }
 
 /** A refresh token that has ended is not sent again, nor the access token that ended before it. */
@@ -215,12 +223,15 @@ function throwIfRefused({ lane, credentials }: HostFacts): void {
 
 /** By the fields of the credentials that have them. */
 async function newTokens(
-  auth: IssuedAuthentication,
+  auth: Parameters<typeof renewalGrant>[0],
   facts: HostFacts,
 ): Promise<Readonly<Record<string, string>>> {
+  const grant = renewalGrant(auth, facts.credentials.values);
   const url = await addressOf(auth.tokenUrl, facts, new AbortController().signal);
-  const tokens = await requestTokens(url, auth, facts).catch((error: unknown) => {
-    if (error instanceof EndedGrantError) facts.lane.keepRefusal(hashOf(facts.credentials), error);
+  const tokens = await requestTokens(url, auth, grant, facts).catch((error: unknown) => {
+    if (error instanceof RefusedGrantError && error.isEnded) {
+      facts.lane.keepRefusal(hashOf(facts.credentials), error);
+    }
     throw error;
   });
   return {

@@ -1,16 +1,16 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
-import { keyOfToken } from '../definitions/pagination-file.ts';
+import { keyOfToken, numberedKey } from '../definitions/pagination-file.ts';
 import type { AnswerPlace } from '../definitions/upstream/template.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { JsonAnswer } from './ask-upstream.ts';
 import type { PagedCall } from './build-request.ts';
-import { nextLinkOf, readKept, writeKept } from './call-address.ts';
+import { nextLinkOf, readKept, writeKept } from './next-address.ts';
 import { valueAt, valueAtPlace } from './read-json.ts';
 import { brokenAnswer, UpstreamFailure } from './upstream-failure.ts';
 
-type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url'>;
+type ListAnswer = Pick<JsonAnswer, 'value' | 'status' | 'header' | 'url' | 'holdsSecret'>;
 
 /** One call for a page as the definition's `pagination` means it: what is sent, and what the answer means. */
 export interface TranslatedCall {
@@ -32,6 +32,8 @@ const whole = { from: 0, to: Infinity, endStatus: null };
 interface Next {
   readonly more: boolean;
   readonly token: string | null;
+  /** The token only counts pages. */
+  readonly isNumbered?: boolean;
 }
 
 export function translatePaging(
@@ -74,14 +76,22 @@ function byToken(pagination: Pagination, paging: TokenPaging, params: Params): T
   const token = memberOf(params, pagination.tokenParam);
   const isAddressed = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
   const hasAddress = isAddressed && typeof token === 'string' && token !== '';
+  const place = hasAddress ? readKept(token, paging.keep) : null;
   return {
-    call: hasAddress ? { params, query: readKept(token, paging.keep), isAlone: paging.isAlone } : { params },
+    call: place !== null && isAddressed ? { params, ...place, isAlone: paging.isAlone } : { params },
     ...whole,
-    readMetadata: (answer, records) => inMetadata(pagination, readNext(paging, answer, records)),
+    readMetadata: (answer, records) =>
+      inMetadata(pagination, readNext(paging, answer, records, place?.segment ?? null)),
   };
 }
 
-function readNext(paging: TokenPaging, answer: ListAnswer, records: readonly JsonObject[]): Next {
+/** `segment`: that the call's path ended in, out of the address of its page. */
+function readNext(
+  paging: TokenPaging,
+  answer: ListAnswer,
+  records: readonly JsonObject[],
+  segment: string | null,
+): Next {
   switch (paging.kind) {
     case 'cursor': {
       const token = asToken(valueAtPlace(answer, paging.token), answer);
@@ -100,30 +110,24 @@ function readNext(paging: TokenPaging, answer: ListAnswer, records: readonly Jso
         token: last === undefined ? null : asToken(valueAt(last, paging.field), answer),
       };
     }
-    case 'nextUrl': {
-      const url = valueAt(answer.value, paging.url) ?? null;
-      if (url !== null && typeof url !== 'string') {
-        throw brokenAnswer('expected a text as the address of the next page', answer.status);
-      }
-      return nextOf(url === '' ? null : url, paging.keep, answer);
+    case 'nextUrl':
+    case 'linkHeader': {
+      const isLink = paging.kind === 'linkHeader';
+      const url = isLink ? nextLinkOf(answer.header('link')) : (valueAt(answer.value, paging.url) ?? '');
+      if (url === null || url === '') return { more: false, token: null };
+      if (typeof url === 'string') return { more: true, ...writeKept(url, answer, paging.keep, segment) };
+      throw brokenAnswer('expected a text as the address of the next page', answer.status);
     }
-    case 'linkHeader':
-      return nextOf(nextLinkOf(answer.header('link')), paging.keep, answer);
   }
 }
 
-function nextOf(address: string | null, keep: readonly string[], answer: ListAnswer): Next {
-  return address === null
-    ? { more: false, token: null }
-    : { more: true, token: writeKept(address, answer.url, keep, answer.status) };
-}
-
-function inMetadata({ tokenKeys, flagKeys }: TokenRules, { more, token }: Next): JsonObject {
+function inMetadata({ tokenKeys, flagKeys }: TokenRules, { more, token, isNumbered }: Next): JsonObject {
   const [tokenKey] = tokenKeys;
   const [flagKey] = flagKeys;
   return {
     ...(tokenKey === undefined ? {} : { [keyOfToken(tokenKey)]: more ? token : null }),
     ...(flagKey === undefined ? {} : { [flagKey]: more }),
+    ...(isNumbered === true ? { [numberedKey]: true } : {}),
   };
 }
 

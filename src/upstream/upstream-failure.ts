@@ -2,9 +2,9 @@ import type { FailureClass } from '../definitions/upstream/failure-class.ts';
 
 /**
  * What showed the failure. `answer`: the service's own error; `name`: no such host; `gate`: not sent, because the
- * credential is paused; `credentials`: not sent, they cannot be used; `request`: not sent, a parameter cannot be;
- * `address`: not sent, the host may not be reached from here; `noRecords`: JSON without an array where the definition
- * says that the records are.
+ * credential is paused; `credentials`: not sent, they cannot be used; `signIn`: not sent, a person must sign in first;
+ * `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here; `noRecords`:
+ * JSON without an array where the definition says that the records are.
  */
 export type FailureReason =
   | 'answer'
@@ -19,6 +19,7 @@ export type FailureReason =
   | 'name'
   | 'address'
   | 'credentials'
+  | 'signIn'
   | 'request'
   | 'gate';
 

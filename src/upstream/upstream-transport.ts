@@ -1,11 +1,6 @@
 import { isIP } from 'node:net';
 import { listOf, openWire, type ExchangeRequest, type Wire, type WireLimits } from '../http/exchange.ts';
-import {
-  AddressRefusedError,
-  guardedLookup,
-  isPublicAddress,
-  type ResolveHost,
-} from '../http/guard-address.ts';
+import { AddressRefusedError, guardedLookup, judgePublic, type ResolveHost } from '../http/guard-address.ts';
 
 export interface WireRequest extends ExchangeRequest {
   /** The `baseUrl` of the definition on whose behalf it is called; with another host where that is not known yet. */
@@ -97,12 +92,4 @@ function judgeUrl(url: URL, isHostAllowed: boolean): void {
   // A literal address is connected to without a lookup.
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (isIP(host) !== 0) judgePublic(host, host);
-}
-
-/** Throws `AddressRefusedError` for an address that is not on the public internet. */
-function judgePublic(address: string, hostname: string): void {
-  if (isPublicAddress(address)) return;
-  throw new AddressRefusedError(
-    `the host ${hostname} leads to ${address}, which is no address of the public internet`,
-  );
 }

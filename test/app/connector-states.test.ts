@@ -50,6 +50,6 @@ it('reads the states of connectors again only after another process has written'
   expect(before?.connectors.size).toBe(0);
   expect((await ledgers.overviews()).get('main')?.connectors).toBe(before?.connectors);
   await using sink = await openSink(connector.sink, { clock: systemClock });
-  await sink.pause(connector.name, { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
+  await sink.pause([connector.name], { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
   expect(overviewOf(await ledgers.overviews(), connector)?.paused?.reason).toBe('why');
 });

@@ -118,6 +118,7 @@ it('logs the progress of a run once a minute, and none of a short run', async ()
   const page = (records: number): void =>
     onEvent({
       kind: 'page-committed',
+      params: {},
       entity: 'lists' as EntityName,
       counts: { ...noCounts, fetched: records },
       newlyDue: 0,

@@ -115,6 +115,7 @@ describe('connectors list', () => {
             configured: ['newsletter'],
           },
         ],
+        direct: [],
       },
     ]);
     expect((await cli(['connectors', 'list'])).stdout).toMatch(

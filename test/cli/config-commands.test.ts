@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
@@ -106,6 +106,16 @@ it('serve --help names the variables for its credentials', async () => {
 });
 
 describe('init --direct', () => {
+  it('writes a config for a definition file, with its folder', async () => {
+    await mkdir(join(folder, 'mine'));
+    await copyFile('docs/examples/help-desk.yaml', join(folder, 'mine', 'help-desk.yaml'));
+    const made = await callCli(['init', '--direct', 'mine/help-desk.yaml'], { cwd: folder });
+    expect(made.stdout).toContain('HELP_DESK_API_TOKEN=...');
+    const env = { HELP_DESK_SUBDOMAIN: 'a', HELP_DESK_EMAIL: 'b', HELP_DESK_API_TOKEN: 'c' };
+    const plan = await callCli(['sync', '--dry-run'], { cwd: folder, env });
+    expect(plan).toMatchObject({ code: 0, stdout: expect.stringContaining('help-desk') as string });
+  });
+
   it('writes a config that reads services themselves, once their keys are in the environment', async () => {
     const made = await callCli(['init', '--direct', 'mailchimp', 'workspace-notes'], { cwd: folder });
     expect(made.code).toBe(0);

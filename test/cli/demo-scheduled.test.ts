@@ -6,6 +6,9 @@ import { findRedis } from '../../src/cli/find-redis.ts';
 import { findRedisServer } from '../support/ensure-redis-server.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, startCli } from '../support/run-cli.ts';
+import { isLong } from '../support/trials.ts';
+
+const password = 'redis-password-of-this-test';
 
 /** What it says while nothing can be seen yet. */
 const steps = `Starting a local API with sample data ...
@@ -14,41 +17,52 @@ Starting the worker ...
 `;
 
 describe.concurrent('demo --scheduled', () => {
-  it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async ({
+  it.runIf(isLong)(
+    'shows schedules firing and runs appearing, three times, and leaves nothing in Redis',
+    async ({ folder }) => {
+      await using redis = await startRedis({ password });
+      const env = { REDIS_URL: redis.url };
+      const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder, env }).result;
+      expect(result).toMatchObject({ code: 0, stderr: steps });
+      expect(result.stdout).not.toContain(password);
+      for (const name of ['newsletter', 'wiki']) {
+        const fired = result.stdout.match(
+          new RegExp(String.raw`^\d\d:\d\d:\d[05]  ${name} +schedule fired$`, 'gm'),
+        );
+        expect(fired?.length).toBeGreaterThanOrEqual(3);
+        const ended = result.stdout.match(
+          new RegExp(
+            String.raw`^\S+  ${name} +ok in .+ read, [\d,]+ written \(next \d\d:\d\d:\d[05]\)$`,
+            'gm',
+          ),
+        );
+        expect(ended?.length).toBeGreaterThanOrEqual(3);
+        expect(ended?.slice(1).every((line) => line.includes(' 0 written'))).toBe(true);
+      }
+      expect(result.stdout.split('\n').filter((line) => line.length > 100)).toEqual([]);
+      const client = new Redis(redis.url);
+      expect(await client.keys('*').finally(() => client.disconnect())).toEqual([]);
+
+      const runs = await callCli(['runs', '--config', 'd/connector-sync.yaml'], { cwd: folder, env });
+      expect(runs.stdout.match(/ ok /g)?.length).toBeGreaterThanOrEqual(6);
+    },
+    90_000,
+  );
+
+  it('shows a schedule firing and its run, ends in order and with 130 after Ctrl-C, leaves nothing in Redis, and says what to do next', async ({
     folder,
   }) => {
-    await using redis = await startRedis({ password: 'redis-password-of-this-test' });
-    const env = { REDIS_URL: redis.url };
-    const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder, env }).result;
-    expect(result).toMatchObject({ code: 0, stderr: steps });
-    expect(result.stdout).not.toContain('redis-password-of-this-test');
-    for (const name of ['newsletter', 'wiki']) {
-      const fired = result.stdout.match(
-        new RegExp(String.raw`^\d\d:\d\d:\d[05]  ${name} +schedule fired$`, 'gm'),
-      );
-      expect(fired?.length).toBeGreaterThanOrEqual(3);
-      const ended = result.stdout.match(
-        new RegExp(String.raw`^\S+  ${name} +ok in .+ read, [\d,]+ written \(next \d\d:\d\d:\d[05]\)$`, 'gm'),
-      );
-      expect(ended?.length).toBeGreaterThanOrEqual(3);
-      expect(ended?.slice(1).every((line) => line.includes(' 0 written'))).toBe(true);
-    }
-    expect(result.stdout.split('\n').filter((line) => line.length > 100)).toEqual([]);
-    const client = new Redis(redis.url);
-    expect(await client.keys('*').finally(() => client.disconnect())).toEqual([]);
-
-    const runs = await callCli(['runs', '--config', 'd/connector-sync.yaml'], { cwd: folder, env });
-    expect(runs.stdout.match(/ ok /g)?.length).toBeGreaterThanOrEqual(6);
-  }, 90_000);
-
-  it('ends in order and with 130 after Ctrl-C, and says what to do next', async ({ folder }) => {
-    await using redis = await startRedis();
+    await using redis = await startRedis({ password });
     const env = { REDIS_URL: redis.url };
     const running = startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder, env });
-    await running.until('schedule fired');
+    await running.until('ok in ');
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.result;
     expect([code, stderr]).toEqual([130, steps]);
+    expect(stdout).toMatch(/^\d\d:\d\d:\d[05] {2}\w+ +schedule fired$/m);
+    expect(stdout).not.toContain(password);
+    const client = new Redis(redis.url);
+    expect(await client.keys('*').finally(() => client.disconnect())).toEqual([]);
     expect(stdout).toContain('npx --no-install connector-sync schedule list --config d/connector-sync.yaml');
   });
 });

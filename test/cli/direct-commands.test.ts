@@ -119,11 +119,11 @@ describe('with credentials in the config, and no API', () => {
     expect(readFileSync(path.join(direct.folder, 'f')).length).toBeGreaterThan(0);
   });
 
-  it('commands that need an API say so', async () => {
+  it('commands that need an API say so, and connectors list shows what is read without one', async () => {
     await using world = await mailchimpWorld({ as: 'my-mail' });
     await using direct = openDirectWorld(world);
     for (const args of [
-      ['connectors', 'list'],
+      ['connectors', 'list', '--workspace', 'acme'],
       ['workspaces', 'list'],
       ['definitions'],
       ['discover'],
@@ -133,6 +133,10 @@ describe('with credentials in the config, and no API', () => {
       expect({ args, code }).toEqual({ args, code: 2 });
       expect(stderr).toMatch(/API/);
     }
+    expect(await direct.cli('connectors', 'list')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('  mine (my-mail)\n'),
+    });
     expect(world.fake.requests).toEqual([]);
   });
 

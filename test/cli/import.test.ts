@@ -7,6 +7,7 @@ import { callCli, jsonLines } from '../support/run-cli.ts';
 
 const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };
 const report = { day: { type: 'string' }, clicks: { type: 'integer' } };
+const flag = { type: 'boolean' };
 const account = { account: { required: true, schema: { type: 'string' } } };
 const shop = {
   listings: {
@@ -52,7 +53,7 @@ describe('definitions import', () => {
     expect(again.stdout).toContain(`defs/corner-shop.yaml: written
 defs/corner-shop-direct.yaml: written
 1 question is open: answer in defs/import/corner-shop.answers.yaml and import again.
-Next:
+Next, for connectors behind an API:
 `);
     const check = await callCli(
       ['definitions', 'check', 'defs/corner-shop.yaml', 'defs/corner-shop-direct.yaml'],
@@ -69,9 +70,9 @@ Next:
     expect(stdout).toContain(
       'Question 1 of 2: nothing in the file fills it\n  account? Enter leaves it open.\n',
     );
-    expect(stdout).toContain('Question 2 of 2: no field of its records is known to identify them\n');
+    expect(stdout).toContain('Question 2 of 2, clicks: no field of its records is known to identify them\n');
     expect(stdout).toMatch(
-      /Next:\n {2}.* definitions show defs\/corner-shop\.yaml\n {2}.* definitions check /,
+      /Next, for connectors behind an API:\n {2}.* definitions show defs\/corner-shop\.yaml\n {2}.* definitions check /,
     );
     const answers = readFileSync(join(folder, 'defs', 'import', 'corner-shop.answers.yaml'), 'utf8');
     expect(answers).toContain('\nvalues:\n  account: "main"\n');
@@ -188,5 +189,32 @@ streams:
     expect(code).toBe(2);
     expect(stderr).toContain('connector.yaml');
     expect(readdirSync(folder)).toEqual(['connector.yaml']);
+  });
+
+  it('lists what the OpenAPI file of a service has, and imports what is chosen', async ({ folder }) => {
+    const record = { type: 'object', required: ['id'], properties: { id: { type: 'string' } } };
+    const schema = { type: 'object', properties: { items: { type: 'array', items: record }, next: flag } };
+    const get = { responses: { '200': { content: { 'application/json': { schema } } } } };
+    const paths = { '/tickets': { get }, '/tickets/{id}': { get: {} } };
+    const schemes = { components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } } };
+    const file = { openapi: '3.1.0', info: { title: 'Help \u001b[31mDesk' }, paths, ...schemes };
+    writeFileSync(join(folder, 'openapi.json'), JSON.stringify(file));
+    const args = ['definitions', 'import', 'openapi.json', '--from', 'openapi'];
+    const listed = await callCli(args, { cwd: folder });
+    expect(listed.stdout).toContain('2 GET operations, of which 1 answer with a list.');
+    expect(listed.stdout).toContain('--from openapi --path /tickets -o my-definitions\n');
+    const chosen = [...args, '--path', '/tickets'];
+    expect((await callCli(chosen, { cwd: folder })).stderr).toContain('Expected -o <folder>');
+    const hosted = await callCli([...chosen, '--mode', 'hosted', '-o', 'defs'], { cwd: folder });
+    expect(hosted).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('in direct mode only') as string,
+    });
+    const done = await callCli([...chosen, '-o', 'defs', '--json'], { cwd: folder });
+    expect(jsonLines(done)).toMatchObject([
+      { imports: [{ mode: 'direct', entities: { tickets: { outcome: 'refused' } } }] },
+    ]);
+    const plain = await callCli(['definitions', 'import', 'openapi.json', '-o', 'defs'], { cwd: folder });
+    expect(plain.stderr).toContain('import with --from openapi');
   });
 });

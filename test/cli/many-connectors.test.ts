@@ -49,7 +49,7 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
       const entities = [{ ...entityReport(members, {}), withheld: index === 3 ? 5 : 0 }];
       const change = { connector: name, outcome: ended(index), entities };
       await sink.finish(lease, plan.run, report({ lease, run: plan.run }, change));
-      if (index === 1) await sink.pause(name, { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
+      if (index === 1) await sink.pause([name], { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
       await lease[Symbol.asyncDispose]();
     }
     await sink[Symbol.asyncDispose]();

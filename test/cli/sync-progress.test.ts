@@ -1,10 +1,14 @@
+import { mkdirSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { serveSamples } from '../support/serve-samples.ts';
 import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
-import { startCli } from '../support/run-cli.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { listingOf } from '../../src/sample/sample-account.ts';
+import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 
 it(
   'says which attempt failed while the API is away, and when it answers again',
@@ -45,6 +49,62 @@ it(
     expect(stderr).not.toContain('0 records');
   },
 );
+
+it('reports how many records parents state and the service counts, and reads the same as without', async ({
+  folder,
+}) => {
+  const totals = async (name: string, say: (records: readonly JsonObject[]) => number | null) => {
+    await using service = await serveSamples({
+      port: 0,
+      clientId: 'local',
+      clientSecret: cliSecret,
+      definitions: loadDefinitions([builtInDefinitionsFolder]),
+      accounts: [
+        {
+          connectorId: 'c-news',
+          workspace: 'default',
+          definitionName: 'email-marketing',
+          seed: 1,
+          size: 'tiny',
+          wrap: (account) => ({
+            ...account,
+            list: (entity, params) => {
+              const records = account.list(entity, params).slice(0, Infinity);
+              const total = say(records);
+              return listingOf(records, total === null ? null : { total_items: total });
+            },
+          }),
+        },
+      ],
+    });
+    mkdirSync(join(folder, name));
+    const config = await writeCliConfig(join(folder, name), service.url);
+    const args = ['sync', 'newsletter', '--select', 'lists', 'list_members', '--config', config, '--json'];
+    const env = { SECRET: cliSecret };
+    const result = await callCli(args, { cwd: folder, env });
+    expect(result.code).toBe(0);
+    const lines = jsonLines(result);
+    const of = (kind: string) => lines.filter((line) => line['kind'] === kind);
+    const sum = (kind: string) =>
+      of(kind)
+        .filter(({ entity }) => entity === 'list_members')
+        .reduce((all, { records }) => all + Number(records), 0);
+    const read = of('page-committed')
+      .filter(({ entity }) => entity === 'list_members')
+      .reduce((all, { counts }) => {
+        const { fetched = 0, duplicate = 0 } = counts as Record<string, number>;
+        return all + fetched - duplicate;
+      }, 0);
+    return { found: of('listings-found'), counted: sum('listing-counted'), read };
+  };
+  const plain = await totals('plain', () => null);
+  const counting = await totals('counting', (records) => records.length);
+  expect(plain.counted).toBe(0);
+  expect(counting.counted).toBe(plain.read);
+  expect(counting.read).toBe(plain.read);
+  expect(counting.found).toMatchObject([{ entity: 'list_members', parent: 'lists', listings: 2 }]);
+  expect(counting.found[0]?.['records']).toBeGreaterThan(0);
+});
 
 /** Of a server that has gone again: nothing answers there. */
 async function freePort(): Promise<number> {

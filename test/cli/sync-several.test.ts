@@ -2,13 +2,12 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, vi } from 'vitest';
 import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
-import { callCli, jsonLines, startScript, type CliResult, type RunningCli } from '../support/run-cli.ts';
+import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 
 interface Gate extends AsyncDisposable {
   readonly url: string;
@@ -124,9 +123,10 @@ it('ends with the code of a connector that it has waited for', async () => {
 });
 
 function start(...args: string[]): RunningCli {
-  const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-  const all = [built, 'sync', '--json', '--config', config, ...args];
-  return startScript(all, folder, { SECRET: cliSecret });
+  return startCli(['sync', '--json', '--config', config, ...args], {
+    cwd: folder,
+    env: { SECRET: cliSecret },
+  });
 }
 
 function sync(...args: string[]): Promise<CliResult> {

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect } from 'vitest';
+import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
 import { isSinkThere } from '../../src/sinks/sqlite/open-database.ts';
 import { startScript } from '../support/run-cli.ts';
@@ -24,15 +25,8 @@ it('makes every missing folder for its owner alone, and accepts existing ones', 
 });
 
 it('succeeds in several processes that make the same folders at once', async () => {
-  const room = new URL('../../src/files/private-file.ts', import.meta.url);
-  const program = `
-    const { createPrivateDirectory } = await import(${JSON.stringify(room.href)});
-    const startAt = Number(process.env.START_AT);
-    while (Date.now() < startAt);
-    for (let i = 0; i < 300; i += 1) createPrivateDirectory('many/' + i + '/a/b');`;
-  const env = { START_AT: String(Date.now() + 1500) };
-  const args = ['--input-type=module', '-e', program];
-  const results = await Promise.all([1, 2, 3, 4].map(() => startScript(args, folder, env).result));
+  const args = [testProgram('core/private-folders-process.mjs'), String(Date.now() + 1_000)];
+  const results = await Promise.all([1, 2, 3, 4].map(() => startScript(args, folder).result));
   expect(results.map(({ code, stderr }) => [code, stderr])).toEqual(results.map(() => [0, '']));
 });
 

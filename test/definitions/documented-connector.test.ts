@@ -2,13 +2,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { formatWithColumn, ProblemsError } from '../../src/core/problems.ts';
-import { definitionFile } from '../../src/definitions/definition-file.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
 
 const document = readFileSync(new URL('../../docs/adding-a-connector.md', import.meta.url), 'utf8');
-const format = readFileSync(new URL('../../docs/definition-format.md', import.meta.url), 'utf8');
 const fixture = readFileSync(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url), 'utf8');
 const [, example = ''] = /```yaml\n(# An issue tracker[^]*?)```/.exec(document) ?? [];
 
@@ -46,49 +42,8 @@ describe('docs/adding-a-connector.md', () => {
     expect(tickets?.list.params.get('limit')).toMatchObject({ kind: 'query', name: 'page[size]' });
     expect(tickets?.get?.params.get('ticket_id')).toEqual({ kind: 'path' });
   });
-
-  it('shows the errors as the program reports them', () => {
-    write(
-      example.replace('volatile: [author', 'volatil: [author').replace('entity: projects', 'entity: project'),
-    );
-    const [, shown = ''] = /```text\n([^]*?)\n```/.exec(document) ?? [];
-    expect(problems()).toBe(shown);
-  });
-
-  it('names every key of the format', () => {
-    const { shape } = definitionFile();
-    const { entities } = shape;
-    const keys = [...Object.keys(shape), ...Object.keys(entities.valueType.in.shape)];
-    expect(keys.filter((key) => !format.includes(`\`${key}\``))).toEqual([]);
-  });
-
-  it('names every key of the upstream', () => {
-    const { shape } = upstreamFile();
-    const requests = shape.entities.valueType.shape;
-    const [list, get, download] = [requests.list, requests.get, requests.download].map((one) =>
-      Object.keys(one.unwrap().shape),
-    );
-    const keys = [
-      ...Object.keys(shape),
-      ...Object.keys(requests),
-      ...(list ?? []),
-      ...(get ?? []),
-      ...(download ?? []),
-    ];
-    expect(keys.filter((key) => !format.includes(`\`${key}\``))).toEqual([]);
-  });
 });
 
 function write(text: string): void {
   writeFileSync(path.join(folder, 'my-definitions', 'issue-tracker.yaml'), text);
-}
-
-function problems(): string {
-  try {
-    loadDefinitions([path.join(folder, 'my-definitions')]);
-  } catch (error) {
-    if (!(error instanceof ProblemsError)) throw error;
-    return error.problems.map(formatWithColumn).join('\n').replaceAll(`${folder}/`, '');
-  }
-  return '';
 }

@@ -192,6 +192,13 @@ describe('a way to read only what changed is refused', () => {
       'blocks.parents.0.marker.field: no such field of pages: "last_edit_time"; did you mean "last_edited_time"?',
     ],
     [
+      'by a number of children that the parent lacks',
+      'email-marketing',
+      'childCount: [member_count]',
+      'childCount: [members_count]',
+      'segment_members.parents.0.childCount.0: no such field of segments: "members_count"; did you mean "member_count"?',
+    ],
+    [
       'by a marker that is no time',
       'workspace-notes',
       'marker: &edited { field: last_edited_time,',

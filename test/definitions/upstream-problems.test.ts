@@ -5,10 +5,8 @@ import { formatProblem } from '../../src/core/problems.ts';
 import { findDefinitions } from '../../src/definitions/load-definitions.ts';
 import { it } from '../support/it.ts';
 
-const fixture = readFileSync(
-  new URL('../fixtures/definitions/upstream/every-kind.yaml', import.meta.url),
-  'utf8',
-);
+const everyKind = new URL('../fixtures/definitions/upstream/every-kind.yaml', import.meta.url);
+const fixture = readFileSync(everyKind, 'utf8');
 
 type Wrong = readonly [from: string, to: string, expected: string];
 
@@ -130,7 +128,32 @@ const credentials: readonly Wrong[] = [
   [
     'kind: basic',
     'kind: basics',
-    'auth.Key.kind: expected kind: basic, bearer, header, query, refresh or clientCredentials',
+    'auth.Key.kind: expected kind: basic, bearer, header, query, refresh, clientCredentials or authorizationCode',
+  ],
+  [
+    'https://{zone}.people.example/agree',
+    'https://{zne}.people.example/agree',
+    'auth.Person.authorizeUrl: no such host variable: "zne"; did you mean "zone"?',
+  ],
+  [
+    'https://{zone}.people.example/agree',
+    'https://{shop}.people.example/agree',
+    'auth.Person.authorizeUrl: expected no host variable with a lookup, shop has one',
+  ],
+  [
+    'clientId: { field: app }',
+    'clientId: { field: ap }',
+    'auth.Person.clientId.field: no such field of the credentials "Person": "ap"; did you mean "app"?',
+  ],
+  [
+    'style: body\n      format: form\n      params: { access_type',
+    'style: basic\n      format: form\n      params: { access_type',
+    'auth.Person.style: expected body: basic authentication takes a clientSecret',
+  ],
+  [
+    'params: { access_type: offline }',
+    'params: { redirect_uri: offline }',
+    'auth.Person.params.redirect_uri: redirect_uri is sent anyway: leave it out here',
   ],
   ['name: X-Api-Key', 'name: Host', 'auth.Header.name: Host is set by the program'],
   ['name: access_key', "name: 'access key'", 'auth.Query.name: expected a letter'],
@@ -300,6 +323,12 @@ const paging: readonly Wrong[] = [
     'kind: linkheader',
     'entities.orders.list.paging.kind: expected kind: none, cursor, lastRecord, nextUrl, linkHeader, offset or page',
   ],
+  ['keep: [after]', 'keep: all', 'entities.orders.list.paging.keep: expected names of parameters, or any'],
+  [
+    'query: { fields: id }, identity',
+    'headers: { Host: elsewhere }, identity',
+    'check.headers.Host: Host is set by the program and by auth: leave it out',
+  ],
   ['keep: [after]', 'keep: []', 'entities.orders.list.paging.keep: expected at least 1 elements'],
   ['keep: [after]', "keep: ['a&b']", 'entities.orders.list.paging.keep.0: expected a letter'],
   [
@@ -358,8 +387,7 @@ describe('an upstream', () => {
       const changed = fixture.replace(from, () => to);
       expect(changed).not.toBe(fixture);
       const problems = problemsOf(changed);
-      expect(problems.join('\n')).toContain(expected);
-      // With its line, and at its place.
+      expect(problems.join('\n')).toContain(expected); // With its line, and at its place:
       expect(problems.filter((problem) => !/^:\d+: upstream\./.test(problem))).toEqual([]);
     },
   );

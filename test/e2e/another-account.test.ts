@@ -12,6 +12,8 @@ import { triedSinks } from '../support/trials.ts';
 const members = entityNamed(builtInDefinition('email-marketing'), 'list_members').table;
 const size = { members: 1_200 };
 
+const entities = ['lists', 'campaigns', 'reports', 'list_members', 'unsubscribes'];
+
 /** A service at one address under one id, whose account may become another one. */
 async function openSwitched(sink: (typeof triedSinks)[number]) {
   let isOther = false;
@@ -20,7 +22,7 @@ async function openSwitched(sink: (typeof triedSinks)[number]) {
     list: (entity, params) => (isOther ? other : own).list(entity, params),
     get: (entity, params) => (isOther ? other : own).get(entity, params),
   });
-  const world = await openRevisionWorld({ definitionName: 'email-marketing', sink, size, wrap });
+  const world = await openRevisionWorld({ definitionName: 'email-marketing', sink, size, entities, wrap });
   return {
     world,
     sync: async (account: 'own' | 'other', isFull = false) => {
@@ -77,7 +79,8 @@ it('continues with the other account once it is adopted', async () => {
     list: (entity, params) => (isOther ? other : own).list(entity, params),
     get: (entity, params) => (isOther ? other : own).get(entity, params),
   });
-  await using world = await openCliWorld({ size, wrap });
+  const settings = '    include: [lists, list_members]\n';
+  await using world = await openCliWorld({ size, wrap, settings });
   const code = async (...args: readonly string[]) => (await world.cli(...args)).code;
   expect(await code('sync', 'newsletter')).toBe(0);
   isOther = true;

@@ -16,7 +16,7 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { chosenEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
-import { startSeed } from '../support/trials.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
@@ -142,11 +142,12 @@ describe('the bytes of fetched pages', () => {
   );
 
   const seed = startSeed();
+  const trials = repeats('TRIALS', { share: 8, full: 100 });
   // Proves promise 5
   it(`are stored or dropped, whatever ends the run (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const endings = new Map<string, number>();
-    for (let trial = 0; trial < 40; trial += 1) {
+    for (let trial = 0; trial < trials; trial += 1) {
       const bytes = new Bytes();
       const at = 1 + Math.floor(random() * 60);
       const fault = ['abort', 'pause', 'full', 'refused', 'stopped'][trial % 5];

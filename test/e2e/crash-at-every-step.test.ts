@@ -20,8 +20,8 @@ it.beforeAll(async ({ fileFolder: made }) => {
 
 afterAll(() => service.close());
 
-/** Another thirteenth of the steps every time; STRIDE=1 tries them all. */
-const stride = Number(process.env['STRIDE'] ?? 13);
+/** Another thirteenth of the steps every time, of `npm test` a thirty-first; STRIDE=1 tries them all. */
+const stride = Number(process.env['STRIDE'] ?? (isLong ? 13 : 47));
 /** A step in PostgreSQL takes a server's answers. */
 const strideOf = (type: string): number => (type === 'postgres' && !isLong ? 3 : 1) * stride;
 const seed = startSeed();
@@ -32,7 +32,7 @@ const connectors = { mailing: 'email-marketing', notes: 'workspace-notes' } as c
 describe.each(Object.entries(allSampleSinks))(
   'a run into %s that stops at any one step',
   (sinkName, sink) => {
-    // The tests of kills read the mailing account into the other kinds of sink.
+    // The mailing account in the other kinds of sink: `npm run test:long`.
     // Proves promise 1
     it.each(shareOf(sinkName, Object.entries(connectors), ([id]) => id === 'notes'))(
       `is resumed by the next one, and nothing of %s is lost, doubled or read far too often (seed ${seed})`,

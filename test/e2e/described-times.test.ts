@@ -140,7 +140,9 @@ ${upstream("{ path: /things, records: '', params: { since: { as: 'updated[gte]' 
       rows = [{ id: '2', changed: second }];
       await service.sync();
       const asked = service.requests.filter((request) => !isCheck(request));
-      expect(asked.map(({ query }) => query.get('updated[gte]'))).toEqual([null, since]);
+      const [atFirst, then] = asked.map(({ query }) => query.get('updated[gte]'));
+      expect(atFirst).toBeNull();
+      expectAbout(then, since, format === 'unix' ? 1 : 1_000);
       // What was not listed is no deleted record.
       expect(service.rows('things').size).toBe(2);
       const explained = await service.cli('explain', 'mine/things', '--key', 'id=2');
@@ -162,6 +164,13 @@ ${upstream("{ path: /things, records: '', params: { since: { as: 'updated[gte]' 
     });
     await service.sync();
     await service.sync();
-    expect(service.requests.at(-1)?.query.get('updated[gte]')).toBe(String(seconds - 2));
+    expectAbout(service.requests.at(-1)?.query.get('updated[gte]'), String(seconds - 2), 1);
   });
 });
+
+/** Up to a second earlier where the answers were slow: the service's clock is known less well then. */
+function expectAbout(asked: string | null | undefined, since: string, second: number): void {
+  expect(asked).toMatch(/^\d+$/);
+  const earlier = Number(since) - Number(asked);
+  expect([0, second]).toContain(earlier);
+}

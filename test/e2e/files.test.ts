@@ -17,6 +17,7 @@ import {
 } from '../support/file-world.ts';
 import { resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
 import { apiError, redirect, text, throttled } from '../support/hostile/replies.ts';
+import { triedSinks } from '../support/trials.ts';
 
 let world: FileWorld | null = null;
 afterEach(async () => {
@@ -35,7 +36,7 @@ const nameOf = (id: string, name = 'notes.txt'): string =>
     .digest('hex')
     .slice(0, 16)}-${name}`;
 
-describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in a %s sink', (sink) => {
+describe.each(triedSinks)('the files of records in a %s sink', (sink) => {
   // Proves promise 15
   it('are stored whole under names of their own, and never asked for again', async () => {
     const { files, sync, stored, asked, directory } = await open({ sink });

@@ -9,6 +9,7 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { triedSinks } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const reports = entityNamed(mailing, 'reports');
@@ -22,7 +23,7 @@ const likes = { recipient_likes: 1, unique_likes: 1, facebook_likes: 2 };
 const old = { id: 'old', emails_sent: 5, send_time: '2024-01-01T00:00:00+00:00', facebook_likes: likes };
 const other = { ...old, id: 'other' };
 
-it.for(['sqlite', 'jsonl', 'postgres'] as const)(
+it.for(triedSinks)(
   'fills social_likes of a report in %s, and rewrites no row that was stored without it',
   async (kind, { folder }) => {
     let served: readonly JsonObject[] = [old, other];

@@ -48,6 +48,7 @@ async function openMoving(sink: (typeof sinks)[number], size: SampleSize = 'smal
     definitionName: 'email-marketing',
     sink,
     size,
+    entities: ['lists', 'list_members', 'campaigns'],
     wrap: (account) => withStatuses(account, (entity, id) => statuses.get(`${entity} ${id}`) ?? null),
   });
   return { world, statuses };

@@ -6,13 +6,16 @@ import { isLong, repeats } from '../support/trials.ts';
 import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 /** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
-const runs = repeats('RUNS', { share: 40, full: 5000 });
-const connectors = Array.from({ length: 20 }, (_, index) => `notes-${index + 1}`);
+const runs = repeats('RUNS', { share: 10, full: 5000 });
+const connectors = Array.from({ length: isLong ? 20 : 5 }, (_, index) => `notes-${index + 1}`);
 /**
  * Jobs that are kept for a person to look at, at most, with a key of log lines each: of a sink, of ticks, and what each
  * schedule has.
  */
 const mostKeys = 2 * 500 + 50 + 5 * connectors.length + 50;
+
+/** Of the listings of a tiny workspace. */
+const partitionsOfOne = 15;
 
 let world: ScheduledWorld;
 let worker: WorkerProcess;
@@ -58,11 +61,14 @@ it.each(['sqlite', ...(isLong ? (['jsonl', 'postgres'] as const) : [])] as const
     expect(after.listeners).toBeLessThanOrEqual(before.listeners);
     expect(after.redisKeys).toBeLessThanOrEqual(mostKeys);
     expect(after.redisClients).toBeLessThanOrEqual(before.redisClients);
-    // Every run has a row, and one of counts for each entity that it stored pages of; no other table grows; seen rows
-    // are of runs under way.
+    // Every run has a row, and one of counts for each entity that it stored pages of; no other table grows; seen rows,
+    // progress and as many partitions as the ones of the listings read last are of runs under way.
     const others = (tables: Readonly<Record<string, number>>): object =>
-      Object.fromEntries(Object.entries(tables).filter(([name]) => !/_runs|_counts|_seen/.test(name)));
+      Object.fromEntries(
+        Object.entries(tables).filter(([name]) => !/_runs|_counts|_seen|_partitions|_progress/.test(name)),
+      );
     expect(others(after.tables)).toEqual(others(before.tables));
+    expect(after.tables['_sync_partitions']).toBeLessThanOrEqual(2 * partitionsOfOne * connectors.length);
     expect(after.ledgerKiB - before.ledgerKiB).toBeLessThan(256 + made * 8);
   },
 );

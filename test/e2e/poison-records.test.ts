@@ -8,6 +8,7 @@ import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { text } from '../support/service/served-api.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { triedSinks } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 let folder: string;
@@ -62,7 +63,7 @@ async function syncPoison(type: SampleSinkType) {
   });
 }
 
-it.each(['sqlite', 'jsonl', 'postgres'] as const)(
+it.each(triedSinks)(
   'poison records end in the right place of %s, and the good ones are all stored',
   async (type) => {
     const report = await syncPoison(type);

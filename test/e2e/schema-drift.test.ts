@@ -3,6 +3,7 @@ import { it } from '../support/it.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { triedSinks } from '../support/trials.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
@@ -80,7 +81,7 @@ const addField = (name: string) => (record: JsonObject, index: number) => ({
   [name]: `v${index}`,
 });
 
-describe.each(['sqlite', 'jsonl', 'postgres'] as const)('a service that sends a new field (%s)', (type) => {
+describe.each(triedSinks)('a service that sends a new field (%s)', (type) => {
   it('has it kept in _extra by default', async () => {
     await sync(type, 'keepExtra');
     edits.set('automations', addField('nickname'));

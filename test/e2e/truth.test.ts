@@ -13,13 +13,16 @@ import {
 } from '../support/sample-service.ts';
 import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { allEntities, syncOnce } from '../support/sync-once.ts';
+import { isLong } from '../support/trials.ts';
+
+const size = isLong ? 'small' : 'tiny';
 
 let folder: string;
 let service: Service;
 
 it.beforeEach(async ({ folder: made }) => {
   folder = made;
-  service = await startSampleService('small');
+  service = await startSampleService(size);
 });
 
 afterEach(() => service.close());
@@ -56,7 +59,7 @@ describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (type, sin
       expect(first.failures).toEqual([]);
       expect(first.outcome).toBe('ok');
 
-      const differences = differencesFrom(sampleRows(name, 'small'), definition, (table) =>
+      const differences = differencesFrom(sampleRows(name, size), definition, (table) =>
         sink.rows(folder, name, table),
       );
       expect(differences).toEqual(noDifferences);

@@ -11,7 +11,7 @@ import { isLong, repeats, startSeed } from '../support/trials.ts';
 const trials = repeats('TRIALS', { share: 1, full: 50 });
 const seed = startSeed();
 const exitWithinMs = 5000;
-const size = isLong ? 'small' : { members: 4_000 };
+const size = isLong ? 'small' : { members: 800 };
 
 let world: ScheduledWorld;
 
@@ -21,7 +21,7 @@ beforeEach(async () => {
       // Once a year: one job, handed from worker to worker. Not so small that a worker ends it before it has to stop.
       { name: 'news', definition: 'email-marketing', size, schedule: '{ cron: "0 0 1 1 *" }' },
     ],
-    latencyMs: 25,
+    latencyMs: isLong ? 25 : 100,
     concurrency: 2,
   });
 });

@@ -7,7 +7,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 const seed = startSeed();
-const trials = repeats('TRIALS', { share: 4_000, full: 200_000 });
+const trials = repeats('TRIALS', { share: 1_500, full: 200_000 });
 
 interface Answer {
   readonly text: string;

@@ -137,7 +137,7 @@ describe('connectors that are never read because their runs fail', () => {
         sinks: [warehouse],
         ledger: { ...emptyLedger, freshUntil: () => Promise.resolve(freshUntil) },
         timings: { ...defaultTimings, retryDelayMs: 100 },
-        stopping: new AbortController().signal,
+        closing: new AbortController().signal,
         onError: () => undefined,
         clock: systemClock,
         log: logInto([]),

@@ -46,6 +46,7 @@ it('does not count starts that stored a page or ended without a crash', async ()
   await using bench = await openWorkerBench();
   const page: RunEvent = {
     kind: 'page-committed',
+    params: {},
     entity: 'lists' as never,
     counts: noCounts,
     newlyDue: 0,

@@ -41,7 +41,8 @@ it('declares three parameters, because BullMQ otherwise passes no signal', () =>
 });
 
 it('returns a job unstarted if the worker is stopping', async () => {
-  const context = { stopping: AbortSignal.abort(), log: logInto([]), observe: () => undefined };
+  const ended = AbortSignal.abort();
+  const context = { stopping: ended, closing: ended, log: logInto([]), observe: () => undefined };
   const process = createJobProcessor(context as unknown as JobContext);
   const givenBack = collect<string | undefined>();
   const job = {
@@ -212,6 +213,7 @@ it('shows the progress of a run, with names, codes and numbers only', async () =
     { kind: 'run-started', connector: newsletter, run: someRun, continues: null, due: 1 },
     {
       kind: 'page-committed',
+      params: {},
       entity: 'lists' as never,
       counts: { ...noCounts, fetched: 10, inserted: 7, unchanged: 3 },
       newlyDue: 0,

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { WorkerEvent } from '../../src/core/worker-events.ts';
 import { addPublication } from '../../src/jobs/open-queue-set.ts';
+import { openRunSlots } from '../../src/jobs/run-slots.ts';
 import type { ScheduledTarget, RunPublication } from '../../src/jobs/worker-context.ts';
 import { startScript } from '../support/run-cli.ts';
 import {
@@ -118,7 +119,7 @@ describe('publications after syncs', () => {
       targets: [lake],
       publish,
       ledger,
-      maxRuns: 1,
+      slots: openRunSlots(1),
       timings: { sinkWatchMs: 50, slotPatienceMs: 50 },
     };
     await bench.start(schedules, run, more);

@@ -17,7 +17,7 @@ const never = new AbortController().signal;
 
 describe('run slots', () => {
   it('go to the run with the lowest priority first, up to the limit', async () => {
-    const slots = openRunSlots(1, () => undefined);
+    const slots = openRunSlots(1);
     const order: string[] = [];
     const first = await slots.take({ priority: 5, patienceMs: 60_000, signal: never });
     const others = [9, 0, 3].map(async (priority) => {
@@ -32,7 +32,8 @@ describe('run slots', () => {
 
   it('end a wait after its patience or an abort, and call onFree when no run waits', async () => {
     let freed = 0;
-    const slots = openRunSlots(1, () => (freed += 1));
+    const slots = openRunSlots(1);
+    slots.onFree(() => (freed += 1), never);
     const held = await slots.take({ priority: 0, patienceMs: 1, signal: never });
     expect(await slots.take({ priority: 0, patienceMs: 1, signal: never })).toBeNull();
     expect(await slots.take({ priority: 0, patienceMs: 60_000, signal: AbortSignal.abort() })).toBeNull();
@@ -86,7 +87,13 @@ describe('a worker with fewer slots than its sinks could use', () => {
         ended.add(name);
         return ok;
       },
-      { settings: settings(), sinks: [warehouse, lake], concurrency: 2, maxRuns: 1, beforeJobs: askForAll },
+      {
+        settings: settings(),
+        sinks: [warehouse, lake],
+        concurrency: 2,
+        slots: openRunSlots(1),
+        beforeJobs: askForAll,
+      },
     );
     expect([...(await ended.until(4))].sort()).toEqual(['a', 'b', 'c', 'd']);
     expect(most).toBe(1);
@@ -105,7 +112,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
         await released;
         return ok;
       },
-      { ...options, maxRuns: 1 },
+      { ...options, slots: openRunSlots(1) },
     );
     await bench.queues.enqueue(warehouse.id, nameOf('a'), 'manual');
     await here.until(1);

@@ -208,7 +208,7 @@ function ticksOf(schedules: Schedules): {
     sinks: [warehouse],
     ledger: emptyLedger,
     timings: { ...defaultTimings, retryDelayMs: 100 },
-    stopping: stopping.signal,
+    closing: stopping.signal,
     onError: (error) => errors.add(error.message),
     clock,
     log: logInto(lines),

@@ -1,8 +1,19 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
+import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { servedPages } from '../../src/page/page-routes.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { findChromium } from '../support/page/find-chromium.ts';
+import { openActor } from '../support/page/actor.ts';
+import { usePage } from '../support/page/use-page.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import {
   serveMonitor,
@@ -12,6 +23,7 @@ import {
 } from '../support/monitor/served-monitor.ts';
 
 const token = 'a-token-of-the-tests';
+const tokens = [{ name: 'anna', may: 'read', token: new Secret(token) }] as const;
 const progress = {
   starts: 0,
   pages: 3,
@@ -25,6 +37,7 @@ let connection: Redis;
 let queues: readonly Queue[];
 let syncs: Queue;
 let served: ServedMonitor;
+let folder: string;
 
 beforeAll(async () => {
   redis = await startRedis();
@@ -57,8 +70,16 @@ beforeAll(async () => {
     { connector: 'wiki', kind: 'sync', reason: 'manual', due: null },
     { delay: 3_600_000 },
   );
+  folder = mkdtempSync(join(tmpdir(), 'board-'));
+  const config = await writeCliConfig(folder, 'http://127.0.0.1:1');
   served = await serveMonitor({
-    board: { queues, token: new Secret(token), sinks: [{ id: '0a1b', name: 'warehouse' }] },
+    tokens,
+    board: { queues, sinks: [{ id: '0a1b', name: 'warehouse' }] },
+    pages: servedPages({
+      settings: loadSettings({ file: config, env: { SECRET: cliSecret } }),
+      program: 'connector-sync',
+      clock: systemClock,
+    }),
   });
 });
 
@@ -67,6 +88,7 @@ afterAll(async () => {
   for (const queue of queues) await queue.close();
   connection.disconnect();
   await redis[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
 });
 
 const basic = { authorization: `Basic ${Buffer.from(`me:${token}`).toString('base64')}` };
@@ -94,7 +116,7 @@ describe('the board', () => {
       '/board/nowhere',
     ]) {
       for (const headers of [{}, { authorization: 'Basic bm86' }]) {
-        const limited = await serveMonitor({ board: { queues, token: new Secret(token) } });
+        const limited = await serveMonitor({ tokens, board: { queues } });
         const answer = await limited.get(path, { headers });
         expect([path, answer.status, answer.headers['www-authenticate']]).toEqual([
           path,
@@ -114,8 +136,22 @@ describe('the board', () => {
     }
   });
 
+  it('opens to who has logged in on the pages with a token that may read, and to no forged session', async () => {
+    const { cookie } = await openActor(served, token);
+    const withCookie = (text: string): RawRequest => ({ headers: { cookie: text } });
+    expect((await served.get('/board/api/queues', withCookie(cookie))).status).toBe(200);
+    const [, name = '', ends = '', seal = ''] = /^([\w-]+)=(\d+)\.anna\.(.*)$/.exec(cookie) ?? [];
+    for (const forged of [
+      `${name}=${Number(ends) + 1}.anna.${seal}`,
+      `${name}=${ends}.bob.${seal}`,
+      `${name}=`,
+    ]) {
+      expect([forged, (await served.get('/board', withCookie(forged))).status]).toEqual([forged, 401]);
+    }
+  });
+
   it('checks no tokens after ten wrong ones, and answers for how long', async () => {
-    await using attacked = await serveMonitor({ board: { queues, token: new Secret(token) } });
+    await using attacked = await serveMonitor({ tokens, board: { queues } });
     const wrong = { headers: { authorization: 'Bearer wrong' } };
     for (let tries = 0; tries < 10; tries += 1) {
       expect((await attacked.get('/board', wrong)).status).toBe(401);
@@ -156,6 +192,31 @@ describe('the board', () => {
     const files = [...page.body.matchAll(/(?:src|href)="(static\/[^"]+)"/g)].map(([, file = '']) => file);
     expect(files.length).toBeGreaterThan(3);
     for (const file of files) expect([file, (await ask(`/board/${file}`)).status]).toEqual([file, 200]);
+  });
+
+  it('names no address of another machine in its page', async () => {
+    const { body } = await ask('/board');
+    expect(body).toContain('<link rel="icon"');
+    expect(body.match(/<(?:link|script|img)[^>]*(?:https?:)?\/\/[^>]*>/g)).toBeNull();
+  });
+
+  const program = findChromium();
+  it.skipIf(program === null)('opens in a browser without asking another machine for anything', async () => {
+    // Tests run as root in containers, where Chromium's sandbox does not start.
+    const browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+    try {
+      await usePage(browser, {}, async (page) => {
+        await page.goto(served.monitor.url);
+        await page.getByLabel('Token').fill(token);
+        await page.getByRole('button', { name: 'Log in' }).click();
+        await page.getByRole('link', { name: '/board' }).click();
+        await page.getByText('sink warehouse').first().waitFor();
+        await page.goto(`${served.monitor.url}/board/queue/syncs-0a1b`);
+        await page.getByText('wiki: sync').first().waitFor();
+      });
+    } finally {
+      await browser.close();
+    }
   });
 
   it('rejects every change of a queue, even with the token', async () => {

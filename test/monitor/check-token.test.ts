@@ -1,18 +1,36 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { openTokenCheck } from '../../src/monitor/check-token.ts';
+import { openTokenCheck, tokensOf } from '../../src/monitor/check-token.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const token = 'tök€n:with:colons-0123';
 const basic = (userAndPassword: string): string => `Basic ${Buffer.from(userAndPassword).toString('base64')}`;
 
-const open = (clock = instantClock()) =>
-  openTokenCheck({ token: new Secret(token), wrongTries: 3, wrongTriesMs: 10_000, clock });
+const bob = { name: 'bob', may: 'read' } as const;
+const open = (clock = instantClock()) => {
+  const tokens = [
+    { name: 'anna', may: 'act', token: new Secret('another-token-0123') },
+    { ...bob, token: new Secret(token) },
+  ] as const;
+  return openTokenCheck({ tokens, wrongTries: 3, wrongTriesMs: 10_000, clock }).judge;
+};
 
-describe('the token of the board', () => {
+it('has the tokens of the config by name', () => {
+  const secret = new Secret(token);
+  const named = { name: 'bob', may: 'read', token: secret };
+  const http = {
+    hosts: [],
+    connectorSeries: 'all',
+    tokens: { bob: { may: 'read', token: secret } },
+  } as const;
+  expect(tokensOf({ ...http, token: null })).toEqual([named]);
+  expect(tokensOf({ ...http, token: secret })).toEqual([{ ...named, name: 'http.token', may: 'act' }, named]);
+});
+
+describe('a token', () => {
   it.each([basic(`anybody:${token}`), basic(`:${token}`), `Bearer ${token}`, `bearer  ${token} `])(
     'is accepted in "%s"',
-    (header) => expect(open()(header)).toBe('right'),
+    (header) => expect(open()(header)).toEqual(bob),
   );
 
   it.each([
@@ -35,14 +53,14 @@ describe('the token of the board', () => {
     expect([1, 2, 3].map(() => check('Bearer wrong'))).toEqual(['wrong', 'wrong', 'wrong']);
     expect([check('Bearer wrong'), check(`Bearer ${token}`)]).toEqual(['too-many', 'too-many']);
     clock.advance(10_000);
-    expect(check(`Bearer ${token}`)).toBe('right');
+    expect(check(`Bearer ${token}`)).toEqual(bob);
   });
 
   it('does not count requests without a token, nor correct ones, as tries', () => {
     const check = open();
     for (let tries = 0; tries < 20; tries += 1) {
       expect(check(undefined)).toBe('missing');
-      expect(check(`Bearer ${token}`)).toBe('right');
+      expect(check(`Bearer ${token}`)).toEqual(bob);
     }
   });
 });

@@ -20,13 +20,6 @@ describe('the endpoints', () => {
     expect([status, JSON.parse(body)]).toEqual([200, { status: 'ok' }]);
   });
 
-  it('are listed on the index page', async () => {
-    await using served = await serveMonitor();
-    const { status, body, headers } = await served.get('/');
-    expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
-    for (const path of ['/healthz', '/readyz', '/metrics', '/board']) expect(body).toContain(path);
-  });
-
   it('serve the metrics with their content type', async () => {
     const metrics = openMetrics({ version: '1.2.3', sample: () => Promise.reject(new Error('none')) });
     await using served = await serveMonitor({ metrics: () => metrics.text() });
@@ -56,7 +49,7 @@ describe('the endpoints', () => {
 
   it('cannot be framed, sniffed, cached or read from another origin', async () => {
     await using served = await serveMonitor();
-    for (const path of ['/', '/metrics', '/nowhere']) {
+    for (const path of ['/healthz', '/metrics', '/nowhere']) {
       const { headers } = await served.get(path, { headers: { origin: 'https://evil.example' } });
       expect(headers).toMatchObject({
         'cache-control': 'no-store',
@@ -76,6 +69,25 @@ describe('the endpoints', () => {
       const { status, body } = await served.get(path);
       expect([status, body]).toEqual([404, expect.stringContaining('http.token')]);
     }
+  });
+});
+
+describe('what a newer config changes', () => {
+  it('is shown behind the same port, which answers all the time', async () => {
+    await using served = await serveMonitor({ hosts: ['old.example.com'] });
+    const asked = async (host: string): Promise<number> =>
+      (await served.get('/healthz', { headers: { host } })).status;
+    const shown = new AbortController();
+    const asking = (async () => {
+      const seen: number[] = [];
+      while (!shown.signal.aborted) seen.push(await asked('127.0.0.1'));
+      return seen;
+    })();
+    expect([await asked('old.example.com'), await asked('new.example.com')]).toEqual([200, 421]);
+    await served.monitor.show({ hosts: ['new.example.com'], board: null });
+    expect([await asked('old.example.com'), await asked('new.example.com')]).toEqual([421, 200]);
+    shown.abort();
+    expect(new Set(await asking)).toEqual(new Set([200]));
   });
 });
 

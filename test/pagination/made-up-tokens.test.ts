@@ -11,13 +11,15 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 const seed = startSeed();
-const trials = repeats('TRIALS', { share: 100, full: 5_000 });
+const trials = repeats('TRIALS', { share: 50, full: 5_000 });
 const kinds: readonly (readonly [TokenKind, boolean])[] = [
   ['cursor', false],
   ['lastRecord', false],
   ['lastRecord', true],
   ['nextUrl', false],
   ['linkHeader', false],
+  ['anyOfUrl', false],
+  ['anyOfLink', false],
 ];
 
 // Proves promise 3

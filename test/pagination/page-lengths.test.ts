@@ -132,7 +132,7 @@ describe.each([
 });
 
 const seed = startSeed();
-const trials = repeats('TRIALS', { share: 50, full: 2000 });
+const trials = repeats('TRIALS', { share: 25, full: 2000 });
 // Proves promise 3
 it(`claims no proof of a listing that it has not read whole, where pages are cut by records or bytes (seed ${seed})`, () => {
   const random = seededRandom(seed);

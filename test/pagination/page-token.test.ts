@@ -14,7 +14,9 @@ const rules = {
 } as const;
 
 /** Feeds one page after the other until the walk is over. */
-function walk(pages: readonly { marks: readonly string[]; next: NextPage | null }[]): Advance {
+function walk(
+  pages: readonly { marks: readonly string[]; next: NextPage | null; total?: number }[],
+): Advance {
   const pagination = pageTokenPagination(rules, { trustsTotal: true });
   let position = pagination.begin();
   for (const page of pages) {
@@ -38,6 +40,23 @@ describe('page token pagination', () => {
       { marks: ['b', 'c'], next: last },
     ]);
     expect(end).toMatchObject({ kind: 'end', proof: { kind: 'token', isOrdered: true } });
+  });
+
+  it('proves nothing by tokens that only count pages, unless a steady total agrees', () => {
+    const counted = (...totals: readonly (number | undefined)[]): Advance =>
+      walk(
+        totals.map((total, index) => ({
+          marks: [`${index}a`, `${index}b`],
+          next: index === totals.length - 1 ? last : { hasMore: true, token: `${index}`, isNumbered: true },
+          ...(total === undefined ? {} : { total }),
+        })),
+      );
+    const unproven = { kind: 'end', proof: { kind: 'token', isOrdered: false } };
+    expect(counted(undefined, undefined)).toEqual(expect.objectContaining(unproven));
+    expect(counted(4, 4)).toMatchObject({ proof: { isOrdered: false, isCounted: true } });
+    // A row that left before the second page has drawn another one past the end of the first.
+    expect(counted(5, 4)).toEqual(expect.objectContaining(unproven));
+    expect(counted(undefined)).toMatchObject({ kind: 'end', proof: { isOrdered: true } });
   });
 
   it('sends the token back and asks for the largest page', () => {

@@ -81,7 +81,7 @@ describe('long rows in a DuckDB file', () => {
     const model = emptyModel();
     const entity = addEntity(model, 'pages', columns);
     // A hundred of them are more than the heap of the process.
-    const count = isLong ? 100 : 20;
+    const count = isLong ? 100 : 5;
     storeLong(model, entity, count, 3 * mega);
     await publishModel(target, model);
     expect(await lengths(fileOf(folder))).toEqual([count, 3 * mega, 3 * mega]);
@@ -282,16 +282,22 @@ describe('a DuckDB file that others use too', () => {
     storeLong(model, addEntity(model, 'pages', columns), 3, 10);
     await publishModel(target, model);
     for (const { damage, says } of [
-      { damage: 'ALTER TABLE news.pages DROP COLUMN _seq', says: 'has lost its column _seq' },
+      ...(isLong
+        ? [{ damage: 'ALTER TABLE news.pages DROP COLUMN _seq', says: 'has lost its column _seq' }]
+        : []),
       { damage: 'ALTER TABLE news.pages DROP COLUMN _extra', says: 'has lost its column _extra' },
       {
         damage: 'DELETE FROM _published_tables',
         says: 'Rename that table, and publish with --new-generation',
       },
-      {
-        damage: 'DROP TABLE news.pages',
-        says: 'does not list news.pages, which was published. Publish with',
-      },
+      ...(isLong
+        ? [
+            {
+              damage: 'DROP TABLE news.pages',
+              says: 'does not list news.pages, which was published. Publish with',
+            },
+          ]
+        : []),
     ]) {
       await change(fileOf(folder), damage);
       const { problems } = await target.check(untilEnd);

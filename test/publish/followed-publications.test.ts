@@ -86,7 +86,7 @@ it('a loader that follows docs/publications.md has what the sink has, whenever i
   const random = seededRandom(startSeed());
   let warehouse: Warehouse = { publication: 0, sha256: null, entities: new Map() };
   const ways = { followed: 0, anew: 0 };
-  for (let round = 0; round < repeats('TRIALS', { share: 8, full: 600 }); round += 1) {
+  for (let round = 0; round < repeats('TRIALS', { share: 4, full: 600 }); round += 1) {
     const size = 1 + Math.floor(random() * 6);
     const upserts = Array.from({ length: size }, (_, index) => [`${index}`, `Name ${round}`] as const);
     await world.run({ upserts, deletes: random() < 0.5 ? [`${size - 1}`] : [] });

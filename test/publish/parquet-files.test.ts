@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, vi } from 'vitest';
 import type { ColumnValue } from '../../src/core/records.ts';
 import { openRowFileWriters } from '../../src/publish/open-row-file-writers.ts';
+import { testProgram } from '../support/ensure-built.ts';
 import { it } from '../support/it.ts';
 import { duckdb, duckdbLists, literal } from '../support/publish/duckdb.ts';
 import { filesIn, thing, things, writeRowFiles } from '../support/publish/write-row-files.ts';
@@ -214,8 +215,7 @@ describe('the process that writes Parquet', () => {
   });
 
   it('ends when the program is killed that started it', async ({ folder }) => {
-    const program = join(import.meta.dirname, '../support/publish/row-file-holder.ts');
-    const holder = fork(program, [folder], { execArgv: ['--import', 'tsx'] });
+    const holder = fork(testProgram('support/publish/row-file-holder.mjs'), [folder]);
     await once(holder, 'message');
     const pids = childrenOf(holder.pid ?? 0);
     expect(pids).toHaveLength(1);

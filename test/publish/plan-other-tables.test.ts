@@ -67,7 +67,7 @@ describe('a table that was made again', () => {
       [members, 1],
     ]);
     const oldest = (connector: StoredConnector): number =>
-      oldestBase(later, { sinkId: 'sink-1', connectors: [connector] });
+      oldestBase(later, { sinkId: 'sink-1', connectors: [connector], removed: [] });
     expect([oldest(others), oldest(stored())]).toEqual([3, 1]);
     expect(plan(later, others, { snapshot: 'due' }).isNeeded).toBe(false);
   });

@@ -12,14 +12,18 @@ const names = [...definitions.keys()];
 const entitiesOf = (name: string): readonly string[] => [...(definitions.get(name)?.entities.keys() ?? [])];
 const open = (definitionName: string, revision: number, size: 'tiny' | 'small' = 'small'): SampleAccount =>
   createSampleAccount({ definitionName, seed: 7, size, revision });
+/** Of the mailing account nearly all rows are events of its members. */
+const sizeOf = (name: string): 'tiny' | 'small' => (isLong || name !== 'email-marketing' ? 'small' : 'tiny');
 const rows = (account: SampleAccount, entity: string) => [...sampleTruth(account, entity)];
 const records = (account: SampleAccount, entity: string): readonly JsonObject[] =>
   rows(account, entity).map(({ record }) => record);
 
 describe.each(names)('a revision of %s', (name) => {
   it('is the account without revisions if it is 0', () => {
-    const plain = createSampleAccount({ definitionName: name, seed: 7, size: 'small' });
-    for (const entity of entitiesOf(name)) expect(rows(open(name, 0), entity)).toEqual(rows(plain, entity));
+    const plain = createSampleAccount({ definitionName: name, seed: 7, size: sizeOf(name) });
+    for (const entity of entitiesOf(name)) {
+      expect(rows(open(name, 0, sizeOf(name)), entity)).toEqual(rows(plain, entity));
+    }
   });
 
   it('is the same whenever it is made, and another for another seed', () => {
@@ -51,8 +55,8 @@ describe.each(names)('a revision of %s', (name) => {
 
   it('has every listed record of every entity with get under its key, and no other', () => {
     for (const revision of isLong ? [1, 3, 10] : [3]) {
-      const account = open(name, revision);
-      const before = open(name, revision - 1);
+      const account = open(name, revision, sizeOf(name));
+      const before = open(name, revision - 1, sizeOf(name));
       for (const [entity, key] of gets(name)) {
         const keyed = (account_: SampleAccount): ReadonlyMap<string, JsonObject> =>
           new Map(

@@ -172,7 +172,7 @@ describe('a search finds what a look at every record finds', () => {
  */
 function compare(filter: JsonObject | null, sort: readonly Readonly<Record<string, string>>[] = []): void {
   asked += 1;
-  if (!isLong && asked % 5 > 1) return;
+  if (!isLong && asked % 5 > 0) return;
   const expected = plainSearch(records, filter, sort).map(({ values }) => values['id']);
   const query = { filter, sort };
   const limit = 1 + (expected.length % 7) * 5;

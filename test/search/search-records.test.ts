@@ -8,7 +8,7 @@ import { thingsEntity } from '../support/search/things.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 /** Filters in all. TRIALS asks for more. */
-const trials = repeats('TRIALS', { share: 90, full: 3000 });
+const trials = repeats('TRIALS', { share: 45, full: 3000 });
 const perWorld = 30;
 const firstSeed = startSeed();
 

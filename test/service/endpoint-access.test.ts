@@ -75,7 +75,9 @@ describe('every guarded endpoint', () => {
       time += 1_200_000;
       for (const token of tokens) {
         const { status, body, headers } = await ask(endpoint, token);
-        expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+        const asked: unknown =
+          endpoint.access === 'browser' ? expect.stringMatching(/^Basic realm=/) : 'Bearer';
+        expect([status, headers.get('www-authenticate')]).toEqual([401, asked]);
         expect(Object.keys(body)).toEqual(['message', 'errors']);
       }
     },
@@ -132,7 +134,14 @@ describe('every public endpoint', () => {
       named(withAccess('public'))
         .map(([name]) => name)
         .toSorted(),
-    ).toEqual(['GET /', 'GET /docs', 'GET /openapi.json', 'POST /api/v1/account/applications/token']);
+    ).toEqual([
+      'GET /',
+      'GET /docs',
+      'GET /icon.svg',
+      'GET /openapi.json',
+      'GET /style.css',
+      'POST /api/v1/account/applications/token',
+    ]);
   });
 
   it.each(named(withAccess('public')))(

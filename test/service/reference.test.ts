@@ -64,12 +64,19 @@ describe('the OpenAPI document', () => {
   // Proves specification 9.1
   it('has every endpoint under /api/v1, but for itself', () => {
     const others = operations.filter(({ path }) => !path.startsWith('/api/v1/')).map(({ path }) => path);
-    expect(others.toSorted()).toEqual(['/', '/docs', '/openapi.json']);
+    expect(others.toSorted()).toEqual([
+      '/',
+      '/connectors',
+      '/docs',
+      '/icon.svg',
+      '/openapi.json',
+      '/style.css',
+    ]);
   });
 
   it('says what OpenAPI 3.1 wants of a document', () => {
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
-    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearer']);
+    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearer', 'basic']);
     const ids = operations.map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).toBe(ids.length);
     const tags: readonly string[] = document.tags.map(({ name }) => name);
@@ -125,8 +132,10 @@ describe('the OpenAPI document', () => {
 
   it('says which endpoints need a token and lists 401, 403 and 429 accordingly', () => {
     for (const { operation } of operations) {
-      const isPublic = operation['x-access'] === 'public';
-      expect(operation.security).toEqual(isPublic ? [] : [{ bearer: [] }]);
+      const access = operation['x-access'];
+      const isPublic = access === 'public';
+      const byBrowsers = access === 'browser' ? [{ basic: [] }] : [];
+      expect(operation.security).toEqual(isPublic ? [] : [{ bearer: [] }, ...byBrowsers]);
       const statuses = Object.keys(operation.responses);
       expect(statuses).toEqual(expect.arrayContaining(['421', '429', '500']));
       if (!isPublic) expect(statuses).toEqual(expect.arrayContaining(['401', '403']));

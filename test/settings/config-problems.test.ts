@@ -139,6 +139,8 @@ describe('a config file is refused', () => {
 
   it.each([
     ['concurrency: 33', 'concurrency: expected at most 32, got 33'],
+    ['history: yes please', 'history: expected true, false or { keep: <duration> }'],
+    ['history: { keep: 2h }', 'history.keep: expected at least 1d'],
     [
       'onSchemaChange: evolv',
       'onSchemaChange: expected one of keepExtra, evolve, quarantine, fail, got "evolv"',

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
+import { isLong } from '../support/trials.ts';
 
 let folder: ConfigFolder;
 it.beforeEach(({ configs }) => {
@@ -198,8 +199,10 @@ describe('defaults', () => {
   });
 });
 
-describe('ten thousand connectors', () => {
-  const names = Array.from({ length: 10_000 }, (_, index) => `library-${index}`);
+const many = isLong ? 10_000 : 2_000;
+
+describe('thousands of connectors', () => {
+  const names = Array.from({ length: many }, (_, index) => `library-${index}`);
 
   it('fit into one file, each written out with anchors', () => {
     const lines = names.map(
@@ -208,9 +211,9 @@ describe('ten thousand connectors', () => {
     );
     const first = `  first: { definition: document-library, id: first, sink: warehouse, schedule: &hourly { every: 1h, jitter: 1h }, entities: &all { documents: { fullEvery: 1d } } }\n`;
     const text = `${base}connectors:\n${first}${lines.join('')}`;
-    expect(text.length).toBeGreaterThan(1_500_000);
+    expect(text.length).toBeGreaterThan(150 * many);
     const { connectors } = folder.load(text);
-    expect(connectors.size).toBe(10_001);
+    expect(connectors.size).toBe(many + 1);
     expect([...connectors.values()].at(-1)?.schedule).toMatchObject({ everyMs: 3_600_000 });
   });
 
@@ -219,7 +222,7 @@ describe('ten thousand connectors', () => {
       folder.write(
         `connectors/${file}.yaml`,
         `connectors:\n${names
-          .slice(file * 100, file * 100 + 100)
+          .slice((file * many) / 100, ((file + 1) * many) / 100)
           .map((name) => `  ${name}: { id: ${name} }\n`)
           .join('')}`,
       );
@@ -227,7 +230,7 @@ describe('ten thousand connectors', () => {
     const { connectors } = folder.load(
       `${base}defaults: { definition: document-library, sink: warehouse }\nconnectors: [./connectors]\n`,
     );
-    expect(connectors.size).toBe(10_000);
+    expect(connectors.size).toBe(many);
   });
 
   it('report a mistake in each, with its line', () => {
@@ -236,8 +239,9 @@ describe('ten thousand connectors', () => {
         `  ${name}: { definition: document-library, id: ${name}, sink: nowhere, schedule: *hourly }\n`,
     );
     const found = problems(`x: &hourly { every: 1h }\n${base}connectors:\n${lines.join('')}`);
-    expect(found).toHaveLength(10_001);
+    expect(found).toHaveLength(many + 1);
     expect(found[0]).toMatch(/^:1: x: unknown key/);
-    expect(found.at(-1)).toMatch(/^:10006: connectors\.library-9999\.sink: no such sink: "nowhere"/);
+    const last = `:${many + 6}: connectors.library-${many - 1}.sink: no such sink: "nowhere"`;
+    expect(found.at(-1)?.startsWith(last)).toBe(true);
   });
 });

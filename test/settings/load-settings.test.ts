@@ -52,6 +52,7 @@ describe('loading settings', () => {
       fullEveryMs: 7 * 86_400_000,
       freshWithinMs: 2 * 3_600_000,
       onSchemaChange: 'keepExtra',
+      history: null,
     });
     expect(entities.get('email_activity')).toMatchObject({
       fullEveryMs: 30 * 86_400_000,
@@ -83,7 +84,7 @@ describe('loading settings', () => {
     expect(settings.guards).toEqual({ maxDeleteShare: 0.2, minDeleteRows: 20 });
     expect(settings.redis).toMatchObject({ isConfigured: false, prefix: 'connector-sync' });
     expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
-    expect(settings.http).toEqual({ token: null, connectorSeries: 'all' });
+    expect(settings.http).toEqual({ token: null, tokens: {}, hosts: [], connectorSeries: 'all' });
     expect(newsletter).toMatchObject({
       concurrency: 4,
       requestsPerSecond: 10,
@@ -97,6 +98,7 @@ describe('loading settings', () => {
       fullEveryMs: 604_800_000,
       freshWithinMs: null,
       onSchemaChange: 'keepExtra',
+      history: null,
     });
   });
 
@@ -112,6 +114,27 @@ describe('loading settings', () => {
       ['lists', 'evolve'],
       ['tags', 'fail'],
     ]);
+  });
+
+  it('keeps the history that an entity asks for, or else its connector, where the sink can', () => {
+    const more = `    include: [lists, tags, campaigns]
+    history: { keep: 400d }
+    entities: { tags: { history: false }, campaigns: { history: true } }
+`;
+    const settings = folder.load(goodConfig + more);
+    const entities = [...([...settings.connectors.values()][0]?.entities ?? [])];
+    expect(new Map(entities.map(([name, { history }]) => [name as string, history]))).toEqual(
+      new Map([
+        ['lists', { keepMs: 400 * 86_400_000 }],
+        ['tags', null],
+        ['campaigns', { keepMs: null }],
+      ]),
+    );
+    const lines = goodConfig.replace('type: sqlite, path: ./warehouse.db', 'type: jsonl, directory: ./out');
+    expect(lines).not.toBe(goodConfig);
+    expect(folder.problems(lines + more).join('\n')).toContain(
+      'history: belongs to sinks of type sqlite and postgres',
+    );
   });
 
   it('reads comments on blocks only if configured', () => {
@@ -234,6 +257,8 @@ http: { token: "\${SECRET}-of-the-board-hush" }
         clientSecret: '[secret]',
         lookups: { requestsPerSecond: 50, concurrency: 8, cacheFor: '1h' },
       },
+      signIns: { redirect: 'http://127.0.0.1/callback' },
+      mask: {},
       definitions: ['document-library', 'email-marketing', 'workspace-notes'],
       sinks: {
         warehouse: {
@@ -244,7 +269,7 @@ http: { token: "\${SECRET}-of-the-board-hush" }
         },
       },
       redis: { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' },
-      http: { token: '[secret]', connectorSeries: 'all' },
+      http: { token: '[secret]', hosts: [], connectorSeries: 'all' },
       connectors: {
         newsletter: {
           definition: 'email-marketing',

@@ -66,7 +66,7 @@ const kind = fileSinkKind({
   readChanges: (folder, connector, table) => bySeq(readLines(folder, connector, table.entity)),
 });
 
-describeFileSink('JSONL', kind);
+describeFileSink('JSONL', kind, { sharesLedger: true });
 
 describe('JSONL files', () => {
   const bench = useBench(kind);
@@ -113,8 +113,11 @@ describe('JSONL files', () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
-    for (const key of ['1', '2', '3']) {
-      await sink.commit(started.lease, [page(started, id, [member(key, 'n'.repeat(33 * 1024 * 1024))])]);
+    for (const [key, name] of [
+      ['1', 'n'.repeat(65 * 1024 * 1024)],
+      ['2', 'n'],
+    ] as const) {
+      await sink.commit(started.lease, [page(started, id, [member(key, name)])]);
     }
     expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
   });

@@ -8,7 +8,7 @@ import { storedState } from '../support/histories/stored-state.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
-const histories = repeats('TRIALS', { share: 2, full: 1_000 });
+const histories = repeats('TRIALS', { share: 1, full: 1_000 });
 const seed = startSeed(1);
 const runsEach = 8;
 

@@ -37,7 +37,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
     if (process.platform === 'linux') expect(opened(file())).toBe(1);
     await first[Symbol.asyncDispose]();
     await second[Symbol.asyncDispose]();
-    expect(await third.sink.resume('newsletter' as never)).toBe(false);
+    expect(await third.sink.resume(['newsletter' as never])).toEqual(new Set());
     await third[Symbol.asyncDispose]();
     if (process.platform === 'linux') expect(opened(file())).toBe(0);
     await using again = await open(options(), deps);
@@ -64,7 +64,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
     const holder = new Database(file());
     holder.exec('BEGIN IMMEDIATE');
     let isOver = false;
-    const waiting = first.sink.resume('newsletter' as never).finally(() => (isOver = true));
+    const waiting = first.sink.resume(['newsletter' as never]).finally(() => (isOver = true));
     one.abort(new Error('told to end'));
     await new Promise((resolve) => setImmediate(resolve));
     expect(isOver).toBe(false);

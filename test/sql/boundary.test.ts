@@ -15,7 +15,10 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     why: 'rows of leases and counters',
   },
   'src/sinks/postgres/lease/fenced.ts': { tables: ['_sync_counters', '_sync_meta'], why: 'the fence' },
-  'src/sinks/sqlite/meta.ts': { tables: ['_sync_meta'], why: 'whose file it is; the change counter' },
+  'src/sinks/sqlite/meta.ts': {
+    tables: ['_sync_commits', '_sync_meta'],
+    why: 'whose file it is; the change counter; the newest commits',
+  },
   'src/sinks/sqlite/from-version-7.ts': { tables: 'any', why: 'version 7' },
   'src/sinks/jsonl/file-list.ts': { tables: ['_sync_files'], why: 'the files of lines' },
   'src/sinks/jsonl/schema.ts': { tables: 'any', why: 'version 7' },
@@ -27,6 +30,12 @@ const besideTheLedger: Readonly<Record<string, { tables: readonly string[] | 'an
     tables: ['_sync_quarantine'],
     why: 'tells a person where quarantined records are',
   },
+  'src/page/failed-section.ts': {
+    tables: ['_sync_quarantine'],
+    why: 'tells a person where quarantined records are',
+  },
+  'src/sign-ins/sign-in-rows.ts': { tables: ['_sync_sign_ins'], why: 'no table of the ledger' },
+  'src/sign-ins/postgres-sign-ins.ts': { tables: ['_sync_sign_ins'], why: 'no table of the ledger' },
 };
 
 const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })

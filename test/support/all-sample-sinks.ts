@@ -7,7 +7,7 @@ import { readText } from '../../src/sql/postgres/text.ts';
 import { sharedPostgres } from './postgres.ts';
 import { sampleSinks, type SampleSink, type SampleSinkType } from './sample-sinks.ts';
 import { byKey } from './stored-rows.ts';
-import { isLong } from './trials.ts';
+import { isLong, triedSinks } from './trials.ts';
 
 interface Reader {
   readonly port: MessagePort;
@@ -51,6 +51,9 @@ const postgres: SampleSink = {
 
 /** Every kind of sink that engine tests run on. */
 export const allSampleSinks: Readonly<Record<SampleSinkType, SampleSink>> = { ...sampleSinks, postgres };
+
+/** Kinds of sinks that whole runs with the program's own accounts are tried over, as `triedSinks` says. */
+export const triedSampleSinks = triedSinks.map((type) => [type, allSampleSinks[type]] as const);
 
 /**
  * What a suite that runs over every kind of sink tries: all of it on SQLite, and on the other kinds the share that `npm

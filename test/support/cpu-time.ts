@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { afterAll } from 'vitest';
+import { afterAll, beforeEach } from 'vitest';
 
 /*
- * Set-up of `npm run test:times`, once for each test file: how much processor time the file took, in the test's process
- * and in the processes that it started and saw end.
+ * Set-up of `npm run test:times`, once for each test file: how much processor time the file and each of its tests took,
+ * in the test's process and in the processes that it started and saw end.
  */
 
 declare module 'vitest' {
@@ -18,6 +18,13 @@ const cpuMsBefore = cpuMs();
 // oxlint-disable-next-line no-empty-pattern -- vitest reads from the pattern which fixtures this one needs.
 afterAll(({}, suite) => {
   suite.file.meta.cpuMs = cpuMs() - cpuMsBefore;
+});
+
+beforeEach(({ task }) => {
+  const cpuMsBeforeTest = cpuMs();
+  return () => {
+    task.meta.cpuMs = cpuMs() - cpuMsBeforeTest;
+  };
 });
 
 /** Linux counts in ticks of 10 ms; elsewhere processes that were started are left out. */

@@ -5,6 +5,7 @@ import { commands } from '../../src/cli/commands.ts';
 /** What a person follows from top to bottom: run by tests, verbatim and in order. */
 export const guides: readonly string[] = [
   'README.md',
+  'docs/adding-a-connector.md',
   ...readdirSync('docs/guides').map((name) => `docs/guides/${name}`),
 ].toSorted();
 
@@ -14,7 +15,8 @@ export const documents: readonly string[] = [
   ...['docs', 'docs/operations', 'docs/reference', 'docs/internals'].flatMap((folder) =>
     readdirSync(folder)
       .filter((name) => name.endsWith('.md'))
-      .map((name) => `${folder}/${name}`),
+      .map((name) => `${folder}/${name}`)
+      .filter((document) => !guides.includes(document)),
   ),
   'CHANGELOG.md',
   'CONTRIBUTING.md',
@@ -49,6 +51,7 @@ export const unrunCommands: readonly UnrunCommand[] = [
   { line: 'connector-sync schedule list', why: 'asks the Redis of the config for the next runs' },
   { line: 'connector-sync schedule run newsletter', why: 'needs Redis' },
   { line: 'connector-sync runs --follow', why: 'runs until it is stopped' },
+  { line: 'connector-sync ui', why: 'serves until it is stopped' },
 ];
 
 export function blocksOf(document: string, language: string): readonly string[] {

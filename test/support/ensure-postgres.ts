@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /**
@@ -7,7 +8,17 @@ import { delimiter, join } from 'node:path';
  * in $POSTGRES_BIN, on the PATH, and where Debian puts them; on a Debian machine where we may, the package is
  * installed, without a server of its own. Otherwise only the tests that need it fail, and say why.
  */
-export function setup(): void {
+export function setup(): () => void {
+  const folder = mkdtempSync(join(tmpdir(), 'connector-sync-initialized-'));
+  process.env[initializedFolder] = folder;
+  installPostgres();
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+/** Of a folder that all test processes share during one run: there `postgres.ts` keeps the files of an empty server. */
+export const initializedFolder = 'POSTGRES_INITIALIZED';
+
+function installPostgres(): void {
   if (findPostgres() !== null) return;
   if (!canInstall()) {
     console.warn(`Found no PostgreSQL, so tests of it will fail. ${howToGetPostgres}`);

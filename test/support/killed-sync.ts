@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { dirname } from 'node:path';
+import { callCli, jsonLines, main } from './run-cli.ts';
 import { testCredentials } from './sync-once.ts';
-
-const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 export interface EndedSync {
   /** Null: it was killed. */
@@ -15,8 +14,8 @@ export interface EndedSync {
 }
 
 /**
- * Runs one sync of the built program as a user would; kills it `afterMs` behind the first event of kind `from`, unless
- * that is null.
+ * Runs one sync of the built program as a user would, and kills it `afterMs` behind the first event of kind `from`. If
+ * that is null, the sync needs no process of its own.
  */
 export async function killedSync(
   config: string,
@@ -25,10 +24,15 @@ export async function killedSync(
   afterMs: number | null,
   from = 'run-started',
 ): Promise<EndedSync> {
-  const args = [program, 'sync', connector, ...flags, '--json', '--config', config];
-  const child = spawn(process.execPath, args, {
+  const args = ['sync', connector, ...flags, '--json', '--config', config];
+  const env = { TEST_SECRET: testCredentials.clientSecret };
+  if (afterMs === null) {
+    const ended = await callCli(args, { cwd: dirname(config), env });
+    return { ...ended, phase: String(jsonLines(ended).at(-1)?.['kind']) };
+  }
+  const child = spawn(process.execPath, [main, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
+    env: { ...process.env, ...env },
   });
   let phase = 'before the run';
   let stderr = '';
@@ -36,7 +40,7 @@ export async function killedSync(
   createInterface({ input: child.stdout }).on('line', (line) => {
     const { kind } = JSON.parse(line) as { kind: string };
     phase = kind;
-    if (kind === from && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
+    if (kind === from) setTimeout(() => child.kill('SIGKILL'), afterMs);
   });
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, phase, stderr };

@@ -1,11 +1,20 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { PostgresConnection } from '../../src/sql/postgres/place.ts';
-import { findPostgres, howToGetPostgres } from './ensure-postgres.ts';
+import { findPostgres, howToGetPostgres, initializedFolder } from './ensure-postgres.ts';
 import { freePort } from './redis.ts';
 
 export interface PrivatePostgres extends AsyncDisposable {
@@ -46,6 +55,8 @@ export interface PostgresOptions {
 /** PostgreSQL refuses to run as root. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
+const environment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' };
+
 /**
  * Ends the server at once, without a checkpoint, when its input is closed: also when the process that started it was
  * killed.
@@ -61,18 +72,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Priv
   chmodSync(folder, 0o700);
   const data = join(folder, 'data');
   const port = await freePort();
-  const environment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' };
   if (options.standbyOf === undefined) {
-    execFileSync(
-      join(bin, 'initdb'),
-      ['-D', data, '-U', 'sync', '-A', 'trust', '-E', 'UTF8', '-N', '--no-instructions'],
-      {
-        ...nobody,
-        cwd: folder,
-        env: environment,
-        stdio: ['ignore', 'ignore', 'pipe'],
-      },
-    );
+    initialize(bin, folder, data);
   } else {
     await copyStopped(options.standbyOf, data);
   }
@@ -135,6 +136,38 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Priv
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+/**
+ * Makes the files of an empty server once for all tests and copies them from then on: that takes an eighth of the
+ * processor time.
+ */
+function initialize(bin: string, folder: string, data: string): void {
+  const shared = process.env[initializedFolder];
+  const kept = shared === undefined ? null : join(shared, bin.replaceAll('/', '-'));
+  if (kept !== null && existsSync(kept)) {
+    execFileSync('cp', ['-a', kept, data]);
+    return;
+  }
+  execFileSync(
+    join(bin, 'initdb'),
+    ['-D', data, '-U', 'sync', '-A', 'trust', '-E', 'UTF8', '-N', '--no-instructions'],
+    {
+      ...nobody,
+      cwd: folder,
+      env: environment,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
+  if (kept === null) return;
+  const own = `${kept}-${process.pid}`;
+  execFileSync('cp', ['-a', data, own]);
+  // Another process may have put its own there meanwhile: a folder with files in it is not replaced.
+  try {
+    renameSync(own, kept);
+  } catch {
+    rmSync(own, { recursive: true, force: true });
+  }
 }
 
 /** A standby begins as the files of its primary while that is not running. */

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../../src/core/clock.ts';
-import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
+import type { Entity } from '../../src/definitions/definition.ts';
 import type { RunOptions } from '../../src/engine/run-options.ts';
 import { revisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
@@ -49,6 +49,8 @@ export async function openRevisionWorld(options: {
   readonly definitionName: string;
   readonly sink: SampleSinkType;
   readonly size?: SampleSize;
+  /** What is read and compared, where that is not everything: most rows of an account are events of its members. */
+  readonly entities?: readonly string[];
   /** Lies over the account: what else tests change about it. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;
 }): Promise<RevisionWorld> {
@@ -92,24 +94,24 @@ export async function openRevisionWorld(options: {
   });
   const kept = new Map<string, Map<string, Row>>();
 
+  const isRead = (name: string): boolean => options.entities?.includes(name) ?? true;
+  const stays = (entity: Entity): boolean => entity.deletes === 'never';
+  /** What happened once and stays, seen now or before. */
+  const events = (): Rows => {
+    for (const [table, rows] of trueRows(definitionName, account, (one) => isRead(one.name) && stays(one))) {
+      kept.set(table, new Map([...(kept.get(table) ?? []), ...rows]));
+    }
+    return kept;
+  };
   let known: Rows | null = null;
   const truth = (): Rows => {
     // What lies over the account may change it at any time; the account itself changes only by moving on.
     if (known !== null && options.wrap === undefined) return known;
-    const now = trueRows(definitionName, account);
-    known = new Map(
-      [...now].map(([table, rows]) => {
-        const entity = definition.entities.get(table as EntityName) ?? ownerOf(definitionName, table);
-        if (entity?.deletes !== 'never') return [table, rows];
-        const all = kept.get(table) ?? new Map<string, Row>();
-        for (const [key, row] of rows) all.set(key, row);
-        kept.set(table, all);
-        return [table, new Map(all)];
-      }),
-    );
+    const others = trueRows(definitionName, account, (one) => isRead(one.name) && !stays(one));
+    known = new Map([...others, ...events()]);
     return known;
   };
-  truth();
+  events();
 
   return {
     folder,
@@ -120,7 +122,7 @@ export async function openRevisionWorld(options: {
       known = null;
       // Fields that change all the time are stored again after a day.
       laterMs += 25 * 60 * 60 * 1000;
-      truth();
+      events();
     },
     obstruct: (next) => {
       obstacle = next;
@@ -133,10 +135,9 @@ export async function openRevisionWorld(options: {
         sink: sink.options(folder),
         // By age alone nothing becomes due: a test says when it wants a full read.
         entities: new Map(
-          [...allEntities(definition)].map(([name, chosen]) => [
-            name,
-            { ...chosen, fullEveryMs: 1000 * dayMs },
-          ]),
+          [...allEntities(definition)]
+            .filter(([name]) => isRead(name))
+            .map(([name, chosen]) => [name, { ...chosen, fullEveryMs: 1000 * dayMs }]),
         ),
         clock: { ...systemClock, now: () => Date.now() + laterMs },
         run,
@@ -178,10 +179,11 @@ const idParams: Readonly<Record<string, string>> = {
 /** Table name -> key -> row of what an account holds; comments below single blocks are not asked for. */
 export function trueRows(
   definitionName: string,
-  account: Parameters<typeof sampleTruth>[0],
+  account: SampleAccount,
+  isAsked: (entity: Entity) => boolean = () => true,
 ): Map<string, ReadonlyMap<string, Row>> {
   const tables = new Map<string, ReadonlyMap<string, Row>>();
-  for (const entity of builtInDefinition(definitionName).entities.values()) {
+  for (const entity of [...builtInDefinition(definitionName).entities.values()].filter(isAsked)) {
     const { rows, exploded } = expectedRows(entity, sampleTruth(account, entity.name));
     tables.set(entity.name, entity.name === 'comments' ? ofPages(rows) : rows);
     if (entity.explodedTable !== null) tables.set(entity.explodedTable.entity, exploded);
@@ -195,11 +197,5 @@ function ofPages(comments: ReadonlyMap<string, Row>): ReadonlyMap<string, Row> {
       const { parent } = columns;
       return typeof parent === 'object' && parent !== null && 'page_id' in parent;
     }),
-  );
-}
-
-function ownerOf(definitionName: string, table: string) {
-  return [...builtInDefinition(definitionName).entities.values()].find(
-    ({ explodedTable }) => explodedTable?.entity === table,
   );
 }

@@ -49,9 +49,9 @@ export function reportTimes(): Reporter {
         'project',
         sumsBy(files, ({ project }) => project),
       );
-      console.log('\n   all s  test');
-      for (const { title, ms } of longestFirst(modules.flatMap(testsOf))) {
-        if (ms >= leastShownMs) console.log(`${seconds(ms)}  ${title}`);
+      console.log('\n   all s  computing s  test');
+      for (const { title, ms, cpuMs } of longestFirst(modules.flatMap(testsOf))) {
+        if (ms >= leastShownMs) console.log(`${seconds(ms)}${seconds(cpuMs, 13)}  ${title}`);
       }
       const wall = seconds(Date.now() - beginMs).trim();
       const run = `${files.length} files, in ${wall} s on ${availableParallelism()} cores`;
@@ -70,6 +70,7 @@ function testsOf(module: TestModule) {
   return [...module.children.allTests()].map((test) => ({
     title: `${module.relativeModuleId}: ${test.name}`,
     ms: test.diagnostic()?.duration ?? 0,
+    cpuMs: test.meta().cpuMs ?? 0,
   }));
 }
 

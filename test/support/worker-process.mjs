@@ -4,21 +4,27 @@ import { readdirSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/core/clock.ts';
-import { startScheduledRuns } from '../../src/app/start-scheduled-runs.ts';
+import { followConfig } from '../../src/app/follow-config.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 
 const [config, options] = process.argv.slice(2);
-const runs = await startScheduledRuns({
-  settings: loadSettings({ file: config, env: process.env }),
+const read = () => ({ settings: loadSettings({ file: config, env: process.env }) });
+const stopping = new AbortController();
+const runs = await followConfig({
+  ...read(),
+  read: async () => read(),
+  signal: stopping.signal,
   log: await openLog({ level: 'info', write: (line) => void process.stderr.write(line) }),
   clock: systemClock,
   command: 'worker-process.mjs',
   ...JSON.parse(options),
 });
 process.on('SIGUSR2', tellFigures);
+process.on('SIGHUP', () => void runs.reload());
 const stopped = new Promise((resolve) => process.once('SIGTERM', resolve));
 await Promise.race([runs.ended, stopped]);
+stopping.abort();
 await runs.stop();
 setTimeout(() => process.exit(), 1000).unref();
 

@@ -34,6 +34,7 @@ export function startWorkerProcess(
   options: {
     readonly listen?: { readonly host: string; readonly port: number };
     readonly concurrency?: number;
+    readonly maxRuns?: number;
   } = {},
 ): WorkerProcess {
   const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, ...options })], {

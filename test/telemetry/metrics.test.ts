@@ -34,6 +34,7 @@ const fetched = (bytes: number): RunEvent => ({
 });
 const committed = (bytes: number): RunEvent => ({
   kind: 'page-committed',
+  params: {},
   entity: lists,
   counts: { ...noCounts, fetched: 9, inserted: 5, updated: 3, quarantined: 1 },
   newlyDue: 0,

@@ -9,15 +9,15 @@ import {
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { printable, printableWithin, count, duration } from '../../src/telemetry/format.ts';
+import { remaining } from '../../src/telemetry/expected-records.ts';
 import { progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
 import {
   advanceProgress,
-  rates,
-  remainingMs,
   startProgress,
   type Expected,
   type Progress,
 } from '../../src/telemetry/progress.ts';
+import { rates } from '../../src/telemetry/rates.ts';
 import { showProgress, tellOutage } from '../../src/telemetry/show-progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
@@ -113,7 +113,7 @@ describe('progress', () => {
     expect(resumed).not.toContain('100,000');
   });
 
-  it('says how long it still takes where every entity has an estimate, and not while it waits', () => {
+  it('says how long it still takes, at least where an entity has no estimate, and not while it waits', () => {
     const known: Expected = { rows: 30_000, pages: 300 };
     const after10s = (all: ReadonlyMap<EntityName, Expected>, more: readonly RunEvent[] = []): Progress => {
       let progress = advanceProgress(startProgress(newsletter, 0, all), runStarted({}), 0);
@@ -124,16 +124,19 @@ describe('progress', () => {
       return more.reduce((left, event) => advanceProgress(left, event, 10_000), progress);
     };
     const progress = after10s(new Map([[members, known]]));
-    expect(remainingMs(progress, 10_000)).toBe(20_000);
+    expect(remaining(progress, 10_000)).toEqual({ ms: 20_000, isAtLeast: false });
     expect(progressSummary(progress, 10_000)).toContain('500 records/s, about 20 s left');
     const unknown = new Map([
       [members, known],
       [lists, { rows: null, pages: null }],
     ]);
-    expect(remainingMs(after10s(unknown), 10_000)).toBe(20_000);
-    expect(remainingMs(after10s(unknown, [committed(lists, 1, 0)]), 10_000)).toBeNull();
+    expect(remaining(after10s(unknown), 10_000)).toMatchObject({ isAtLeast: false });
+    expect(remaining(after10s(unknown, [committed(lists, 1, 0)]), 10_000)).toEqual({
+      ms: 20_000,
+      isAtLeast: true,
+    });
     expect(
-      remainingMs(after10s(new Map([[members, known]]), [{ kind: 'throttled', waitMs: 5000 }]), 10_000),
+      remaining(after10s(new Map([[members, known]]), [{ kind: 'throttled', waitMs: 5000 }]), 10_000),
     ).toBeNull();
   });
 
@@ -177,7 +180,7 @@ describe('progress', () => {
     expect(progressLines(progress, 1000, wide).join('\n')).toContain('1,200 of ~3,000 records');
     expect(progressLines(progress, 1000, { ...wide, hasColor: true })[0]).toContain('\u001b[1m');
     expect(progressSummary(progress, 1000)).toBe(
-      'newsletter  1.0 s: 1,200 records, 0 of 0 known listings read, 0 records/s, 0.0 requests/s, reading list_members',
+      'newsletter  1.0 s: 1,200 records, 0 of 0 known listings read, 0 records/s, 0.0 requests/s, reading list_members (1,200 of ~3,000 records)',
     );
   });
 
@@ -298,6 +301,7 @@ function retried(attempt: number, waitMs: number): Extract<RunEvent, { readonly 
 function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent {
   return {
     kind: 'page-committed',
+    params: {},
     entity,
     counts: { ...noCounts, fetched: rows, inserted: rows },
     newlyDue,

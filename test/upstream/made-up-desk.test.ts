@@ -78,6 +78,14 @@ const walks: Readonly<
     page !== null && seen >= Number(membersOf(page)['total'])
       ? null
       : [`/invoices?maxResults=7&startAt=${seen}`],
+  reviews: (page) => {
+    const next = page === null ? '/api/reviews?limit=7' : membersOf(page)['next_page_uri'];
+    return typeof next === 'string' ? [next.slice('/api'.length)] : null;
+  },
+  parcels: (page) => {
+    const next = page === null ? '/api/parcels?limit=7' : membersOf(page)['next'];
+    return typeof next === 'string' ? [next.slice('/api'.length)] : null;
+  },
   messages: (page) => {
     if (page !== null && page.headers.get('x-has-more') !== 'true') return null;
     const cursor = page === null ? '' : `?cursor=${page.headers.get('x-next-cursor')}`;
@@ -103,7 +111,7 @@ describe('the made-up help desk', () => {
     expect(await walk(desk, entity)).toEqual(desk.rows(entity));
   });
 
-  it.each(['tickets', 'customers', 'events', 'articles', 'messages'])(
+  it.each(['tickets', 'customers', 'events', 'articles', 'messages', 'reviews', 'parcels'])(
     'shows every one of the %s that stays, while others come and go between the pages',
     async (entity) => {
       for (const seed of [1, 2, 3]) {

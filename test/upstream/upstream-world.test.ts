@@ -23,6 +23,8 @@ const deskEntities = [
   'articles',
   'invoices',
   'messages',
+  'reviews',
+  'parcels',
   'attachments',
 ];
 

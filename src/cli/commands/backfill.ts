@@ -26,7 +26,7 @@ import { toTheSecond, count, counted } from '../../telemetry/format.ts';
 import { command, type CommandContext } from '../command.ts';
 import { logLevel } from '../environment.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { endText } from '../output/run-report-text.ts';
+import { endText } from '../../wording/run-report-table.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
 import { openPublicationsAfterSync } from './publish/publish-after-sync.ts';
@@ -184,7 +184,7 @@ async function queueBackfill(
 ): Promise<ExitCode> {
   const { terminal, program } = context;
   const { name, sink } = connector;
-  await checkNotPaused(connector, program);
+  await checkNotPaused([connector], program);
   const text = writeRequest(request);
   if (text.length > maxRequestChars) {
     throw usage('Too many entities for one job; queue them in parts, with --select.');

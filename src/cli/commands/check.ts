@@ -12,6 +12,7 @@ import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
 import { checkConnectors } from './check/check-connectors.ts';
+import { checkMasks } from './check/check-masks.ts';
 import {
   found,
   warning,
@@ -64,6 +65,7 @@ export const check = command({
     const { connectors, pages } = await checkConnectors(app, hasToken, context);
     for (const result of summarize(connectors, 'connectors')) add(result);
     for (const result of summarize(pages, 'pages')) add(result);
+    for (const result of summarize(await checkMasks(settings), 'masks')) add(result);
     add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
     for (const result of await checkSinks(context, settings, isDeep)) add(result);
     for (const result of summarize(await checkCopies(settings), 'copies')) add(result);

@@ -1,8 +1,12 @@
 import type { App } from '../../app/app.ts';
+import { readSignIns } from '../../app/read-sign-ins.ts';
+import type { Clock } from '../../core/clock.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/format.ts';
+import { signInText } from '../../wording/sign-in-text.ts';
 import { command, type CommandContext, oneOf } from '../command.ts';
 import {
   configuredWorkspaces,
@@ -13,8 +17,10 @@ import {
 } from '../find-in-workspaces.ts';
 import { exitCodes } from '../output/exit-codes.ts';
 import { openPatientApp } from '../output/show-run.ts';
-import { leftColumns, fittingTable } from '../output/text-table.ts';
+import { fittingTable, leftColumns, wrapped } from '../output/text-table.ts';
+import { addConnector } from './connectors/add-connector.ts';
 import { createConnector, definitionNamed } from './connectors/create-connector.ts';
+import { removeConnector } from './connectors/remove-connector.ts';
 
 export const connectors = command({
   help: `
@@ -23,28 +29,44 @@ Examples:
   $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
   $ connector-sync connectors check 6f9c...             does the service behind it take its credentials?
   $ connector-sync connectors delete 6f9c...            what would be deleted?  with --yes: delete it
+  $ connector-sync connectors add newsletter --definition email-marketing --workspace acme
+  $ connector-sync connectors remove newsletter
 
-These are the connectors behind the API; "connector-sync status" shows those that the config syncs.`,
+"add" and "remove" edit the config file. The others are about the connectors behind the API; "list" also shows those of
+the config that read a service without one, and "connector-sync status" all that the config syncs.`,
   commands: {
+    add: addConnector,
+    remove: removeConnector,
     list: command({
-      description: 'List the connectors of some workspaces, or of all that the credentials may see.',
+      description:
+        'List the connectors of some workspaces, or of all that the credentials may see, and those of the config that read a service directly.',
       options: {
         '--workspace <name...>': 'only of these workspaces',
         '--definition <name>': 'only of this type: the name of a definition, or its id in the API',
       },
       help: '\nExample:\n  $ connector-sync connectors list --definition email-marketing --json | jq -r .connectors[].id',
       run: async (context, flags) => {
+        const { terminal, signal, clock } = context;
+        const local = await context.settings();
+        const isOfAll = flags.workspace.length === 0;
+        const direct = isOfAll ? await readDirect(local, flags.definition, clock) : [];
+        const tellDirect = (): void => terminal.print(...directLines(direct, context));
+        if (local.parts.api === null && direct.length > 0) {
+          terminal.printJson({ connectors: [], direct });
+          tellDirect();
+          return;
+        }
         const settings = await context.settings('api', 'access');
-        const { terminal, signal } = context;
         const definitionId =
           flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
         await using app = await openPatientApp(context, settings, 'connectors list');
         const { workspace: named } = flags;
-        const workspaces = named.length > 0 ? named : await everyWorkspace(app, settings.api, signal);
-        const found = await findInWorkspaces(app, workspaces, definitionId, named.length === 0, signal);
-        terminal.printJson({ connectors: found });
-        if (found.length === 0) terminal.print('No connectors.');
-        else terminal.print(...connectorTable(found, terminal.columns()));
+        const workspaces = isOfAll ? await everyWorkspace(app, settings.api, signal) : named;
+        const found = await findInWorkspaces(app, workspaces, definitionId, isOfAll, signal);
+        terminal.printJson({ connectors: found, direct });
+        if (found.length > 0) terminal.print(...connectorTable(found, terminal.columns()));
+        else if (direct.length === 0) terminal.print('No connectors.');
+        tellDirect();
       },
     }),
     create: createConnector,
@@ -95,6 +117,39 @@ These are the connectors behind the API; "connector-sync status" shows those tha
     }),
   },
 });
+
+/** The connectors of the config that read a service directly, and whether a person has signed in to it. */
+async function readDirect(
+  { connectors: all, definitions }: LocalSettings,
+  type: string | undefined,
+  clock: Clock,
+) {
+  const id = type === undefined ? null : definitionNamed({ definitions }, type).id;
+  const chosen = [...all.values()].filter(
+    ({ address, definition }) => address.kind === 'direct' && (id === null || definition.id === id),
+  );
+  const signIns = await readSignIns(chosen, clock);
+  return chosen.map(({ name, definition, sink }) => ({
+    connector: name,
+    definition: definition.name,
+    sink: sink.name,
+    signIn: signIns.get(name) ?? null,
+  }));
+}
+
+function directLines(
+  direct: Awaited<ReturnType<typeof readDirect>>,
+  { program, terminal }: CommandContext,
+): readonly string[] {
+  if (direct.length === 0) return [];
+  return [
+    'Read directly, with credentials of the config:',
+    ...direct.flatMap(({ connector, definition, signIn }) => {
+      const how = signIn === null ? '' : `: ${signInText(signIn, connector, program)}`;
+      return wrapped(`  ${connector} (${definition})${how}`, terminal.columns());
+    }),
+  ];
+}
 
 function connectorId(text: string): ConnectorId {
   if (isConnectorId(text)) return text;

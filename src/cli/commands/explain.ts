@@ -1,13 +1,12 @@
-import { type Explanation, explainRow } from '../../app/explain-row.ts';
+import { explainRow, purgeNoteOf } from '../../app/explain-row.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
-import type { Instant } from '../../core/clock.ts';
-import type { Entity } from '../../definitions/definition.ts';
-import { type EntityTarget, entityTarget } from '../../settings/entity-target.ts';
-import type { MissingRow, PartitionHistory, RunSummary } from '../../sinks/ledger-reader.ts';
-import { printable, counted } from '../../telemetry/format.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
+import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import { printable } from '../../telemetry/format.ts';
+import { explanationFacts } from '../../wording/explanation-facts.ts';
+import { purgedText } from '../../wording/purged-text.ts';
 import { command } from '../command.ts';
 import { exitCodes } from '../output/exit-codes.ts';
-import { jsonText } from '../output/json-text.ts';
 
 export const explain = command({
   argument: ['<connector/entity>', 'such as newsletter/list_members'],
@@ -22,22 +21,32 @@ Example:
     const target = entityTarget(await context.settings(), name);
     const key = parseRecordKey(target.table, keyTexts);
     const found = await explainRow(target, key.keyText);
+    const purged = found === null ? await purgeNoteOf(target, key.keyText) : null;
     terminal.printJson({
       target: name,
       key: key.keyText,
       isStored: found !== null,
+      ...(purged === null ? {} : { purged }),
       ...found,
       ...(found === null
         ? {}
         : { changedBy: withoutReport(found.changedBy), lastSync: withoutReport(found.lastSync) }),
     });
+    if (purged !== null) {
+      terminal.print(`${name} ${printable(key.keyText)}: ${purgedText(purged)}`);
+      return exitCodes.ok;
+    }
     if (found === null) {
       terminal.print(
         `${name} ${key.keyText}: is not stored in sink ${target.connector.sink.name}. "${program} get" shows whether the service has it, "${program} status" what was read.`,
       );
       return exitCodes.degraded;
     }
-    terminal.print(...explanationText(target, key.keyText, found, program));
+    const facts = explanationFacts(target, found, program);
+    terminal.print(
+      `${name} ${printable(key.keyText)}`,
+      ...facts.map(([what, text]) => `  ${`${what}:`.padEnd(14)}${text}`),
+    );
     return exitCodes.ok;
   },
 });
@@ -47,111 +56,4 @@ function withoutReport(run: RunSummary | null): object | null {
   if (run === null) return null;
   const { report: _report, ...rest } = run;
   return rest;
-}
-
-/** The explanation for a person, a fact per line. */
-function explanationText(
-  { name, entity }: EntityTarget,
-  keyText: string,
-  explanation: Explanation,
-  program: string,
-): readonly string[] {
-  const { row, changedBy, changeValue, lastSync } = explanation;
-  const { partition } = row;
-  const facts: readonly (readonly [string, string | null])[] = [
-    ['first seen', row.firstSeenAt ?? 'unknown, an older version stored it'],
-    ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
-    ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
-    ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
-    [
-      'listing',
-      partition === null ? 'not known' : `${partition.entity} ${printable(jsonText(partition.params))}`,
-    ],
-    ['last read', partition === null ? null : readText(partition)],
-    [
-      'last sync',
-      lastSync === null ? 'none' : `${lastSync.state}, began ${lastSync.startedAt} (run ${lastSync.run})`,
-    ],
-    ['why', reasonText(explanation, entity)],
-    ['looks deleted', row.missing === null ? null : missingText(row.missing, program, name)],
-  ];
-  return [
-    `${name} ${printable(keyText)}`,
-    ...facts.flatMap(([what, text]) => (text === null ? [] : [`  ${`${what}:`.padEnd(14)}${text}`])),
-  ];
-}
-
-function runText(id: string | null, run: RunSummary | null): string {
-  if (id === null) return 'an unknown run';
-  return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
-}
-
-function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {
-  if (sealedAt === null) return 'never completely';
-  const how = mode === 'incremental' ? 'changes only' : 'in full';
-  const full = mode === 'incremental' ? `, last full read ${fullAt ?? 'unknown'}` : '';
-  const known = watermark === null ? '' : `; everything up to ${watermark} is stored`;
-  return `${how} ${sealedAt}${sealedRun === null ? '' : ` by run ${sealedRun}`}${full}${known}`;
-}
-
-function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): string {
-  const { partition, deletedAt } = row;
-  switch (reason.kind) {
-    case 'no-sync':
-      return 'this connector has not been synced yet';
-    case 'no-partition':
-      return 'it was stored by refetch, or by an older version that did not record its listing; the next full read fills this in';
-    case 'parent-gone':
-      return 'its parent record is deleted, so its listing is no longer read';
-    case 'set-aside':
-      return `reading its listing failed ${failureText(partition)}; the next sync tries again`;
-    case 'due':
-      return `its listing has been waiting to be read since ${partition?.dueSince ?? ''}`;
-    case 'not-selected':
-      return `the last sync did not read ${entity.name}`;
-    case 'full':
-      return `the last sync read its listing in full and ${reason.isMet && deletedAt === null ? 'found it' : 'did not find it'}`;
-    case 'incremental':
-      return incrementalText(reason.isMet, changeValue, partition);
-    case 'marker':
-      return `its listing was not read, because its parent record has not changed since (change time ${printable(partition?.marker ?? '')})`;
-    case 'not-led-to':
-      return 'its listing was not read: its parent record has not changed, or exists but is no longer listed (in the trash)';
-  }
-}
-
-function incrementalText(
-  isMet: boolean | null,
-  changeValue: Instant | null,
-  partition: PartitionHistory | null,
-): string {
-  const asked = 'the last sync asked its listing for changes only';
-  const full = `a full read, the last of which began ${partition?.fullAt ?? 'at an unknown time'}`;
-  if (isMet === null) return `${asked}; it has no readable change time, so only ${full}, finds it`;
-  return isMet
-    ? `${asked}, and it was among them`
-    : `${asked}; its change value ${changeValue ?? ''} is older than the sync cursor (${partition?.watermark ?? ''}), so it may not have been asked for; ${full}, finds it`;
-}
-
-function failureText(partition: PartitionHistory | null): string {
-  const failure = partition?.failure ?? null;
-  if (failure === null) return '';
-  return `${failure.at}: ${failure.code}: ${printable(failure.message)}`;
-}
-
-function missingText(
-  { missingSince, missedWalks, needs }: MissingRow,
-  program: string,
-  name: string,
-): string {
-  const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
-  const [connector = ''] = name.split('/');
-  switch (needs) {
-    case 'nothing':
-      return `${missed}; kept, because more rows look deleted than the limit allows; to delete them: ${program} sync ${connector} --full --allow-deletes`;
-    case 'get':
-      return `${missed}; kept until a get confirms that it does not exist`;
-    case 'walk':
-      return `${missed}; kept until another full read does not find it either`;
-  }
 }

@@ -87,10 +87,15 @@ function formatNamed(format: string, isSafeForSpreadsheets: boolean): (table: En
 
 /** A number that this sink never gave: everything up to it would be taken for known. */
 function checkSince(
-  { newestSeq: newest }: EntityChanges,
+  { newestSeq: newest, completeAfter }: EntityChanges,
   { name, connector }: EntityTarget,
   since: number,
 ): void {
+  if (since > 0 && since < completeAfter) {
+    throw usage(
+      `--since-seq ${since}: deletes of ${name} up to number ${completeAfter} were removed, as "retention" of the config says, so the changes would not be complete. Reload it: empty the table, then export with --since-seq 0.`,
+    );
+  }
   if (since <= newest) return;
   throw usage(
     `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,

@@ -1,29 +1,29 @@
 import { readFile } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { usage } from '../../core/usage-error.ts';
-import type { CredentialShape, Definition } from '../../definitions/definition.ts';
-import { loadDefinitions, builtInDefinitionsFolder } from '../../definitions/load-definitions.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
 import { command, type CommandContext, type FlagsOf, oneOf } from '../command.ts';
 import { shellWord } from '../environment.ts';
 import { configFile } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
+import { directConnectors, directConnectorText, isFile } from './init/direct-connectors.ts';
 
 const options = {
   '--base-url <url>': 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)',
-  '--direct <service...>': 'read services themselves, without an API: mailchimp, notion',
+  '--direct <service...>':
+    'read services themselves, without an API: mailchimp, notion, or a definition file',
   '--workspace <name>': { text: 'workspace in which the connectors are looked up', default: 'default' },
   '--sink <type>': { text: 'sqlite, jsonl or postgres', default: 'sqlite' },
 } as const;
 
 export const init = command({
   options,
-  help: '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
+  help: '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --direct my-definitions/help-desk.yaml\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
   run: async (context, flags) => {
     const file = configFile(context);
     const { terminal, cwd } = context;
     // Paths in a config are relative to it; the records belong into the folder that one works in.
-    const choices = choicesOf(flags, relative(dirname(file), join(cwd, 'data')));
+    const choices = choicesOf(flags, cwd, dirname(file));
     const shown = relative(cwd, file);
     const text = configText(choices);
     // Asked for again, the same config is no conflict.
@@ -45,8 +45,7 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-/** `dataFolder`: relative to the config file. */
-function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string) {
+function choicesOf(flags: FlagsOf<typeof options>, cwd: string, configFolder: string) {
   const { baseUrl, workspace } = flags;
   const sink = oneOf('--sink', flags.sink, ['sqlite', 'jsonl', 'postgres']);
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
@@ -59,10 +58,15 @@ function choicesOf(flags: FlagsOf<typeof options>, dataFolder: string) {
     /** Null: read from $CONNECTOR_API_URL. */
     baseUrl: baseUrl ?? null,
     /** Empty: connectors are read through the API. */
-    direct: directConnectors(flags.direct),
+    direct: directConnectors(flags.direct, cwd),
+    /** Folders of definitions that are not built in, relative to the config file. */
+    folders: new Set(
+      flags.direct.filter(isFile).map((name) => relative(configFolder, dirname(resolve(cwd, name))) || '.'),
+    ),
     workspace,
     sink,
-    dataFolder,
+    /** Relative to the config file. */
+    dataFolder: relative(configFolder, join(cwd, 'data')),
   };
 }
 
@@ -71,18 +75,21 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
   const isFound = configFile({ ...context, config: null }) === configFile(context);
   const command = (name: string): string =>
     `${context.program} ${name}${isFound ? '' : ` --config ${shellWord(file)}`}`;
+  const logins = choices.direct.filter(({ needsLogin }) => needsLogin);
+  const isThroughApi = choices.direct.length === 0;
+  const steps: [what: string, name: string][] = logins.map(({ name }) => [
+    'Sign in as a person:',
+    `login ${name}`,
+  ]);
+  steps.push(['Is everything in place?', 'check']);
+  if (isThroughApi) steps.push(['Which connectors are there?', 'discover']);
+  steps.push([isThroughApi ? 'Read them all:' : 'Read everything:', 'sync']);
   return [
     '',
     'Next:',
     '  1. Put the credentials into the environment, or into a file .env here that only you can read:',
     ...environmentLines(choices).map((line) => `       ${line}`),
-    `  2. Is everything in place?       ${command('check')}`,
-    ...(choices.direct.length === 0
-      ? [
-          `  3. Which connectors are there?   ${command('discover')}`,
-          `  4. Read them all:                ${command('sync')}`,
-        ]
-      : [`  3. Read everything:              ${command('sync')}`]),
+    ...steps.map(([what, name], index) => `  ${index + 2}. ${what.padEnd(29)} ${command(name)}`),
   ];
 }
 
@@ -103,13 +110,17 @@ function configText(choices: ConfigChoices): string {
       ? choices.direct.map(directConnectorText).join('\n')
       : hostedConnectorsText(choices);
   return `# Paths are relative to this file. "connector-sync config schema" prints the format.
-${choices.direct.length > 0 ? '' : apiText(choices)}sinks:
+${choices.direct.length > 0 ? definitionsText(choices) : apiText(choices)}sinks:
   main: ${sink}
 
 # redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
 
 connectors:
 ${connectors}`;
+}
+
+function definitionsText({ folders }: ConfigChoices): string {
+  return folders.size === 0 ? '' : `definitions: ${JSON.stringify([...folders])}\n\n`;
 }
 
 function apiText({ baseUrl }: ConfigChoices): string {
@@ -174,60 +185,4 @@ function environmentLines(choices: ConfigChoices): readonly string[] {
     ...(choices.direct.length === 0 ? ofApi : own),
     ...(choices.sink === 'postgres' ? ['DATABASE_URL=postgresql://user:password@host:5432/database'] : []),
   ];
-}
-
-/** As in the other configs that this program writes. */
-const usualNames: ReadonlyMap<string, string> = new Map([
-  ['email-marketing', 'newsletter'],
-  ['workspace-notes', 'wiki'],
-]);
-
-/** `names`: of connector types, or their aliases. Throws USAGE, naming those that can be read directly. */
-function directConnectors(names: readonly string[]) {
-  const definitions = [...loadDefinitions([builtInDefinitionsFolder]).values()];
-  const readable = definitions.filter(({ upstream }) => upstream !== null);
-  const chosen = names.map((name) => {
-    const found = readable.find(
-      (one) => one.name === name || one.aliases.some((alias) => alias.toLowerCase() === name.toLowerCase()),
-    );
-    if (found !== undefined) return found;
-    const known = readable.map((one) => [one.name, ...one.aliases].join(' or ')).join(', ');
-    throw usage(`--direct: expected a service that can be read directly (${known}), got "${name}".`);
-  });
-  return [...new Set(chosen)].map(directConnector);
-}
-
-/** A connector of the config that is written, which reads its service itself. */
-function directConnector(definition: Definition) {
-  const { name, aliases } = definition;
-  const service = aliases[0] ?? name;
-  const prefix = service.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
-  const fields = [...(simplestWay(definition)?.fields ?? [])].filter(([, { isRequired }]) => isRequired);
-  return {
-    name: usualNames.get(name) ?? name,
-    definition: name,
-    /** As people know the service. */
-    service,
-    /** Of its credentials: the field, and the variable that it is read from. */
-    variables: fields.map(([field]) => [field, `${prefix}_${field.toUpperCase()}`] as const),
-  };
-}
-
-/** The first with the fewest fields to fill in. */
-function simplestWay({ credentials }: Definition): CredentialShape | undefined {
-  const required = ({ fields }: CredentialShape): number =>
-    [...fields.values()].filter(({ isRequired }) => isRequired).length;
-  return credentials.toSorted((left, right) => required(left) - required(right))[0];
-}
-
-/** As YAML below `connectors`. */
-function directConnectorText(connector: ReturnType<typeof directConnector>): string {
-  const { name, definition, service, variables } = connector;
-  const credentials = variables.map(([field, variable]) => `${field}: "\${${variable}}"`).join(', ');
-  return `  ${name}:
-    definition: ${definition} # ${service}
-    credentials: { ${credentials} } # or "\${file:./secret}", a file that only you can read
-    sink: main
-    schedule: { every: 1h }
-`;
 }

@@ -1,4 +1,4 @@
-import { cancelRun, findRun, fromEverySink } from '../../app/find-run.ts';
+import { cancelledText, cancelRun, findRun, fromEverySink } from '../../app/find-run.ts';
 import { recordsRead, rowsWritten } from '../../app/run-totals.ts';
 import { undeleteRun } from '../../app/undelete-run.ts';
 import { slept } from '../../core/clock.ts';
@@ -9,7 +9,8 @@ import type { LocalSettings } from '../../settings/settings.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, counted, duration, timeOfDay } from '../../telemetry/format.ts';
 import { command, type CommandContext, wholeNumber } from '../command.ts';
-import { runReportText, endText } from '../output/run-report-text.ts';
+import { endText } from '../../wording/run-report-table.ts';
+import { runReportText } from '../output/run-report-text.ts';
 import { leftColumns, rightColumns, fits, textTable, rowSentences, type Rows } from '../output/text-table.ts';
 
 const defaultLimit = 20;
@@ -173,11 +174,7 @@ Example:
     const { run, connector } = found.run;
     const ended = await cancelRun(found, context);
     terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: ended !== null });
-    terminal.print(
-      ended === null
-        ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
-        : `${connector}: the process of run ${run} (${ended.pid}) has ended; the next run resumes from what it stored.`,
-    );
+    terminal.print(cancelledText(found.run, ended));
   },
 });
 

@@ -1,12 +1,19 @@
-import { overviewOf, readOverviews } from '../../app/connector-states.ts';
-import { checkHere, locateSink, pauseConnector, resumeConnector, servedSink } from '../../app/locate-sink.ts';
-import { checkNotPaused, sinkIdOf, openQueuesOf, reachQueues } from '../../app/reach-queues.ts';
-import { instant } from '../../core/clock.ts';
+import {
+  defaultReason,
+  pauseConnectors,
+  queuedText,
+  resumeConnectors,
+  runNow,
+  unreachedText,
+  writeSchedules,
+} from '../../app/control-connectors.ts';
+import { locateSink, servedSink } from '../../app/locate-sink.ts';
+import { openQueuesOf } from '../../app/reach-queues.ts';
 import { usage } from '../../core/usage-error.ts';
-import type { Queues } from '../../jobs/open-queues.ts';
 import type { ServedSink } from '../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings, SinkSettings } from '../../settings/settings.ts';
+import { processUser } from '../../sinks/actions.ts';
 import { command } from '../command.ts';
 import { listSchedules } from './schedule/schedule-list.ts';
 
@@ -74,7 +81,7 @@ Examples:
       description: 'Stop starting scheduled runs of these connectors until they are resumed.',
       argument: ['<connector...>', 'names from the config'],
       options: {
-        '--reason <text>': { text: 'shown wherever the pause is shown', default: 'paused by hand' },
+        '--reason <text>': { text: 'shown wherever the pause is shown', default: defaultReason },
       },
       help: `
 The pause is stored in the sink, beside the records: it outlives Redis and every restart. A run in progress continues, and
@@ -83,26 +90,21 @@ The pause is stored in the sink, beside the records: it outlives Redis and every
 Example:
   $ connector-sync schedule pause newsletter wiki --reason 'the service is being moved'`,
       run: async (context, { reason }, names) => {
-        const { terminal, clock, program } = context;
+        const { terminal, program } = context;
         const settings = await context.settings();
         const connectors = chosenConnectors(settings, names);
-        const why = checkReason(reason);
-        await using reached = await reachQueues(settings);
-        const { queues, problem } = reached;
-        const since = instant(clock.now());
-        for (const connector of connectors) await checkHere(connector, queues);
-        for (const connector of connectors) {
-          const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
-          await queues?.removeSchedule(sinkId, connector.name);
-          terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
-          terminal.print(`${connector.name}: paused, no more scheduled runs start`);
-          if (running !== null) {
+        const problem = await pauseConnectors(settings, connectors, reason, {
+          ...context,
+          onPaused: ({ name }, pause, running) => {
+            terminal.printJson({ connector: name, paused: pause, running });
+            terminal.print(`${name}: paused, no more scheduled runs start`);
+            if (running === null) return;
             terminal.print(
               `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
             );
-          }
-        }
-        if (problem !== null) terminal.note(unreached(problem));
+          },
+        });
+        if (problem !== null) terminal.note(unreachedText(problem));
       },
     }),
     resume: command({
@@ -110,23 +112,17 @@ Example:
       argument: ['<connector...>', 'names from the config'],
       help: '\nExample:\n  $ connector-sync schedule resume newsletter wiki',
       run: async (context, _flags, names) => {
-        const { terminal, clock } = context;
+        const { terminal } = context;
         const settings = await context.settings();
         const connectors = chosenConnectors(settings, names);
-        await using reached = await reachQueues(settings);
-        const { queues, problem } = reached;
-        for (const connector of connectors) await checkHere(connector, queues);
-        for (const connector of connectors) {
-          const wasPaused = await resumeConnector(connector, context);
-          terminal.printJson({ connector: connector.name, wasPaused });
-          terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
-        }
-        if (queues !== null) {
-          const served = [];
-          for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
-          await writeSchedules(settings, queues, served);
-        }
-        if (problem !== null) terminal.note(unreached(problem));
+        const problem = await resumeConnectors(settings, connectors, {
+          ...context,
+          onResumed: (connector, wasPaused) => {
+            terminal.printJson({ connector: connector.name, wasPaused });
+            terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
+          },
+        });
+        if (problem !== null) terminal.note(unreachedText(problem));
       },
     }),
     /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
@@ -142,54 +138,19 @@ Example:
         const { terminal, program } = context;
         const settings = await context.settings('redis');
         const connectors = chosenConnectors(settings, names);
-        for (const connector of connectors) await checkNotPaused(connector, program);
-        await using queues = await openQueuesOf(settings);
-        const idBySink = new Map<SinkSettings, string>();
-        for (const { sink } of connectors) {
-          if (!idBySink.has(sink)) idBySink.set(sink, await sinkIdOf(sink, queues, program));
-        }
-        for (const { name, sink } of connectors) {
-          const { isNew, state } = await queues.enqueue(idBySink.get(sink) ?? '', name, 'manual');
-          terminal.printJson({ connector: name, isNew, state });
-          terminal.print(`${name}: ${stateText(isNew, state)}`);
-        }
+        const asked = { by: processUser() };
+        await runNow(settings, connectors, asked, {
+          program,
+          onQueued: ({ name }, job) => {
+            terminal.printJson({ connector: name, ...job });
+            terminal.print(`${name}: ${queuedText(job)}`);
+          },
+        });
         terminal.print(`\n"${program} runs --follow" shows its progress.`);
       },
     }),
   },
 });
-
-function stateText(isNew: boolean, state: string): string {
-  if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
-  if (state === 'active') return 'already running';
-  return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
-}
-
-/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
-async function writeSchedules(
-  settings: LocalSettings,
-  queues: Queues,
-  sinks: readonly ServedSink[],
-  takeOver: readonly string[] = [],
-): ReturnType<Queues['apply']> {
-  const names = new Set(sinks.map(({ name }) => name));
-  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
-  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
-  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
-  return await queues.apply({
-    connectors: new Map(connectors),
-    targets: [...settings.publish.values()],
-    sinks,
-    paused: async (sink) =>
-      new Set(
-        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
-          paused === null ? [] : [connector],
-        ),
-      ),
-    takeOver,
-    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
-  });
-}
 
 function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
   const known = sinks.map(({ name }) => name);
@@ -198,17 +159,7 @@ function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string
   throw usage(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`);
 }
 
-function checkReason(text: string): string {
-  const reason = text.trim();
-  if (reason !== '') return reason;
-  throw usage('--reason: expected a few words, got none.');
-}
-
 function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
   if (!wasPaused) return 'was not paused';
   return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
-}
-
-function unreached(problem: string): string {
-  return `This is stored in the sink and is in effect. Redis does not answer, so a worker learns of it within a minute: ${problem}`;
 }

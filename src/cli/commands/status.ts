@@ -5,13 +5,15 @@ import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { count, counted, printable, toTheMinute } from '../../telemetry/format.ts';
 import { command } from '../command.ts';
 import { listOptions, openListPage } from '../list-page.ts';
-import { toConfirmLines, withheldLines } from '../output/deletes-text.ts';
+import { toConfirmLines, withheldLines } from '../../wording/deletes-text.ts';
 import { exitCodes, gravestExitCode } from '../output/exit-codes.ts';
 import { picked } from '../output/json-text.ts';
-import { keylessText } from '../output/keyless-text.ts';
-import { failureText } from '../output/run-report-text.ts';
+import { keylessText } from '../../wording/keyless-text.ts';
+import { maskLines } from '../../wording/mask-text.ts';
+import { signInText } from '../../wording/sign-in-text.ts';
+import { failureText } from '../../wording/run-report-table.ts';
 import { indentedTable, leftColumns, rightColumns, wrapped } from '../output/text-table.ts';
-import { unprovenLines } from '../output/unproven-text.ts';
+import { unprovenLines } from '../../wording/unproven-text.ts';
 
 export const status = command({
   argument: ['[connector...]', 'names from the config, * stands for any text (default: all)'],
@@ -24,14 +26,15 @@ Examples:
   run: async (context, flags, names) => {
     const chosen = chosenConnectors(await context.settings(), names);
     const page = await openListPage(chosen, flags, context.clock.now());
-    const shown = await readStatuses(page.connectors, page.overviews);
+    const shown = await readStatuses(page.connectors, page.overviews, context.clock);
     const { program, terminal } = context;
     terminal.printJson({
       connectors: shown.map(
-        ({ connector, ledgerPlace: _place, status, quarantine, paused, ...troubles }) => ({
+        ({ connector, ledgerPlace: _place, status, quarantine, paused, signIn, ...troubles }) => ({
           connector: connector.name,
           sink: connector.sink.name,
           paused: paused === null ? null : picked(paused, 'since', 'reason'),
+          signIn,
           status,
           ...troubles,
           // Without the records: they may be large, and personal.
@@ -63,7 +66,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
   }
   if (status === null) {
     const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
-    return [nothing, ...pauseText(shown)];
+    return [nothing, ...signInLines(shown, program, width), ...pauseText(shown)];
   }
   const { lastRun } = status;
   const last =
@@ -83,6 +86,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
   return [
     ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
     ...copiedText(shown, program),
+    ...signInLines(shown, program, width),
     ...pauseText(shown),
     ...indentedTable(columns, rows, width),
     ...failures.map(({ failure, ...of }) => `  ! ${failureText({ ...of, ...failure })} (${failure.at})`),
@@ -90,6 +94,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
       status.entities.flatMap(({ entity, unproven }) => (unproven === null ? [] : [{ entity, ...unproven }])),
     ).flatMap((line) => wrapped(`  ${line}`, width)),
     ...keylessLines(shown, width),
+    ...maskLines(connector, shown.masks).flatMap((line) => wrapped(`  ! ${line}`, width)),
     ...damageLines(shown, program),
     ...filesText(shown, status),
     ...missingText(shown, status, program),
@@ -165,6 +170,16 @@ function missingText(
       : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
     ...(others === 0 || report === null ? [] : toConfirmLines(report, everyMs).map((line) => `  ${line}`)),
   ];
+}
+
+function signInLines(
+  { connector, signIn }: StoredConnector,
+  program: string,
+  width: number | null,
+): readonly string[] {
+  if (signIn === null) return [];
+  const mark = signIn.needsPerson ? '! ' : '';
+  return wrapped(`  ${mark}${signInText(signIn, connector.name, program)}`, width);
 }
 
 function pauseText({ paused }: StoredConnector): readonly string[] {

@@ -2,8 +2,10 @@ import { setFlagsFromString } from 'node:v8';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
+import type { WorkerConfig } from '../../app/start-scheduled-runs.ts';
+import type { ServedPages } from '../../monitor/start-monitor.ts';
 import { connectorsMatching } from '../../settings/chosen-connectors.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { command, type CommandContext, type FlagsOf, wholeNumber } from '../command.ts';
 import { stderrLog } from '../environment.ts';
@@ -20,7 +22,12 @@ Redis is where redis.url of the config says, else at redis://127.0.0.1:6379. Sev
 machine that has the sink files of its connectors. SIGTERM or Ctrl-C: runs finish their page and go back to the queue,
 exit code 0 within 25 s; a second one quits now. Log lines are JSON; LOG_LEVEL=debug shows every page.
 
---http serves /healthz, /readyz and /metrics (Prometheus), and /board where the config has http.token.
+It reads the config again on SIGHUP, on "connector-sync reload", and with "watch: true" in the config whenever a file of it
+changes. New connectors get their schedules within seconds; removed ones stop after their page; changed ones begin their
+next run with it; other runs continue. A config with mistakes is refused, and the one before stays in force.
+
+--http serves the pages of "connector-sync ui", /healthz, /readyz and /metrics (Prometheus), and /board where the config
+has http.token or http.tokens. From other machines the pages need one too.
 
 Examples:
   $ connector-sync worker
@@ -61,37 +68,56 @@ export const worker = command({
 
 async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
   const { clock, signal } = context;
-  const settings = await context.settings('access', 'redis', 'http');
-  const served = connectorsMatching(settings, flags.connectors);
-  const names = new Set(served.map(({ name }) => name));
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =
     flags.maxRuns === undefined
       ? {}
       : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags.http);
-  warnUnscheduled(served, log);
+  const read = async (): Promise<WorkerConfig> => {
+    const settings = await context.settings('access', 'redis', 'http');
+    const served = connectorsMatching(settings, flags.connectors);
+    warnUnscheduled(served, log);
+    const names = new Set(served.map(({ name }) => name));
+    return {
+      settings,
+      serves: (name) => names.has(name),
+      ...(listen === null ? {} : { pages: await pagesOf(context, settings) }),
+    };
+  };
+  const first = await read();
   // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a
   // time.
   setFlagsFromString('--heap-growing-percent=50');
   // Loaded only here: no other command needs all of it, and it would double their start.
-  const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');
-  const runs = await startScheduledRuns({
-    settings,
+  const { followConfig } = await import('../../app/follow-config.ts');
+  const stopping = new AbortController();
+  const runs = await followConfig({
+    ...first,
+    read,
+    signal: stopping.signal,
     log,
     clock,
     command: 'connector-sync worker',
-    serves: (name) => names.has(name),
     concurrency,
     ...maxRuns,
     listen,
   });
+  const onHangUp = (): void => void runs.reload();
+  process.on('SIGHUP', onHangUp);
   try {
     await Promise.race([runs.ended, aborted(signal)]);
   } finally {
+    process.off('SIGHUP', onHangUp);
+    stopping.abort();
     await runs.stop();
     log.info({}, 'worker stopped');
   }
+}
+
+async function pagesOf({ clock, program }: CommandContext, settings: LocalSettings): Promise<ServedPages> {
+  const { servedPages } = await import('../../page/page-routes.ts');
+  return servedPages({ settings, program, clock });
 }
 
 function listenAddressOf(http: string | undefined): ListenAddress | null {

@@ -10,7 +10,7 @@ import type { CommandContext } from '../command.ts';
 import { stderrLog, shellWord } from '../environment.ts';
 import { findRedis } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
-import { endText } from '../output/run-report-text.ts';
+import { endText } from '../../wording/run-report-table.ts';
 import { aborted } from '../watch-interrupts.ts';
 import { type DemoFlags, openDemo, demoBaseUrl, demoDatabase, nextSteps } from './demo-config.ts';
 

@@ -10,10 +10,12 @@ import type { LocalSettings, Settings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/readers.ts';
 import { counted } from '../../telemetry/format.ts';
+import { usage } from '../../core/usage-error.ts';
 import { command, type CommandContext } from '../command.ts';
 import { publicationDocument, publicationText } from '../commands/publish/show-publication.ts';
 import { shellWord } from '../environment.ts';
 import { localRedisUrl } from '../find-redis.ts';
+import { showPages } from '../show-pages.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { showRun, showRunEnd } from '../output/show-run.ts';
 import { textTable } from '../output/text-table.ts';
@@ -33,22 +35,34 @@ export const demo = command({
     '--directory <path>': { text: 'where the database goes', default: './connector-sync-demo' },
     '--port <n>': { text: 'port of the local API; 0 for any free port', default: '0' },
     '--revision <n>': { text: `days of changes in the accounts, 0 to ${maxSampleRevision}`, default: '0' },
+    '--ui': 'then show what it has stored in a browser, until Ctrl-C',
     '--scheduled': 'instead: a worker that syncs every five seconds, three times; needs a Redis',
   },
   help: `
 Examples:
   $ connector-sync demo && connector-sync demo   the second run has nothing to write
   $ connector-sync demo --revision 1             a day later: what is new, changed or deleted since
+  $ connector-sync demo --ui                     pages in a browser over what it has stored
   $ connector-sync demo --scheduled              schedules fire and runs appear
 
 The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
 is started for it and ended with it.`,
-  enter: ({ scheduled }) => ({ isWatching: scheduled }),
-  run: async (context, flags) =>
-    flags.scheduled ? await runScheduledDemo(context, flags) : await runDemo(context, flags),
+  enter: ({ scheduled, ui }) => ({
+    isWatching: scheduled,
+    ...(ui ? { stopping: 'Stopping. Ctrl-C again quits now.' } : {}),
+  }),
+  run: async (context, flags) => {
+    if (flags.scheduled && flags.ui) {
+      throw usage('--ui: expected no --scheduled beside it; run the demo with one of the two.');
+    }
+    return flags.scheduled ? await runScheduledDemo(context, flags) : await runDemo(context, flags);
+  },
 });
 
-async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
+async function runDemo(
+  context: CommandContext,
+  flags: DemoFlags & { readonly ui: boolean },
+): Promise<ExitCode> {
   const { terminal, clock } = context;
   const startedMs = clock.now();
   await using opened = await openDemo(context, flags);
@@ -75,9 +89,16 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
     '',
     'Published for a warehouse, as numbered publications in files of Parquet:',
     `  ${published}`,
-    ...stepsAfter(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
+    ...stepsAfter(context, relative(context.cwd, database), relative(context.cwd, directory), {
+      revision,
+      ui: flags.ui,
+    }),
   ];
   terminal.print(...lines);
+  if (flags.ui) {
+    terminal.print('', 'The pages of what is stored:');
+    await showPages(context, settings, { host: '127.0.0.1', port: 0 });
+  }
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
@@ -125,7 +146,7 @@ function stepsAfter(
   { program }: CommandContext,
   database: string,
   directory: string,
-  revision: number,
+  { revision, ui }: { readonly revision: number; readonly ui: boolean },
 ): readonly string[] {
   const config = shellWord(join(directory, 'connector-sync.yaml'));
   const demo =
@@ -137,6 +158,7 @@ function stepsAfter(
     ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
     ['Query it with DuckDB; of rows with one key, the highest _seq is current:', duckdbCommand(directory)],
     ['Show what is stored, and when all of it was last read:', `${program} status --config ${config}`],
+    ...(ui ? [] : [['See it in a browser:', `${program} ui --config ${config}`]]),
     ['Run it again: nothing has changed, so nothing is written:', again],
     ...(revision < maxSampleRevision
       ? [['A day later: some records are new, changed or deleted:', `${demo} --revision ${revision + 1}`]]
@@ -157,6 +179,7 @@ async function publishDemo(context: CommandContext, settings: LocalSettings): Pr
     clock,
     signal,
     onProgress: () => undefined,
+    notifier: null,
   });
   const ms = clock.now() - startedMs;
   terminal.printJson(publicationDocument(target, end, ms));

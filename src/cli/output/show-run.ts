@@ -1,5 +1,6 @@
 import type { App, RunEnd, SyncRequest } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
+import { expectedByEntity } from '../../app/shown-progress.ts';
 import { instant } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorName } from '../../core/names.ts';
@@ -36,11 +37,7 @@ export async function showRun<T>(
     }
   };
   const onStatus: Shown['onStatus'] = (status, estimates) => {
-    const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
-    const expected = estimates.map(
-      ({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }] as const,
-    );
-    progress.expect(new Map(expected));
+    progress.expect(expectedByEntity(status, estimates));
   };
   return await run({ onEvent, onStatus });
 }

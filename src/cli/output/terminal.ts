@@ -44,11 +44,14 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     if (drawn > 0) toErr(eraser());
     drawn = 0;
   };
+  /** A terminal may not know its width, or call it 0. */
+  const widthOf = ({ columns = 0 }: Output): number =>
+    [columns, Number(env['COLUMNS'])].find((one) => Number.isInteger(one) && one > 0) ?? defaultColumns;
   const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
   return {
     isJson,
     /** How wide a line of results may be; null where it is no screen. */
-    columns: (): number | null => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
+    columns: (): number | null => (stdout.isTTY === true ? widthOf(stdout) : null),
     /** True once standard output refused what it was given (a full disk, say); a reader that closes it is no loss. */
     hasLostOutput: (): boolean => isLost,
     /** A result for people, on stdout; nothing with `--json`. Ends each line. */
@@ -76,6 +79,11 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       erase();
       toErr(text(lines));
     },
+    /** On stderr, to the letter: an address that a person opens has the id of an app, which is no secret there. */
+    noteAddress: (address: string): void => {
+      erase();
+      err.write(`  ${escaped(address)}\n`);
+    },
     addLine: (line: string): void => toErr(`${line}\n`),
     redraw: (lines: readonly string[]): void => {
       // One write: in two, the empty screen in between is seen as flicker.
@@ -86,7 +94,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     },
     style: isLive
       ? (): ProgressStyle => ({
-          columns: stderr.columns ?? defaultColumns,
+          columns: widthOf(stderr),
           hasColor: (env['NO_COLOR'] ?? '') === '',
         })
       : null,

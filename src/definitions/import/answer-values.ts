@@ -38,6 +38,7 @@ export function answerValues(operation: Operation, schemas: Schemas): readonly A
     if (place.header === 'Link') return [{ key, place, role: 'address', words: ['next'] }];
     if (place.path === undefined) return [valueOf(key, place, wordsOf(place.header ?? ''), 'string')];
     const path = place.path.split('.');
+    const end = path.slice(path.at(-1) === 'href' || path.at(-1) === 'url' ? -2 : -1).join('_');
     const schema = schemas.at(operation.answer, path);
     const members = schema === null ? [] : [...schemas.properties(schema)];
     if (members.length > 0) {
@@ -46,7 +47,7 @@ export function answerValues(operation: Operation, schemas: Schemas): readonly A
       );
     }
     const type = schema === null ? 'any' : schemas.typeOf(schema);
-    return [valueOf(key, place, wordsOf(path.at(-1) ?? ''), type)];
+    return [valueOf(key, place, wordsOf(end), type)];
   });
   const known = new Set([...operation.metadata.values()].map(({ path }) => path));
   const others = [...schemas.properties(operation.answer)].map(([name, schema]) =>

@@ -6,6 +6,22 @@ import { jsonValue, names, parseShape, strictObject } from '../schema-problems.t
 export type Answers = z.output<ReturnType<typeof answersFile>>;
 export type EntityAnswers = Answers['entities'][string];
 
+/** The ways to page that a person can name, in the order of the question. */
+export const pagingWays = ['token', 'address', 'page', 'offset', 'lastRecord'] as const;
+const expectedPaging = `expected single, or { by: ${pagingWays.join(' | ')}, param: ..., from: ... }`;
+
+function answeredPaging() {
+  return strictObject({
+    by: z.enum(pagingWays),
+    // The parameter that asks for the next page.
+    param: z.string(),
+    // Of token and address: where in an answer it is, dotted, or `header Link`.
+    from: z.string().optional(),
+    // Of page: the number of the first one.
+    first: z.union([z.literal(0), z.literal(1)]).optional(),
+  });
+}
+
 /** What a person knows and the file does not say. */
 function answersFile() {
   const values = z.record(z.string(), jsonValue()).default({});
@@ -20,8 +36,10 @@ function answersFile() {
         strictObject({
           // `none`: all that a record holds identifies it.
           key: z.union([z.literal('none'), names().min(1)], { error: 'expected fields, or none' }).optional(),
-          // One answer holds the whole listing.
-          paging: z.literal('single', { error: 'expected single' }).optional(),
+          // Where the answer has several lists: `data.tickets`.
+          records: z.string().optional(),
+          // One answer holds the whole listing; or how it pages.
+          paging: z.union([z.literal('single'), answeredPaging()], { error: expectedPaging }).optional(),
           values,
         }),
       )
@@ -46,8 +64,10 @@ export function readAnswers(file: string): Answers {
 export type Question = { readonly why: string; readonly choices: readonly string[] } & (
   | { readonly kind: 'server'; readonly name: string }
   | { readonly kind: 'value'; readonly name: string }
+  /** Of a parameter that means something else to other entities. */
+  | { readonly kind: 'ownValue'; readonly name: string; readonly entity: string }
   | { readonly kind: 'key'; readonly entity: string }
-  /** Only `single` can be answered. */
+  | { readonly kind: 'records'; readonly entity: string }
   | { readonly kind: 'paging'; readonly entity: string }
 );
 
@@ -58,7 +78,10 @@ export function placeOfAnswer(question: Question): readonly string[] {
       return ['server', question.name];
     case 'value':
       return ['values', question.name];
+    case 'ownValue':
+      return ['entities', question.entity, 'values', question.name];
     case 'key':
+    case 'records':
     case 'paging':
       return ['entities', question.entity, question.kind];
   }

@@ -2,21 +2,20 @@ import type { Definition, Entity } from '../definition.ts';
 import { loadDefinition, parseDefinition } from '../load-definitions.ts';
 import { readYaml } from '../read-yaml.ts';
 import type { Imported } from './import-service.ts';
-import { readServiceFile, type ServiceFile } from './service-file.ts';
 
 /**
- * What an import changes against an earlier one: a definition file, or a connector.yaml that is imported in the same
+ * What an import changes against an earlier one: a definition file, or an OpenAPI file that is imported in the same
  * way. Throws `ProblemsError` for a file that is neither.
  */
 export function importChanges(
   file: string,
   imports: readonly Imported[],
-  importOld: (old: ServiceFile) => readonly Imported[],
+  importOld: (file: string) => readonly Imported[],
 ): readonly string[] {
   const { data } = readYaml(file);
   const isService = typeof data === 'object' && data !== null && Object.hasOwn(data, 'openapi');
   if (isService) {
-    const earlier = importOld(readServiceFile(file));
+    const earlier = importOld(file);
     return imports.flatMap((one) => {
       const old = earlier.find(({ mode }) => mode === one.mode);
       return changesOf(one, old === undefined ? null : definitionIn(old));

@@ -10,6 +10,7 @@ export interface Field {
   readonly schema: JsonObject;
   /** The file says that every record has it. */
   readonly isRequired: boolean;
+  readonly isNullable: boolean;
 }
 
 export interface Fields {
@@ -35,7 +36,15 @@ export function fieldsOf(record: JsonObject, schemas: Schemas): Fields {
     const name = columnName(sent);
     if (name === null || taken.has(name)) others.push(sent);
     else {
-      taken.set(name, { sent, name, type: schemas.typeOf(schema), schema, isRequired: required.has(sent) });
+      const isNullable = schemas.kinds(schema).has('null');
+      taken.set(name, {
+        sent,
+        name,
+        type: schemas.typeOf(schema),
+        schema,
+        isRequired: required.has(sent),
+        isNullable,
+      });
     }
   }
   const position = new Map(properties.map(([sent], index) => [sent, index]));

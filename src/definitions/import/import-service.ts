@@ -1,9 +1,12 @@
 import { parseDefinition } from '../load-definitions.ts';
 import { hosted, direct, type ModeName, type Sources } from './modes.ts';
+import { authorizationCodeWays } from './authorization-code.ts';
 import { judgeEntities } from './judge-entities.ts';
 import type { Answers, Question } from './answers.ts';
+import { saidToLeaveOut } from './left-out.ts';
 import type { Manifest } from './manifest.ts';
 import type { Operation } from './operation.ts';
+import type { Parameter } from './parameter.ts';
 import type { EntityPlan, Outcome } from './plan-entity.ts';
 import { serverOf } from './server.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -18,6 +21,8 @@ export interface Imported {
   /** Null where no entity is converted. */
   readonly definition: WrittenDefinition | null;
   readonly ways: readonly SignIn[];
+  /** Where calls go, with the credentials; null: an API, or not known. */
+  readonly baseUrl: string | null;
 }
 
 interface ImportOptions {
@@ -34,8 +39,11 @@ export function importService(service: ServiceFile, mode: ModeName, options: Imp
   const server = serverOf(service, options.answers.server);
   const outcomes = mode === 'hosted' ? judged : reachable(judged, ways, server);
   const chosen = options.only === null ? outcomes : chosenOf(outcomes, options.only);
-  const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, ways, server);
-  return { mode, ways, ...passing(chosen, write) };
+  const read = [...chosen].flatMap(([entity, { kind }]) => (kind === 'converted' ? [entity] : []));
+  const all = mode === 'hosted' ? ways : [...ways, ...authorizationCodeWays(service, ways, server, read)];
+  const write = (plans: readonly EntityPlan[]) => writeDefinition(service, mode, plans, all, server);
+  const baseUrl = mode === 'direct' && server.kind === 'found' ? server.baseUrl : null;
+  return { mode, ways: all, baseUrl, ...passing(chosen, write) };
 }
 
 /** Each refuses entities, and the next one their children. */
@@ -107,8 +115,21 @@ function sourcesOf(
       ways.flatMap(({ headers }) => [...headers.keys()].map((name) => name.toLowerCase())),
     ),
     getOf: (entity) => gets.get(entity) ?? null,
-    listings: [...lists.values()],
+    listings: [...lists.values()].map((list) => withSearch(list, service.operations)),
   };
+}
+
+/** With what the search for the same records can be asked for and says to leave out otherwise. */
+function withSearch(list: Operation, operations: readonly Operation[]): Operation {
+  const search = operations.find(({ action, entity }) => action === 'api_search' && entity === list.entity);
+  if (search === undefined || search === list || list.method !== 'GET') return list;
+  const more = search.params.flatMap((param): readonly Parameter[] => {
+    const isDeclared = list.params.some(({ name }) => name === param.name);
+    const isPlain = param.place === 'query' && !param.isRequired && param.fallback === undefined;
+    const isMeant = isPlain && !isDeclared && saidToLeaveOut(param.description) !== null;
+    return isMeant ? [{ ...param, isOfSearch: true }] : [];
+  });
+  return { ...list, params: [...list.params, ...more] };
 }
 
 /** Without an address and a way to sign in, nothing is read of the service itself. */
@@ -124,7 +145,7 @@ function reachable(
     if (unsigned) {
       return {
         kind: 'refused',
-        why: `no way to sign in can be used: ${ways[0]?.why ?? 'the file has none'}`,
+        why: `no way to sign in can be used: ${ways[0]?.why ?? 'the file has none; write one into components.securitySchemes of a copy'}`,
       };
     }
     if (server.kind === 'refused') return { kind: 'refused', why: server.why };

@@ -19,17 +19,24 @@ interface About {
   readonly namedBy: readonly string[];
   /** From a low-code manifest, as the service names them. */
   readonly stated: readonly string[] | null;
+  /** Only a field that every record has, or by which one is read, is a key: the file was not made to be read from. */
+  readonly isPlain: boolean;
 }
 
 const names = ['id', 'gid', 'sid', 'uuid', 'guid', 'uid'];
 
 /** The fields of a record that identify it: what the file shows, never what it might mean. */
-export function inferKey({ entity, fields, get, namedBy, stated }: About): KeyFound {
-  const usable = fields.declared.filter(isUsable);
+export function inferKey({ entity, fields, get, namedBy, stated, isPlain }: About): KeyFound {
+  const asked = neededParams(get);
+  const declared = fields.declared.filter(isUsable);
+  const isProven = ({ isRequired, isNullable, name }: Field): boolean =>
+    !isPlain || (isRequired && !isNullable) || asked.some((param) => namesKey(param.sent, name));
+  const usable = declared.filter(isProven);
   const bySent = (name: string): Field | undefined => usable.find(({ sent }) => sent === name);
-  const candidates = usable.filter(
-    ({ isRequired, name }) => isRequired || /(?:^|_)(?:id|key|date|name)$/.test(name),
+  const likely = declared.filter(
+    ({ isRequired, name }) => isRequired || /(?:^|_)(?:id|key|code|date|name)$/.test(name),
   );
+  const candidates = likely.length > 0 ? likely : declared;
   const found = (field: Field, evidence: string): KeyFound => ({
     kind: 'found',
     key: [field.name],
@@ -54,7 +61,6 @@ export function inferKey({ entity, fields, get, namedBy, stated }: About): KeyFo
     }
     return found(field, get === null ? '' : '; the service has a get');
   }
-  const asked = get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
   const byGet = usable.find(({ sent }) => asked.some((param) => param.sent === sent));
   if (byGet !== undefined) return found(byGet, ', by which the service gets a record');
   const plain = singular(entity).replaceAll('_', '');
@@ -66,7 +72,11 @@ export function inferKey({ entity, fields, get, namedBy, stated }: About): KeyFo
   if (related !== undefined && more.length === 0) {
     return found(related, ', by which other entities name a record');
   }
-  const why = 'no field of its records is known to identify them';
+  const unsure = declared.find((field) => names.includes(field.name) && !isProven(field));
+  const why =
+    unsure === undefined
+      ? 'no field of its records is known to identify them'
+      : `its field ${unsure.sent} may be ${unsure.isNullable ? 'null' : 'absent'}, by the file`;
   return { kind: 'asked', why, candidates: candidates.map(({ name }) => name) };
 }
 
@@ -81,10 +91,27 @@ function speaksOfAnother({ schema }: Field, entity: string): boolean {
     /\bid(?:entifier)?s? of (?:the|an?) (?:parent |owning |associated |related )?([a-z][a-z ]{2,40}?)(?: (?:that|who|which|this|to)\b|[.,;(]|$)/i.exec(
       description,
     )?.[1];
-  if (/\bnot unique\b|\bparent\b/i.test(description)) return true;
+  const isShared = /\bnot unique\b|\bunique (?:only )?(?:within|per|in|inside|for)\b|\bparent\b/i;
+  if (isShared.test(description)) return true;
   if (of === undefined || !/\b(?:that|who|which|this|to)\b/i.test(description)) return false;
   const words = new Set([...wordsOf(entity), ...wordsOf(singular(entity))]);
   return !wordsOf(of).some((word) => words.has(word) || words.has(singular(word)));
+}
+
+/**
+ * `/blocks/{block_id}` for the listing `/blocks/{block_id}/children` of blocks: records are listed below one of their
+ * own kind, so what `get` takes is the id of the record that it reads, and not that of the one above.
+ */
+export function getsOwnKind(list: Operation, get: Operation | null): boolean {
+  const [param, ...more] = neededParams(get);
+  if (get === null || param === undefined || more.length > 0) return false;
+  const isBelow = get.path.endsWith(`/{${param.name}}`) && list.path.startsWith(`${get.path}/`);
+  return isBelow && wordsOf(param.name).join('_') === `${singular(list.entity)}_id`;
+}
+
+/** What a request for one record cannot do without. */
+export function neededParams(get: Operation | null): Operation['params'] {
+  return get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
 }
 
 /** `note_id` and `idOrKey` name an `id`; `slug` does not. */

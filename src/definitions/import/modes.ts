@@ -41,8 +41,5 @@ export const hosted: Mode = {
 
 export const direct: Mode = {
   name: 'direct',
-  refusesPaging: (paging) =>
-    paging.kind === 'address' && paging.param === null
-      ? `the file declares no parameter of the next address in ${placeText(paging.address)}`
-      : null,
+  refusesPaging: () => null,
 };

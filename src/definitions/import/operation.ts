@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { PlaceFile } from '../upstream/upstream-file.ts';
 import { readParameter } from './parameter.ts';
-import { listIn, objectIn, partIn, prefix, textIn } from './parts.ts';
+import { listIn, objectIn, oneLine, partIn, prefix, textIn } from './parts.ts';
 import { requestBodyOf } from './request-body.ts';
 import type { Schemas } from './schemas.ts';
 
@@ -34,8 +34,12 @@ interface RawOperation {
 export function readOperation(raw: RawOperation, schemas: Schemas) {
   const { operation, shared, entity, action } = raw;
   const own = [...listIn(shared, 'parameters'), ...listIn(operation, 'parameters')];
+  const declared = own.map((one) => schemas.resolve(one));
+  const isCookie = (one: JsonObject): boolean => textIn(one, 'in') === 'cookie';
   const body = requestBodyOf(objectIn(operation, 'requestBody'), schemas);
-  const stated = own.map((one) => readParameter(schemas.resolve(one), schemas, body.variables));
+  const stated = declared
+    .filter((one) => !isCookie(one))
+    .map((one) => readParameter(one, schemas, body.variables));
   const named = new Map([...stated, ...body.params].map((param) => [`${param.place} ${param.name}`, param]));
   const answer = answerSchema(operation, schemas);
   const extractor = textIn(operation, `${prefix}record-extractor`);
@@ -49,21 +53,32 @@ export function readOperation(raw: RawOperation, schemas: Schemas) {
     answer,
     extractor,
     records: recordPlace(extractor, answer, schemas),
+    /** Where records could be, if the file names no place and the answer has several arrays. */
+    places: extractor === null ? recordPlaces(answer, schemas) : [],
     metadata: readMetadata(objectIn(operation, `${prefix}meta-extractor`)),
+    description: oneLine(textIn(operation, 'description') ?? textIn(operation, 'summary') ?? '', 1000),
     /** Why the file says that the listing has one page. */
     onePage: textIn(operation, `${prefix}no-pagination`),
     filter: textIn(operation, `${prefix}record-filter`),
     transform: partIn(operation, `${prefix}record-transform`) ?? null,
     isPreferred: partIn(operation, `${prefix}preferred-for-check`) === true,
+    needsCookie: declared.some((one) => isCookie(one) && partIn(one, 'required') === true),
+    isDeprecated: partIn(operation, 'deprecated') === true,
+    /** What the operation itself says of it; null: what holds for the whole file. */
+    security: Array.isArray(partIn(operation, 'security')) ? listIn(operation, 'security') : null,
     hasOwnServers: listIn(operation, 'servers').length > 0 || listIn(shared, 'servers').length > 0,
   };
 }
 
 /** The schema of the JSON that a success has. */
-function answerSchema(operation: JsonObject, schemas: Schemas): JsonObject {
-  const success = Object.entries(objectIn(operation, 'responses')).find(([status]) => status.startsWith('2'));
-  const content = objectIn(schemas.resolve(success?.[1]), 'content');
-  const json = Object.entries(content).find(([type]) => /\bjson\b/.test(type));
+export function answerSchema(operation: JsonObject, schemas: Schemas): JsonObject {
+  const answers = Object.entries(objectIn(operation, 'responses')).filter(([status]) =>
+    status.startsWith('2'),
+  );
+  const contents = answers.flatMap(([, answer]) =>
+    Object.entries(objectIn(schemas.resolve(answer), 'content')),
+  );
+  const json = contents.find(([type]) => /\bjson\b|^\*\/\*/.test(type));
   return schemas.resolve(partIn(json?.[1], 'schema'));
 }
 
@@ -89,15 +104,34 @@ function unwrapped(record: JsonObject, wrapped: readonly string[], schemas: Sche
 }
 
 function placeFound(answer: JsonObject, schemas: Schemas): RecordPlace | null {
-  const shared = { wrapped: [], isOne: false };
-  if (schemas.typeOf(answer) === 'array') {
-    return { ...shared, path: [], isFound: false, record: schemas.items(answer) };
+  const [only, ...others] = recordPlaces(answer, schemas);
+  return only === undefined || others.length > 0 ? null : only;
+}
+
+/** Objects around the records of an answer. */
+const mostLevels = 3;
+const mostPlaces = 20;
+
+/** The answer itself, or the arrays of objects in it; where one level has some, what lies deeper belongs to records. */
+export function recordPlaces(answer: JsonObject, schemas: Schemas): readonly RecordPlace[] {
+  const place = (path: readonly string[], found: JsonObject): RecordPlace => {
+    const record = schemas.items(found);
+    return { path, wrapped: [], isOne: false, isFound: true, record };
+  };
+  if (schemas.typeOf(answer) === 'array') return [{ ...place([], answer), isFound: false }];
+  let level: readonly (readonly [readonly string[], JsonObject])[] = [[[], answer]];
+  for (let depth = 0; depth < mostLevels; depth += 1) {
+    const members = level.flatMap(([path, schema]) =>
+      [...schemas.properties(schema)].map(([name, member]) => [[...path, name], member] as const),
+    );
+    const arrays = members.filter(
+      ([, member]) =>
+        schemas.typeOf(member) === 'array' && schemas.typeOf(schemas.items(member)) === 'object',
+    );
+    if (arrays.length > 0) return arrays.slice(0, mostPlaces).map(([path, schema]) => place(path, schema));
+    level = members.filter(([, member]) => schemas.typeOf(member) === 'object').slice(0, mostPlaces);
   }
-  const arrays = [...schemas.properties(answer)].filter(([, schema]) => schemas.typeOf(schema) === 'array');
-  const objects = arrays.filter(([, schema]) => schemas.typeOf(schemas.items(schema)) === 'object');
-  const [only] = objects;
-  if (objects.length !== 1 || only === undefined) return null;
-  return { ...shared, path: [only[0]], isFound: true, record: schemas.items(only[1]) };
+  return [];
 }
 
 /** Keys of `connector_metadata` and where the service's answer has them; forms that are not known are left out. */

@@ -30,7 +30,7 @@ export type Paging = {
       readonly more: Told | null;
     }
   | { readonly kind: 'offset'; readonly param: Parameter }
-  | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told }
+  | { readonly kind: 'lastRecord'; readonly param: Parameter; readonly more: Told | null }
   | { readonly kind: 'single' }
 );
 
@@ -90,9 +90,9 @@ export function inferPaging(operation: Operation, schemas: Schemas, isAnswered: 
 
 /** The file gives a reason for one page, and says in it that the service pages. */
 function pagesAnyway(reason: string): boolean {
-  return /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page/i.test(
-    reason,
-  );
+  const pages =
+    /client[- ]side|driven (?:entirely )?by the caller|exhaustion|paginates? via|accepts? page|not modell?ed/i;
+  return pages.test(reason);
 }
 
 type Shared = Pick<Paging, 'size' | 'total'>;
@@ -111,16 +111,25 @@ function byToken(operation: Operation, values: readonly AnswerValue[], shared: S
     return { kind: 'asked', why: `more than one parameter could take the next page's token (${names})` };
   }
   const { param, token } = pair;
+  if (/\bget ?start ?page ?token\b/i.test(param.description)) {
+    const why = `its first page needs a ${param.name} that another request gives: "${oneLine(param.description, 120)}"`;
+    return { kind: 'refused', why };
+  }
   const more = values.find(({ role }) => role === 'flag') ?? null;
   const evidence = `parameter ${param.name}, token in ${placeText(token)}`;
   return { kind: 'found', paging: { ...shared, kind: 'token', param, token, more, evidence } };
 }
 
-function isTokenParam({ name, type, place, schema }: Parameter): boolean {
+/** A time, a choice or what signs in is no place in a listing, whatever it is called. */
+function isTokenParam({ name, type, place, schema, description }: Parameter): boolean {
   return (
     type === 'string' &&
     (place === 'query' || place === 'body') &&
     schema['format'] === undefined &&
+    schema['enum'] === undefined &&
+    !/\b(?:iso[- ]?8601|rfc ?3339|timestamp|date|(?:access|api|auth\w*|security) (?:token|key))\b/i.test(
+      description,
+    ) &&
     tokenParam.test(wordsOf(name).join(' '))
   );
 }
@@ -138,7 +147,10 @@ function isPair(param: string, { words }: AnswerValue): boolean {
 /** A number of pages or of records, counted by the caller. */
 function byNumber(operation: Operation, values: readonly AnswerValue[], shared: Shared) {
   const integers = operation.params.filter(
-    ({ type, place }) => type === 'integer' && (place === 'query' || place === 'body'),
+    ({ type, place, description }) =>
+      type === 'integer' &&
+      (place === 'query' || place === 'body') &&
+      !/\b(?:utc|time ?zone|ids? of|identifier)\b/i.test(description),
   );
   const named = (form: RegExp): Parameter | undefined => {
     const found = integers.filter(({ name }) => form.test(wordsOf(name).join(' ')));
@@ -146,7 +158,8 @@ function byNumber(operation: Operation, values: readonly AnswerValue[], shared: 
   };
   const page = named(pageParam);
   const { size } = shared;
-  if (page !== undefined) {
+  // A number named page and nothing that goes with it may be that of a web page.
+  if (page !== undefined && (size !== null || values.length > 0)) {
     const stated = [page.fallback, page.schema['minimum']].find((value) => value === 0 || value === 1);
     const address = values.find(({ role }) => role === 'address') ?? null;
     return {

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { oneLine, partIn, prefix, textIn, wordsOf } from './parts.ts';
 import type { Schemas } from './schemas.ts';
+import { isReservedName } from '../yaml-data.ts';
 
 export interface Parameter {
   /** As a definition can declare it. */
@@ -22,6 +23,8 @@ export interface Parameter {
   readonly isSpread: boolean;
   /** An API fills it from the connector's settings. */
   readonly isFilled: boolean;
+  /** Only the search for the same records declares it: an API would leave it out of a listing. */
+  readonly isOfSearch?: true;
 }
 
 /** Which parameter each variable of a GraphQL request stands for. */
@@ -43,7 +46,7 @@ export function readParameter(param: JsonObject, schemas: Schemas, variables: Va
     type: paramType(schemas, schema),
     isRequired: place === 'path' || partIn(param, 'required') === true,
     schema,
-    description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 400),
+    description: oneLine(textIn(param, 'description') ?? textIn(schema, 'description') ?? '', 1000),
     fallback: isFilled ? undefined : fallbackOf(schemas, schema),
     at,
     list: partIn(param, 'explode') === false ? 'comma' : 'repeat',
@@ -55,6 +58,7 @@ export function readParameter(param: JsonObject, schemas: Schemas, variables: Va
 const paramName = /^[A-Za-z$][A-Za-z0-9_.$[\]-]{0,63}$/;
 
 export function declarable(name: string): string {
+  if (isReservedName(name)) return `${wordsOf(name).join('_')}_`;
   return paramName.test(name) ? name : wordsOf(name).join('_').slice(0, 64);
 }
 

@@ -61,7 +61,11 @@ export function parentCandidates(
     const end = operation.path.indexOf(`/{${name}}`);
     const before = operation.path.slice(0, end);
     const above =
-      end < 0 ? [] : listings.filter(({ path, entity }) => path === before && entity !== operation.entity);
+      end < 0
+        ? []
+        : listings.filter(
+            ({ path, entity }) => path.replace(/\/$/, '') === before && entity !== operation.entity,
+          );
     return above.length === 1
       ? above.map(({ entity, path }) => ({
           parent: entity,

@@ -1,18 +1,19 @@
 import type { JsonObject } from '../../core/json.ts';
-import { isDeclaredName } from '../../core/names.ts';
 import type { Question } from './answers.ts';
+import { pagingOf } from './answered-paging.ts';
 import { fieldsOf, type Fields } from './fields.ts';
 import { findParents, type ParentOf } from './find-parents.ts';
-import { inferKey, namesKey } from './keys.ts';
+import { getsOwnKind, inferKey, namesKey, neededParams } from './keys.ts';
 import type { Mode, Sources } from './modes.ts';
 import type { Operation } from './operation.ts';
-import { inferPaging, type Paging } from './paging.ts';
-import { oneLine } from './parts.ts';
+import type { Paging } from './paging.ts';
+import { columnName, oneLine } from './parts.ts';
 import type { ParentLink } from './parents.ts';
 import { refusedIn } from './refusals.ts';
 import type { FieldType } from './schemas.ts';
 import { valuesSent, type FixedValues } from './sent-values.ts';
 import type { ServiceFile } from './service-file.ts';
+import { valueQuestions } from './value-questions.ts';
 
 /** What becomes of one entity of the file in one mode. */
 export type Outcome =
@@ -41,18 +42,26 @@ export interface EntityPlan {
 }
 
 /** Judges a list operation. */
-export function planEntity(list: Operation, mode: Mode, sources: Sources, parentOf: ParentOf): Outcome {
+export function planEntity(stated: Operation, mode: Mode, sources: Sources, parentOf: ParentOf): Outcome {
+  const answers = sources.answers.entities[stated.entity];
+  const list = withRecords(stated, answers?.records);
   const refused = (why: string): Outcome => ({ kind: 'refused', why });
   const { schemas } = sources.service;
   const { entity } = list;
-  if (!isDeclaredName(entity)) {
+  if (columnName(entity) !== entity) {
     return refused('its name cannot be that of a table: lower-case words joined by _');
   }
   const reason = refusedIn(list, mode);
   if (reason !== null) return refused(reason);
-  if (list.records === null) return refused('the file does not say where in the answer its records are');
-  const answers = sources.answers.entities[entity];
-  const found = inferPaging(list, schemas, answers?.paging === 'single');
+  if (list.records === null && list.places.length === 0) {
+    return refused('the file does not say where in the answer its records are');
+  }
+  if (list.records === null) {
+    const choices = list.places.map(({ path }) => path.join('.'));
+    const why = `its answer has several lists: ${oneLine(choices.join(', '))}`;
+    return { kind: 'asked', questions: [{ kind: 'records', entity, why, choices }] };
+  }
+  const found = pagingOf(list, schemas, answers?.paging);
   if (found.kind === 'refused') return refused(found.why);
   const questions: Question[] =
     found.kind === 'asked' ? [{ kind: 'paging', entity, why: found.why, choices: ['single'] }] : [];
@@ -69,6 +78,7 @@ export function planEntity(list: Operation, mode: Mode, sources: Sources, parent
     get,
     namedBy: sources.service.relationships.flatMap(({ parent, field }) => (parent === entity ? [field] : [])),
     stated: sources.manifest?.keyOf(stream) ?? null,
+    isPlain: sources.service.isPlain,
   });
   const answeredKey =
     answers?.key === 'none'
@@ -82,35 +92,23 @@ export function planEntity(list: Operation, mode: Mode, sources: Sources, parent
   const own = new Map(fields.declared.map(({ name, type }) => [name, type] as const));
   const links = findParents(list, sent.open, own, sources, parentOf);
   if (links.refused !== null) return refused(links.refused);
-  questions.push(
-    ...links.questions,
-    ...links.missing.map(({ name, description }): Question => {
-      const why = description === '' ? 'nothing in the file fills it' : oneLine(description, 120);
-      return { kind: 'value', name, why, choices: [] };
-    }),
-  );
-  questions.push(
-    ...sent.dated.map(({ name, fallback }): Question => {
-      const value = typeof fallback === 'string' ? fallback : JSON.stringify(fallback);
-      const why = `its default limits what is listed to a fixed time (${oneLine(value, 100)})`;
-      return { kind: 'value', name, why: `${why}: what should be sent?`, choices: [oneLine(value, 200)] };
-    }),
-  );
+  questions.push(...links.questions, ...valueQuestions(entity, sent, links.missing));
   if (questions.length > 0 || found.kind !== 'found') return { kind: 'asked', questions };
-  const injected = new Map(
-    links.found.flatMap(({ parent, params, inject }) =>
-      [...inject].map(
-        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
-      ),
-    ),
-  );
-  const identity = identityOf(key, answeredKey, links.found, own, get);
+  const identity = identityOf(key, answeredKey, links.found, own, list, get);
   if (identity === null) {
     const why = `its listings are found by ${links.found.map(({ parent }) => parent.entity).join(' and ')}`;
     const choices = key.kind === 'found' ? key.key : [];
     const text = `${why}: is ${choices.join(', ')} unique among all of them?`;
     return { kind: 'asked', questions: [{ kind: 'key', entity, why: text, choices }] };
   }
+  const parents = links.found.map((link) => withoutFilters(link, list, identity.key));
+  const injected = new Map(
+    parents.flatMap(({ parent, params, inject }) =>
+      [...inject].map(
+        ([param, column]) => [column, parent.fields.get(params.get(param) ?? '') ?? 'string'] as const,
+      ),
+    ),
+  );
   const missing = identity.key.filter(
     (name) => !['string', 'integer'].includes(own.get(name) ?? injected.get(name) ?? ''),
   );
@@ -128,12 +126,29 @@ export function planEntity(list: Operation, mode: Mode, sources: Sources, parent
       key: identity.key,
       keyEvidence: identity.evidence,
       isKeyGuessed: key.kind === 'found' && key.isGuessed && answeredKey === undefined,
-      parents: links.found,
+      parents,
       paging: found.paging,
       fixed: sent.fixed,
       cursor: sources.manifest?.cursorOf(stream) ?? null,
     },
   };
+}
+
+/**
+ * A record may be in the listings of several values of an optional parameter. Where it is one row all the same, a
+ * column with the value would change with each of them.
+ */
+function withoutFilters(link: ParentLink, { params }: Operation, key: readonly string[]): ParentLink {
+  const isFilter = (name: string): boolean =>
+    params.some((param) => param.name === name && !param.isRequired);
+  const kept = [...link.inject].filter(([name, column]) => key.includes(column) || !isFilter(name));
+  return { ...link, inject: new Map(kept) };
+}
+
+/** The place that a person chose, where the file names none. */
+function withRecords(list: Operation, answered: string | undefined): Operation {
+  if (list.records !== null || answered === undefined) return list;
+  return { ...list, records: list.places.find(({ path }) => path.join('.') === answered) ?? null };
 }
 
 /** The schema of a record; where the answer has none, what a GraphQL query selects, as the indexed store types it. */
@@ -153,18 +168,18 @@ function identityOf(
   answered: readonly string[] | 'none' | undefined,
   links: readonly ParentLink[],
   own: ReadonlyMap<string, FieldType>,
+  list: Operation,
   get: Operation | null,
 ): { readonly key: readonly string[]; readonly evidence: string } | null {
   if (answered !== undefined) return { key: answered === 'none' ? [] : answered, evidence: 'answered' };
   if (key.kind === 'asked') return { key: [], evidence: '' };
   const [link, ...others] = links;
   if (link === undefined) return { key: key.key, evidence: key.evidence };
-  const [param, ...more] =
-    get?.params.filter(({ isRequired, place }) => isRequired && place !== 'header') ?? [];
+  const [param, ...more] = neededParams(get);
   const isAlone =
     param !== undefined &&
     more.length === 0 &&
-    !link.params.has(param.name) &&
+    (!link.params.has(param.name) || getsOwnKind(list, get)) &&
     key.key.some((name) => namesKey(param.name, name));
   if (isAlone) return { key: key.key, evidence: `${key.evidence}, by which alone the service gets a record` };
   const columnsOf = ({ inject, params }: ParentLink): readonly string[] =>

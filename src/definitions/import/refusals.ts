@@ -8,9 +8,21 @@ export function refusedIn(list: Operation, { name }: Mode): string | null {
   return both ?? (name === 'hosted' ? refusedHosted(list) : refusedDirect(list));
 }
 
-function refusedAlways({ method, hasOwnServers, path, extractor, records }: Operation): string | null {
+function refusedAlways({
+  method,
+  hasOwnServers,
+  needsCookie,
+  path,
+  extractor,
+  records,
+  description,
+}: Operation): string | null {
   if (method !== 'GET' && method !== 'POST') return `it is a ${oneLine(method, 20)}, not a GET or POST`;
   if (hasOwnServers) return 'it has an address apart from that of the service';
+  if (needsCookie) return 'it needs a cookie: none is ever sent';
+  if (/\breturns a sample of\b/i.test(description)) {
+    return `it lists a sample only: "${oneLine(description, 200)}"`;
+  }
   if (holdsTemplate(path)) return 'its path holds a template';
   if (extractor !== null && records === null) {
     return `the place of its records is of a form that is not known: ${oneLine(extractor, 80)}`;

@@ -1,5 +1,6 @@
 import type { Question } from './answers.ts';
 import type { Imported } from './import-service.ts';
+import type { Paging } from './paging.ts';
 import { oneLine } from './parts.ts';
 import type { Outcome } from './plan-entity.ts';
 import type { ServiceFile } from './service-file.ts';
@@ -21,17 +22,27 @@ export function totalsOf({ outcomes }: Pick<Imported, 'outcomes'>): Totals {
   return { entities: kinds.length, converted, asked, refused };
 }
 
+const pagingWords: Readonly<Record<Paging['kind'], string>> = {
+  token: 'pages by token',
+  address: 'pages by the next address',
+  page: 'pages by number',
+  offset: 'pages by offset',
+  lastRecord: 'pages by the last record',
+  single: 'one page',
+};
+
 /** What became of an entity, in one line. */
 export function outcomeText(outcome: Outcome): string {
   switch (outcome.kind) {
     case 'converted': {
-      const { key, paging, parents, fields } = outcome.plan;
+      const { key, paging, parents, fields, list } = outcome.plan;
       const above = parents.map(({ parent }) => parent.entity).join(', ');
       const isNested = fields.declared.some(({ name }) => name === 'has_children');
       return [
         `key ${key.join(', ') || 'none'}`,
-        `pages by ${paging.kind}`,
+        pagingWords[paging.kind],
         ...(above === '' ? [] : [`below ${above}`]),
+        ...(list.isDeprecated ? ['deprecated by the file'] : []),
         ...(isNested ? ['listings inside its listings are not read'] : []),
       ].join('; ');
     }
@@ -59,10 +70,10 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
   const head = [
     `# Import of ${service.title}`,
     '',
-    `Source: ${service.name} ${service.version}, SHA-256 ${service.sha256}. The file may be under the Elastic License 2.0:`,
-    'what is made of it may not be offered to others as a service, and carries its notices.',
+    `Source: ${service.name} ${service.version}, SHA-256 ${service.sha256}.`,
+    ...service.licenseNote,
   ];
-  const sections = imports.map(({ mode, outcomes, ways, definition }) => {
+  const sections = imports.map(({ mode, outcomes, ways, baseUrl, definition }) => {
     const { entities, converted, asked, refused } = totalsOf({ outcomes });
     const rows = [...outcomes].map(
       ([entity, outcome]) => `| ${cell(entity)} | ${outcome.kind} | ${cell(outcomeText(outcome))} |`,
@@ -76,7 +87,9 @@ export function reportText(service: ServiceFile, imports: readonly Imported[]): 
       '| entity | outcome | details |',
       '| --- | --- | --- |',
       ...rows,
-      ...(mode === 'direct' && definition !== null ? ['', ...signInLines(ways)] : []),
+      ...(mode === 'direct' && definition !== null
+        ? ['', `Calls go to ${cell(baseUrl ?? '')}.`, '', ...signInLines(ways)]
+        : []),
     ];
   });
   const questions = questionsIn(imports);

@@ -35,7 +35,7 @@ export function requestBodyOf(body: JsonObject, schemas: Schemas): Body {
     type: paramType(schemas, property),
     isRequired: required.has(name),
     schema: property,
-    description: oneLine(textIn(property, 'description') ?? '', 400),
+    description: oneLine(textIn(property, 'description') ?? '', 1000),
     fallback: fallbackOf(schemas, property),
     at: declarable(name) === name ? null : name,
     list: 'repeat',

@@ -27,6 +27,12 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
   for (const [, name = ''] of url.matchAll(/\{(\w+)\}/g)) {
     const variable = objectIn(variables, name);
     if (Object.hasOwn(answers, name)) {
+      const answer = answers[name] ?? '';
+      const isUsable = isHostPart(answer) || /^https:\/\/[a-z0-9.-]+\/?$/.test(answer);
+      if (!isUsable && !url.slice(url.indexOf('//') + 2).includes(`/{${name}}`)) {
+        const why = `${whatStandsFor(name, url)} "${oneLine(answer, 40)}" can be no part of a host`;
+        return { kind: 'asked', variable: name, why, choices: [] };
+      }
       filled = filled.replaceAll(`{${name}}`, () => answers[name] ?? '');
       continue;
     }
@@ -36,10 +42,12 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
       ? stated.map((choice) => choice.replace(/^https:\/\/([^/]+)\/?$/, '$1'))
       : stated;
     const isComputed = holdsTemplate(partIn(server, `${prefix}replication-environment-mapping`, name));
-    const areHosts = choices.every((choice) => /^[a-z0-9][a-z0-9.-]*$/.test(choice));
+    const areHosts = choices.every(isHostPart);
     if (!areHosts || (isComputed && choices.length === 0)) {
-      const why = `the address of the service is ${oneLine(url, 100)}: what stands for ${name}?`;
-      return { kind: 'asked', variable: name, why, choices: stated };
+      // What a program computes from its choices, the file shows by its default alone.
+      const fallback = textIn(variable, 'default');
+      const shown = isComputed && fallback !== null ? [fallback] : stated;
+      return { kind: 'asked', variable: name, why: whatStandsFor(name, url), choices: shown };
     }
     if (isOrigin) filled = `https://${filled}`;
     host[name] = {
@@ -49,6 +57,14 @@ export function serverOf({ root }: ServiceFile, answers: Readonly<Record<string,
   }
   const baseUrl = filled.replace(/\/+$/, '');
   return { kind: 'found', baseUrl, host };
+}
+
+function whatStandsFor(name: string, url: string): string {
+  return `the address of the service is ${oneLine(url, 100)}: what stands for ${name}?`;
+}
+
+function isHostPart(text: string): boolean {
+  return /^[a-z0-9][a-z0-9.-]*$/.test(text);
 }
 
 /** A name that is the whole host has dots in it. */

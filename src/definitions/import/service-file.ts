@@ -7,7 +7,7 @@ import { listIn, objectIn, oneLine, partIn, plainText, prefix, textIn, wordsOf }
 import { readOperation, type Operation } from './operation.ts';
 import { openSchemas, referenceProblems, type Schemas } from './schemas.ts';
 
-export type ServiceFile = ReturnType<typeof readServiceFile>;
+export type ServiceFile = ReturnType<typeof serviceOf>;
 
 /** A parameter of one entity that holds a field of another one's records. */
 export interface Relationship {
@@ -19,55 +19,79 @@ export interface Relationship {
   readonly when: { readonly field: string; readonly values: readonly string[] } | null;
 }
 
+/** A file that is no YAML has one in every line. */
+const mostProblems = 20;
+
 /** Far more than any service has; each is compared with the others. */
 const mostOperations = 2_000;
 
-/**
- * A connector.yaml: an OpenAPI 3 document whose operations name their entity and action. Nothing is downloaded and no
- * template runs. Throws `ProblemsError` DEFINITION_INVALID with everything that keeps it from being read.
- */
-export function readServiceFile(file: string) {
+/** A file that was read, and is an OpenAPI document whose references lead nowhere but into it. */
+export type OpenApiFile = ReturnType<typeof readOpenApi>;
+
+/** Throws `ProblemsError` DEFINITION_INVALID. Nothing is downloaded. */
+export function readOpenApi(file: string, expected: string) {
   const text = readText(file);
   if (typeof text !== 'string') throw invalid([{ file, line: null, path: '', message: text.message }]);
   const yaml = readDocument(file, text);
   // `as`: the reader of YAML gives JSON and nothing else.
   const root = yaml.data as JsonValue;
-  if (!isJsonObject(root) || textIn(root, 'openapi') === null) {
-    throw invalid([yaml.problem([], 'expected a connector.yaml: an OpenAPI document with a key openapi')]);
+  if (isJsonObject(root) && textIn(root, 'swagger') !== null) {
+    const message = 'this is Swagger 2.0, expected OpenAPI 3: the service may offer it, and converters exist';
+    throw invalid([yaml.problem(['swagger'], message)]);
   }
-  const problems = [...referenceProblems(root, yaml.problem)];
+  const version = textIn(root, 'openapi');
+  if (!isJsonObject(root) || version === null || !/^3\.[0-9]/.test(version)) {
+    throw invalid([yaml.problem([], `expected ${expected} with a key openapi: 3.0 or 3.1`)]);
+  }
+  const problems = referenceProblems(root, yaml.problem);
+  if (problems.length > 0) throw invalid(problems);
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  return { file, sha256, root, problem: yaml.problem };
+}
+
+/**
+ * A connector.yaml: an OpenAPI 3 document whose operations name their entity and action. No template of it runs.
+ * Throws `ProblemsError` DEFINITION_INVALID with everything that keeps it from being read.
+ */
+export function readServiceFile(file: string): ServiceFile {
+  const opened = readOpenApi(file, 'a connector.yaml: an OpenAPI document');
+  return serviceOf(opened, opened.root, false);
+}
+
+/** `root`: the document with the names of entities and actions. `isPlain`: the file itself has none of them. */
+export function serviceOf({ file, sha256, problem }: OpenApiFile, root: JsonObject, isPlain: boolean) {
+  const problems: Problem[] = [];
   const info = objectIn(root, 'info');
   const name = textIn(info, `${prefix}connector-name`) ?? wordsOf(textIn(info, 'title') ?? '').join('-');
+  const schemas = openSchemas(root);
+  const operations = readOperations(root, schemas);
+  if (!operations.some(({ action }) => action === 'list' || action === 'api_search')) {
+    const message = `expected an operation with ${prefix}action: list; of the OpenAPI file of a service, import with --from openapi`;
+    throw invalid([problem(['paths'], message)]);
+  }
+  if (operations.length > mostOperations) {
+    throw invalid([problem(['paths'], `expected at most ${mostOperations} operations, got more`)]);
+  }
   if (!isConnectorName(name) || name.length > 33) {
     const message = 'expected lower-case words of letters and digits joined by _ or -, at most 33 characters';
-    problems.push(
-      yaml.problem(
-        ['info', `${prefix}connector-name`],
-        `${message}, got ${JSON.stringify(name.slice(0, 60))}`,
-      ),
-    );
+    const at = ['info', isPlain ? 'title' : `${prefix}connector-name`];
+    problems.push(problem(at, `${message}, got ${JSON.stringify(name.slice(0, 60))}`));
   }
   const id = textIn(info, `${prefix}connector-definition-id`) ?? '';
   if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) {
     const message = 'expected the UUID of the connector type in the catalog';
-    problems.push(yaml.problem(['info', `${prefix}connector-definition-id`], message));
+    problems.push(problem(['info', `${prefix}connector-definition-id`], message));
   }
   if (problems.length > 0) throw invalid(problems);
-  const schemas = openSchemas(root);
-  const operations = readOperations(root, schemas);
-  if (!operations.some(({ action }) => action === 'list' || action === 'api_search')) {
-    throw invalid([yaml.problem(['paths'], `expected an operation with ${prefix}action: list`)]);
-  }
-  if (operations.length > mostOperations) {
-    throw invalid([yaml.problem(['paths'], `expected at most ${mostOperations} operations, got more`)]);
-  }
   return {
     file,
-    sha256: createHash('sha256').update(text).digest('hex'),
+    sha256,
+    isPlain,
     name,
     id: id.toLowerCase(),
     title: oneLine(textIn(info, 'title') ?? name, 80).replace(/ API Connector$/i, ''),
     version: oneLine(plainText(partIn(info, 'version')) || 'unknown', 40),
+    licenseNote: isPlain ? plainNote(info) : publicNote,
     root,
     schemas,
     operations,
@@ -88,12 +112,24 @@ export function readServiceFile(file: string) {
   };
 }
 
+const publicNote = [
+  'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
+  'license before you hand the file on or offer it as a service.',
+];
+
+function plainNote(info: JsonObject): readonly string[] {
+  const license = oneLine(textIn(info, 'license', 'name') ?? 'not named in it', 80);
+  return [`License of that file: ${license}.`];
+}
+
 /** Nesting that is too deep for the reader of YAML is a problem of the file. */
 function readDocument(file: string, text: string): YamlFile {
   try {
     const yaml = parseYaml(file, text);
     if (yaml.problems.length === 0) return yaml;
-    throw invalid(yaml.problems);
+    // The reader names an exhausted stack as one mistake of many.
+    if (yaml.problems.some(({ message }) => /call stack/.test(message))) throw new RangeError('too deep');
+    throw invalid(yaml.problems.slice(0, mostProblems));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw invalid([{ file, line: null, path: '', message: 'expected less nesting in it' }]);

@@ -1,5 +1,4 @@
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { isJsonObject } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   holdsTemplate,
   listIn,
@@ -28,14 +27,29 @@ export interface SignIn {
   readonly guesses: readonly string[];
   /** Where secrets are sent beside the service itself. */
   readonly tokenUrl: string | null;
+  /** Evidence and suggestions. */
+  readonly notes?: readonly string[];
 }
 
 /** Names of fields that are no secrets. */
 const open =
   /^(?:client_id|account_id|email|username|user|subdomain|domain|site|shop|region|hostname|account_sid)$/;
 
+/** A scheme of the file with one choice of what it takes. */
+export interface StatedWay {
+  /** Of the scheme. */
+  readonly name: string;
+  readonly title: string;
+  readonly scheme: JsonObject;
+  readonly config: JsonObject;
+}
+
 /** Every way to sign in that the file describes. */
-export function signInWays({ root }: ServiceFile): readonly SignIn[] {
+export function signInWays(service: ServiceFile): readonly SignIn[] {
+  return statedWays(service).map(signIn);
+}
+
+export function statedWays({ root }: ServiceFile): readonly StatedWay[] {
   const schemes = Object.entries(objectIn(root, 'components', 'securitySchemes'));
   const taken = new Set<string>();
   return schemes.flatMap(([name, scheme]) => {
@@ -46,15 +60,33 @@ export function signInWays({ root }: ServiceFile): readonly SignIn[] {
       let title = stated;
       for (let number = 2; taken.has(title); number += 1) title = `${stated} ${number}`;
       taken.add(title);
-      return signIn(title, isJsonObject(scheme) ? scheme : {}, isJsonObject(choice) ? choice : {});
+      const [own, chosen] = [isJsonObject(scheme) ? scheme : {}, isJsonObject(choice) ? choice : {}];
+      return { name, title, scheme: own, config: chosen };
     });
   });
 }
 
-function signIn(title: string, scheme: JsonObject, config: JsonObject): SignIn {
-  const required = new Set(textsIn(config, 'required'));
+function signIn({ title, scheme, config }: StatedWay): SignIn {
   const mapping = objectIn(config, 'auth_mapping');
   const guesses: string[] = [];
+  const { fields, headers, problems, authorization } = statedFields(config);
+  const auth = authOf({ scheme, mapping, fields, guesses, authorization });
+  if (typeof auth === 'string') problems.push(auth);
+  const tokenUrl = typeof auth === 'string' ? null : textIn(auth, 'tokenUrl');
+  return {
+    title,
+    fields,
+    auth: problems.length > 0 || typeof auth === 'string' ? null : auth,
+    why: problems[0] ?? '',
+    headers,
+    guesses,
+    tokenUrl,
+  };
+}
+
+/** The fields of the credentials, and the headers that are made of them. */
+export function statedFields(config: JsonObject) {
+  const required = new Set(textsIn(config, 'required'));
   const fields: Record<string, { secret: boolean; required: boolean }> = {};
   for (const name of Object.keys(objectIn(config, 'properties'))) {
     fields[name] = { secret: !open.test(name), required: required.has(name) };
@@ -68,18 +100,7 @@ function signIn(title: string, scheme: JsonObject, config: JsonObject): SignIn {
     else if (field !== undefined && Object.hasOwn(fields, field)) headers.set(name, field);
     else problems.push(`its header ${oneLine(name, 40)} is computed by a template`);
   }
-  const auth = authOf({ scheme, mapping, fields, guesses, authorization });
-  if (typeof auth === 'string') problems.push(auth);
-  const tokenUrl = typeof auth === 'string' ? null : textIn(auth, 'tokenUrl');
-  return {
-    title,
-    fields,
-    auth: problems.length > 0 || typeof auth === 'string' ? null : auth,
-    why: problems[0] ?? '',
-    headers,
-    guesses,
-    tokenUrl,
-  };
+  return { fields, headers, problems, authorization };
 }
 
 type MutableFields = Record<string, { secret: boolean; required: boolean }>;
@@ -144,17 +165,9 @@ function credentialValue(text: string | null, fields: MutableFields): Value | nu
 
 /** With a refresh token it is renewed; with an access token alone it lasts as long as that. */
 function oauth({ scheme, mapping, fields, guesses, authorization }: Stated): JsonObject | string {
-  const fieldOf = (name: string): string | null => {
-    const field = /^\$\{(\w+)\}$/.exec(textIn(mapping, name) ?? '')?.[1] ?? null;
-    return field !== null && Object.hasOwn(fields, field) ? field : null;
-  };
-  const word = /^([A-Za-z][A-Za-z0-9-]*) \{\{? *(?:access_)?token *\}?\}$/.exec(
-    plainText(authorization),
-  )?.[1];
-  if (authorization !== undefined && word === undefined) {
-    return 'its header Authorization is computed by a template';
-  }
-  const own = word === undefined ? {} : { scheme: word };
+  const fieldOf = (name: string): string | null => mappedField(mapping, name, fields);
+  const own = ownScheme(authorization);
+  if (typeof own === 'string') return own;
   const [accessToken, refreshToken] = [fieldOf('access_token'), fieldOf('refresh_token')];
   const [clientId, clientSecret] = [fieldOf('client_id'), fieldOf('client_secret')];
   const isClient = refreshToken === null && (accessToken === null || fields[accessToken]?.required !== true);
@@ -165,10 +178,6 @@ function oauth({ scheme, mapping, fields, guesses, authorization }: Stated): Jso
   }
   const tokenUrl = tokenUrlOf(scheme);
   if (tokenUrl === null) return 'the file has no address for its tokens';
-  const refresh = objectIn(scheme, `${prefix}token-refresh`);
-  const style = textIn(refresh, 'auth_style');
-  const format = textIn(refresh, 'body_format');
-  if (style === null || format === null) guesses.push('style and format of the token request');
   for (const field of [clientId, clientSecret]) setRequired(fields, field);
   const kept = textsIn(scheme, `${prefix}token-extract`);
   for (const field of kept) fields[field] ??= { secret: false, required: false };
@@ -176,8 +185,7 @@ function oauth({ scheme, mapping, fields, guesses, authorization }: Stated): Jso
     clientId: { field: clientId },
     clientSecret: { field: clientSecret },
     tokenUrl,
-    style: style === 'basic' ? 'basic' : 'body',
-    format: format === 'json' ? 'json' : 'form',
+    ...tokenRequest(scheme, guesses),
     ...(kept.length === 0 ? {} : { keeps: Object.fromEntries(kept.map((field) => [field, field])) }),
     ...own,
   };
@@ -194,6 +202,32 @@ function oauth({ scheme, mapping, fields, guesses, authorization }: Stated): Jso
   };
 }
 
+/** The field that the whole of a part of the scheme is made of. */
+export function mappedField(mapping: JsonObject, part: string, fields: object): string | null {
+  const field = /^\$\{(\w+)\}$/.exec(textIn(mapping, part) ?? '')?.[1] ?? null;
+  return field !== null && Object.hasOwn(fields, field) ? field : null;
+}
+
+/** The word before the token, where the file states another one than Bearer; or why it cannot be used. */
+export function ownScheme(authorization: JsonValue | undefined): { readonly scheme?: string } | string {
+  if (authorization === undefined) return {};
+  const [, scheme] =
+    /^([A-Za-z][A-Za-z0-9-]*) \{\{? *(?:access_)?token *\}?\}$/.exec(plainText(authorization)) ?? [];
+  return scheme === undefined ? 'its header Authorization is computed by a template' : { scheme };
+}
+
+/** How the client names itself to the token endpoint. */
+export function tokenRequest(scheme: JsonObject, guesses: string[]) {
+  const refresh = objectIn(scheme, `${prefix}token-refresh`);
+  const style = textIn(refresh, 'auth_style');
+  const format = textIn(refresh, 'body_format');
+  if (style === null || format === null) guesses.push('style and format of the token request');
+  return {
+    style: style === 'basic' ? 'basic' : 'body',
+    format: format === 'json' ? 'json' : 'form',
+  } as const;
+}
+
 function setRequired(fields: MutableFields, name: string): void {
   const field = fields[name];
   if (field !== undefined) field.required = true;
@@ -204,7 +238,11 @@ function tokenUrlOf(scheme: JsonObject): string | null {
   const url = flows
     .map((flow) => textIn(flow, 'refreshUrl') ?? textIn(flow, 'tokenUrl'))
     .find((one) => one !== null);
-  // Both ways to write a name of the address.
-  const plain = url?.replaceAll(/\{\{ *(\w+) *\}\}/g, '{$1}') ?? null;
-  return plain === null || holdsTemplate(plain) ? null : plain;
+  return url === undefined ? null : plainAddress(url);
+}
+
+/** With its names in single braces; null: a template computes it. */
+export function plainAddress(url: string): string | null {
+  const plain = url.replaceAll(/\{\{ *(\w+) *\}\}/g, '{$1}');
+  return holdsTemplate(plain) ? null : plain;
 }

@@ -1,4 +1,3 @@
-import type { JsonValue } from '../../core/json.ts';
 import { placeOfAnswer, type Answers, type Question } from './answers.ts';
 import { oneLine } from './parts.ts';
 
@@ -25,8 +24,8 @@ export function answersText(service: string, answers: Answers, questions: readon
   ];
   const ofEntities = entities.flatMap((entity) => {
     const { values, ...given } = answers.entities[entity] ?? { values: {} };
-    const filled = Object.keys(values).length === 0 ? given : { ...given, values };
-    return section(1, entity, lines(2, filled, missing('entities', entity)));
+    const ofValues = section(2, 'values', lines(3, values, missing('entities', entity, 'values')));
+    return section(1, entity, [...lines(2, given, missing('entities', entity)), ...ofValues]);
   });
   const all = [
     ...section(0, 'server', lines(1, answers.server, missing('server'))),
@@ -54,7 +53,7 @@ function section(level: number, name: string, inner: readonly Line[]): readonly 
 
 function lines(
   level: number,
-  given: Readonly<Record<string, JsonValue | undefined>>,
+  given: Readonly<Record<string, unknown>>,
   missing: readonly Question[],
 ): readonly Line[] {
   const values = Object.entries(given).flatMap(([name, value]): readonly Line[] =>
@@ -84,7 +83,9 @@ export function exampleOf(question: Question): string {
     case 'paging':
       return 'single';
     case 'server':
+    case 'records':
     case 'value':
+    case 'ownValue':
       return JSON.stringify(choices.slice(0, 12).join(' or '));
   }
 }

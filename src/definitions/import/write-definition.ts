@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { basename } from 'node:path';
+import { withValueAt, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import type { ModeName } from './modes.ts';
 import { oneLine, plainText } from './parts.ts';
@@ -25,7 +26,9 @@ export function writeDefinition(
 ): WrittenDefinition {
   const comments: Comment[] = [];
   const note = (at: YamlPath, text: string): void => void comments.push({ at, text: oneLine(text, 240) });
-  const name = mode === 'hosted' ? service.name : `${service.name}-direct`;
+  // Of a plain file there is no hosted definition beside this one.
+  const isOnly = mode === 'hosted' || service.isPlain;
+  const name = isOnly ? service.name : `${service.name}-direct`;
   const shared = sharedHeaders(plans);
   const written = plans.map((plan) => [plan.entity, writeEntity(plan, mode, service, note, shared)] as const);
   note(['rateLimit'], 'rateLimit # guessed: the file says nothing about limits');
@@ -33,7 +36,7 @@ export function writeDefinition(
   const hostFields = server.kind === 'found' ? Object.keys(server.host) : [];
   const data: Record<string, JsonValue> = {
     name,
-    title: mode === 'hosted' ? service.title : `${service.title} (direct)`,
+    title: isOnly ? service.title : `${service.title} (direct)`,
     id: mode === 'hosted' ? service.id : directId(service.id),
     rateLimit: { requestsPerSecond: 2, concurrency: 2 },
     ...(used.length === 0 ? {} : { credentials: used.map((way) => credentialsOf(way, hostFields)) }),
@@ -55,11 +58,13 @@ function directId(id: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-function headOf({ name, version, sha256, title }: ServiceFile, mode: ModeName): readonly string[] {
+function headOf(
+  { name, version, sha256, title, file, licenseNote }: ServiceFile,
+  mode: ModeName,
+): readonly string[] {
   return [
-    `${title}: imported for ${mode} connectors from ${name} ${version} (connector.yaml, SHA-256 ${sha256}).`,
-    'That file may be under the Elastic License 2.0, and this one is derived from it: keep this note, and read the',
-    'license before you hand the file on or offer it as a service.',
+    `${title}: imported for ${mode} connectors from ${name} ${version} (${oneLine(basename(file), 80)}, SHA-256 ${sha256}).`,
+    ...licenseNote,
     'Written by "connector-sync definitions import". Comments name the evidence; what is guessed is marked.',
   ];
 }
@@ -85,7 +90,8 @@ function upstreamOf(
   note: (at: YamlPath, text: string) => void,
 ): JsonObject {
   const at = ['upstream'];
-  for (const { title, guesses } of ways) {
+  for (const { title, guesses, notes = [] } of ways) {
+    for (const text of notes) note([...at, 'auth', title], text);
     if (guesses.length > 0) note([...at, 'auth', title], `${guesses.join(', ')} # guessed`);
   }
   note([...at, 'limits'], 'limits # guessed');
@@ -106,7 +112,7 @@ function upstreamOf(
     ...(Object.keys(host).length === 0 ? {} : { host }),
     auth: Object.fromEntries(ways.map(({ title, auth }) => [title, auth])),
     ...(headers.length === 0 ? {} : { headers: Object.fromEntries(headers) }),
-    check: checkOf(service, plans),
+    check: checkOf(service, plans, sharedHeaders(plans)),
     limits: { concurrency: 2, requestsPerSecond: 2, timeoutMs: 60_000, maxBodyBytes: 67_108_864 },
     message: ['message', 'error.message', 'error_description', 'error', 'errors.0.message', 'detail'],
     ...(isGraphql ? { failed: { path: 'errors' } } : (failedOf(service) ?? {})),
@@ -131,28 +137,38 @@ function sharedHeaders(plans: readonly EntityPlan[]): Readonly<Record<string, st
 }
 
 /** The listing that the file prefers for it, or the first one, as a request without parameters. */
-function checkOf({ operations }: ServiceFile, plans: readonly EntityPlan[]): JsonObject {
+function checkOf(
+  { operations }: ServiceFile,
+  plans: readonly EntityPlan[],
+  shared: Readonly<Record<string, string>>,
+): JsonObject {
   const isPlain = ({ parents, fixed }: EntityPlan): boolean =>
     parents.length === 0 && [...fixed.values()].every(({ isClock }) => isClock !== true);
   const roots = plans.filter(isPlain);
   const preferred = operations.filter(({ isPreferred }) => isPreferred).map(({ entity }) => entity);
   const plan = roots.find(({ entity }) => preferred.includes(entity)) ?? roots[0] ?? plans[0];
   if (plan === undefined) throw new TypeError('expected at least one entity');
-  const { list, fixed } = plan;
+  const { list, fixed, paging } = plan;
   const query: Record<string, string> = {};
-  const body: Record<string, JsonValue> = { ...list.body.fixed };
+  let body: JsonObject = list.body.fixed;
+  const headers: Record<string, string> = fixedHeaders(list);
+  for (const name of Object.keys(shared)) delete headers[name];
   let path = list.path;
   for (const [name, { value }] of fixed) {
     const param = list.params.find((one) => one.name === name);
     if (param?.place === 'path') path = path.replace(`{${name}}`, () => encodeURIComponent(plainText(value)));
     else if (param?.place === 'query' && typeof value !== 'object') query[name] = plainText(value);
-    else if (param?.place === 'body' && param.at === null) body[name] = value;
+    else if (param?.place === 'header') headers[param.sent] = plainText(value);
+    else if (param?.place === 'body') body = withValueAt(body, (param.at ?? name).split('.'), value);
   }
+  const size = paging.size?.param;
+  if (size?.place === 'body') body = withValueAt(body, (size.at ?? size.name).split('.'), 1);
   const isPost = list.method === 'POST';
   return {
     ...(isPost ? { method: 'POST', safe: true } : {}),
     path,
     ...(Object.keys(query).length === 0 ? {} : { query }),
     ...(isPost && Object.keys(body).length > 0 ? { body } : {}),
+    ...(Object.keys(headers).length === 0 ? {} : { headers }),
   };
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { YamlPath } from '../read-yaml.ts';
-import { namesKey } from './keys.ts';
+import { getsOwnKind, namesKey, neededParams } from './keys.ts';
 import type { ModeName } from './modes.ts';
 import type { Operation } from './operation.ts';
 import { declarable, type Parameter } from './parameter.ts';
@@ -140,7 +140,8 @@ function listParams(
     const isNeeded = filled.has(name) || plan.fixed.has(name);
     if (!isNeeded && (param.isRequired || place === 'header' || place === 'body')) return [];
     if (mode === 'direct' && !isNeeded && (type === 'object' || isDropped(plan.list, param))) return [];
-    return [[name, isNeeded && filled.has(name) ? { type: pathType(param), required: true } : { type }]];
+    const isRequired = isNeeded && (filled.has(name) || place === 'path');
+    return [[name, isRequired ? { type: pathType(param), required: true } : { type }]];
   });
   return Object.fromEntries([...own, ...Object.entries(ofPaging)]);
 }
@@ -183,12 +184,15 @@ function usableGet(plan: EntityPlan, { schemas }: ServiceFile): UsableGet | null
   const sentKey = own.map((name) => fields.declared.find((field) => field.name === name)?.sent ?? name);
   if (record === null || !sentKey.every((name) => schemas.properties(record).has(name))) return null;
   const injectedBy = new Map(parents.flatMap(({ inject }) => [...inject]));
-  const required = get.params.filter(({ isRequired, place: where }) => isRequired && where !== 'header');
+  const isLinked = (name: string): boolean => parents.some((link) => link.params.has(name));
+  const [only, ...others] = own.filter((name) => !isLinked(name));
+  const isOwnKind = getsOwnKind(plan.list, get);
+  const required = neededParams(get);
   const columns = required.flatMap(({ name, place: where }): readonly (readonly [string, string])[] => {
     if (where === 'query' && get.body.isGraphql) return [];
-    const above = injectedBy.get(name);
-    if (above !== undefined && plan.list.params.some((param) => param.name === name)) return [[name, above]];
-    const [only, ...others] = own;
+    const isAbove = !isOwnKind && plan.list.params.some((param) => param.name === name);
+    const above = injectedBy.get(name) ?? (isLinked(name) && own.includes(name) ? name : undefined);
+    if (above !== undefined && isAbove) return [[name, above]];
     return only !== undefined && others.length === 0 && namesKey(name, only) ? [[name, only]] : [];
   });
   if (columns.length === 0 || columns.length !== required.length) return null;

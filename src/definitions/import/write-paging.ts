@@ -118,7 +118,8 @@ function addressParts(
     return { params, pagination: { ...pagination, tokenKeys: [{ key: address.key ?? '', param: sent }] } };
   }
   const { path } = address.place;
-  const keep = [sent];
+  // Which of its parameters is the token, the file does not say.
+  const keep = param === null ? 'any' : [sent];
   return {
     params,
     pagination: { ...pagination, tokenKeys: [directKeys.token] },

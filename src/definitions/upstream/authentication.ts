@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { Frozen } from '../deep-freeze.ts';
-import { linearPattern } from '../linear-pattern.ts';
 import { expectedKind, strictObject, textAs } from '../schema-problems.ts';
+import { checkHostPattern } from './host-pattern.ts';
 import { answerPath, header, headerName, queryName, templateUrl } from './sent-texts.ts';
 
 /** A text made of one credential field, or a fixed one. An absent field, or one without the separator, has no value. */
@@ -11,7 +11,16 @@ export type HostSource = HostVariable['from'][number];
 export type PlainAuthentication = z.output<ReturnType<typeof plainAuthentication>>;
 export type Authentication = z.output<ReturnType<typeof authentication>>;
 /** A bearer token that a token endpoint issues. */
-export type IssuedAuthentication = Extract<Authentication, { kind: 'refresh' | 'clientCredentials' }>;
+export type IssuedAuthentication = Extract<
+  Authentication,
+  { kind: 'refresh' | 'clientCredentials' | 'authorizationCode' }
+>;
+/** One that a person gives the program access with, in a browser. */
+export type SignInAuthentication = Extract<Authentication, { kind: 'authorizationCode' }>;
+
+export function isIssued(auth: Authentication | null): auth is IssuedAuthentication {
+  return auth !== null && ['refresh', 'clientCredentials', 'authorizationCode'].includes(auth.kind);
+}
 
 /** A name in the host of an address. */
 export function hostVariable() {
@@ -53,7 +62,7 @@ export function hostVariable() {
       )
       .min(1),
     // A value of which not the whole matches is refused before anything is sent. See `linearPattern`.
-    pattern: textAs('[a-z]{1,200}', checkPattern, z.string().min(1).max(200)),
+    pattern: textAs('[a-z]{1,200}', checkHostPattern, z.string().min(1).max(200)),
   });
 }
 
@@ -84,6 +93,27 @@ export function authentication() {
       scope: tokenText().optional(),
       // What the service wants besides.
       params: z.record(textAs('x', queryName), tokenText()).default({}),
+    }),
+    // OAuth 2.0 (RFC 6749, section 4.1, with RFC 7636): a person signs in with `connector-sync login`. What is issued
+    // is stored beside the sink of the connector, and renewed where a refresh token comes with it.
+    strictObject({
+      kind: z.literal('authorizationCode'),
+      scheme: scheme(),
+      ...tokenRequest(),
+      // Absent: the app has none, and `style` is body.
+      clientSecret: credentialValue().optional(),
+      // Where the person agrees. Names are as those of `tokenUrl`.
+      authorizeUrl: textAs('https://example.com', templateUrl),
+      // For devices without a browser (RFC 8628).
+      deviceUrl: textAs('https://example.com', templateUrl).optional(),
+      // Where tokens are given back (RFC 7009).
+      revokeUrl: textAs('https://example.com', templateUrl).optional(),
+      // Scopes, separated by spaces.
+      scope: tokenText().optional(),
+      // What the address of `authorizeUrl` says besides.
+      params: z.record(textAs('x', queryName), tokenText()).default({}),
+      // False: the service refuses the parameters of RFC 7636.
+      pkce: z.boolean().default(true),
     }),
   ] as const;
   return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
@@ -182,49 +212,4 @@ function valueOf(
 function refuse(context: z.RefinementCtx, message: string): void {
   // `continue`: as in `textAs`.
   context.addIssue({ code: 'custom', message, params: { standIn: { text: 'x' } }, continue: true });
-}
-
-/** Twice that of a pattern for a whole host name. */
-const maxPatternSize = 1_000;
-const patternPart =
-  /\\[.d]|\[(?:[a-z0-9_-]-[a-z0-9]|[a-z0-9_-])+\]|\{\d{1,3}(?:,\d{0,3})?\}|\(\?:|\((?!\?)|[a-z0-9_)|?*+-]/gy;
-
-/** Matched against what follows the part of a pattern that can be used. */
-const patternAdvice: readonly (readonly [RegExp, string])[] = [
-  [
-    /^\(\?<?[=!]/,
-    'look-around is not known, because a pattern is matched in linear time: write out, as alternatives if need be, what the whole value looks like',
-  ],
-  [
-    /^\\(?:[1-9]|k)/,
-    'back-references are not known, because a pattern is matched in linear time: write out, as alternatives if need be, what the whole value looks like',
-  ],
-  [/^\(\?/, 'expected (?: or ( where a group begins'],
-  [
-    /^/,
-    'expected a pattern of a-z, 0-9, "-", "_", "\\.", "\\d", [classes] of them, groups and repetitions; it is matched from end to end without ^ and $',
-  ],
-];
-
-/** Whatever the pattern lets through stands in a host: it may be made of nothing but the characters of a host. */
-function checkPattern(pattern: string, note: (message: string) => void): string {
-  let end = 0;
-  for (const { 0: found, index } of pattern.matchAll(patternPart)) {
-    if (index !== end) break;
-    end = index + found.length;
-  }
-  const rest = pattern.slice(end);
-  if (rest !== '') {
-    const message = patternAdvice.find(([form]) => form.test(rest))?.[1] ?? '';
-    note(`${message}; got ${JSON.stringify(rest.slice(0, 10))} at ${end + 1}`);
-    return pattern;
-  }
-  try {
-    const whole = linearPattern(pattern);
-    if (whole.size > maxPatternSize) note('expected fewer repetitions in it: multiplied, they are too many');
-    else if (whole.test('')) note('expected a pattern that does not match an empty text');
-  } catch {
-    note('expected a regular expression; its brackets or repetitions do not fit together');
-  }
-  return pattern;
 }

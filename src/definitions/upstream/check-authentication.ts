@@ -2,14 +2,15 @@ import type { Note } from '../check-names.ts';
 import type { DefinitionFile } from '../definition-file.ts';
 import type { YamlPath } from '../read-yaml.ts';
 import { noSuch } from '../suggest-name.ts';
-import type {
-  Authentication,
-  CredentialValue,
-  HostSource,
-  IssuedAuthentication,
-  PlainAuthentication,
+import {
+  isIssued,
+  type Authentication,
+  type CredentialValue,
+  type HostSource,
+  type IssuedAuthentication,
+  type PlainAuthentication,
 } from './authentication.ts';
-import { namesIn } from './template.ts';
+import { namesIn, type Template } from './template.ts';
 import type { UpstreamFile } from './upstream-file.ts';
 
 type Shape = DefinitionFile['credentials'][number];
@@ -47,7 +48,7 @@ function checkAuthentication(auth: Authentication, shape: Shape, at: YamlPath, n
       note([...at, place, 'field'], message, ['credentials']);
     }
   }
-  if (auth.kind === 'refresh' || auth.kind === 'clientCredentials') checkIssued(auth, shape, at, note);
+  if (isIssued(auth)) checkIssued(auth, shape, at, note);
   if (auth.kind !== 'refresh') return;
   const fields = [auth.accessToken, auth.refreshToken];
   for (const [index, place] of (['accessToken', 'refreshToken'] as const).entries()) {
@@ -72,12 +73,32 @@ function checkIssued(auth: IssuedAuthentication, shape: Shape, at: YamlPath, not
       note(here, `expected required: false on ${field}: it comes with the token`, ['credentials']);
     }
   }
-  if (auth.kind !== 'clientCredentials') return;
-  const own = ['grant_type', 'client_id', 'client_secret', 'scope'];
+  if (auth.kind === 'refresh') return;
+  if (auth.kind === 'authorizationCode' && auth.clientSecret === undefined && auth.style === 'basic') {
+    note([...at, 'style'], 'expected body: basic authentication takes a clientSecret', [
+      ...at,
+      'clientSecret',
+    ]);
+  }
+  const own = ownParams[auth.kind];
   for (const name of Object.keys(auth.params)) {
     if (own.includes(name)) note([...at, 'params', name], `${name} is sent anyway: leave it out here`);
   }
 }
+
+/** What the program sends itself. */
+const ownParams: Readonly<Record<'clientCredentials' | 'authorizationCode', readonly string[]>> = {
+  clientCredentials: ['grant_type', 'client_id', 'client_secret', 'scope'],
+  authorizationCode: [
+    'response_type',
+    'client_id',
+    'redirect_uri',
+    'scope',
+    'state',
+    'code_challenge',
+    'code_challenge_method',
+  ],
+};
 
 /** The parts of an authentication that are values, by their key. */
 function valuesOf(
@@ -116,18 +137,20 @@ function checkHost(file: DefinitionFile, { host, auth, baseUrl }: UpstreamFile, 
   };
   checkNames(namesIn(baseUrl), ['upstream', 'baseUrl']);
   for (const [title, one] of Object.entries(auth)) {
-    if (one.kind !== 'refresh' && one.kind !== 'clientCredentials') continue;
-    const at = ['upstream', 'auth', title, 'tokenUrl'];
-    const names = namesIn(one.tokenUrl);
-    checkNames(names, at);
-    // What a lookup asks with is the very token that is asked for here.
-    const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
-    if (looked !== undefined) note(at, `expected no host variable with a lookup, ${looked} has one`);
-    const kept = names.find((name) =>
-      host[name]?.from.some((source) => 'field' in source && Object.hasOwn(one.keeps, source.field)),
-    );
-    if (kept !== undefined) {
-      note(at, `expected no host variable that comes with the token, ${kept} does`, ['upstream', 'host']);
+    if (!isIssued(one)) continue;
+    for (const [key, template] of addressesOf(one)) {
+      const at = ['upstream', 'auth', title, key];
+      const names = namesIn(template);
+      checkNames(names, at);
+      // What a lookup asks with is the very token that is asked for here.
+      const looked = names.find((name) => host[name]?.from.some(({ kind }) => kind === 'lookup'));
+      if (looked !== undefined) note(at, `expected no host variable with a lookup, ${looked} has one`);
+      const kept = names.find((name) =>
+        host[name]?.from.some((source) => 'field' in source && Object.hasOwn(one.keeps, source.field)),
+      );
+      if (kept !== undefined) {
+        note(at, `expected no host variable that comes with the token, ${kept} does`, ['upstream', 'host']);
+      }
     }
   }
   for (const [name, { from }] of Object.entries(host)) {
@@ -140,6 +163,15 @@ function checkHost(file: DefinitionFile, { host, auth, baseUrl }: UpstreamFile, 
       note([...at, 'from'], message, ['credentials'], [...at, 'from']);
     }
   }
+}
+
+/** What is asked for tokens, by its key. */
+function addressesOf(auth: IssuedAuthentication): readonly (readonly [string, Template])[] {
+  if (auth.kind !== 'authorizationCode') return [['tokenUrl', auth.tokenUrl]];
+  const { tokenUrl, authorizeUrl, deviceUrl, revokeUrl } = auth;
+  return Object.entries({ tokenUrl, authorizeUrl, deviceUrl, revokeUrl }).flatMap(([key, template]) =>
+    template === undefined ? [] : [[key, template] as const],
+  );
 }
 
 /** The credentials that a source of a host variable can have a value for. */

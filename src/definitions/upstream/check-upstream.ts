@@ -17,6 +17,7 @@ export function checkUpstream(file: DefinitionFile, upstream: UpstreamFile, note
   checkAuthentications(file, upstream, note);
   checkHeaders(file, upstream, upstream.headers, [], noteHere);
   checkRequest(upstream.check, ['check'], noteHere);
+  checkHeaders(file, upstream, upstream.check.headers, ['check'], noteHere);
   checkErrors(file, upstream, note);
   checkEntities(file, upstream, note);
 }

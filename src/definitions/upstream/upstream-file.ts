@@ -52,6 +52,7 @@ export function upstreamFile() {
     // The request that proves the credentials, and where its answer says which account they belong to.
     check: strictObject({
       ...requestShape(),
+      headers,
       // One path, or several in order: the first that the answer has. Absent: no answer says it.
       identity: z
         .preprocess(
@@ -154,7 +155,9 @@ function requestShape() {
 export function pagingFile() {
   const total = placeFile().nullable().default(null);
   const fromAddress = {
-    keep: z.array(textAs('x', queryName)).min(1),
+    keep: z.union([z.literal('any'), z.array(textAs('x', queryName)).min(1)], {
+      error: 'expected names of parameters, or any',
+    }),
     alone: z.boolean().default(false),
   };
   const kinds = [
@@ -166,7 +169,8 @@ export function pagingFile() {
     strictObject({ kind: z.literal('lastRecord'), field: textAs('x', pathText), more: placeFile() }),
     // pageToken. The next page's address, in the body or the `Link` header with rel=next. It must have the origin of
     // `baseUrl`, and only the `keep` parameters of its query are taken over, into the token; `alone`: a call with a
-    // token sends no other parameters.
+    // token sends no other parameters. `any`: all that do not sign the call, alone, and a segment of the address's path
+    // behind that of the request.
     strictObject({ kind: z.literal('nextUrl'), path: textAs('x', pathText), ...fromAddress }),
     strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
     // offset. The parameters are the service's own (perhaps under other names).

@@ -35,8 +35,9 @@ export type Paging = Frozen<ReturnType<typeof buildPaging>>;
 export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityName, EntityFile>) {
   const { timeoutMs, maxBodyBytes, ...limits } = file.limits;
   const { headers, check: checked, ...rest } = file;
-  const { identity, name, ...check } = checked;
-  const shared = { headers, timeoutMs, maxBodyBytes };
+  const { identity, name, headers: ofCheck, ...check } = checked;
+  const signing = Object.values(file.auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
+  const shared = { headers, timeoutMs, maxBodyBytes, signing };
   const requests = [...entities].flatMap(([entity, declared]) => {
     if (!Object.hasOwn(file.entities, entity)) return [];
     return [[entity, buildEntityRequests(file.entities[entity], entity, declared, shared)] as const];
@@ -46,7 +47,14 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
     host: mapOf(file.host),
     auth: mapOf(file.auth),
     /** `identity`: null: its answer does not say which account it is. */
-    check: { request: buildRequest(check, shared), identity: identity ?? null, name },
+    check: {
+      request: buildRequest(check, {
+        ...shared,
+        headers: { ...lowerCased(headers), ...lowerCased(ofCheck) },
+      }),
+      identity: identity ?? null,
+      name,
+    },
     limits,
     /** Those that the service itself can be asked for. */
     entities: new Map(requests),
@@ -54,13 +62,15 @@ export function buildUpstream(file: UpstreamFile, entities: ReadonlyMap<EntityNa
 }
 
 type Shared = Pick<UpstreamFile['limits'], 'timeoutMs' | 'maxBodyBytes'> & Pick<UpstreamFile, 'headers'>;
+/** `signing`: query parameters that hold a secret. */
+type SharedByLists = Shared & { readonly signing: readonly string[] };
 
 /** `requests`: as checked, so with one for each action of the entity. */
 function buildEntityRequests(
   requests: EntityRequestsFile | undefined,
   name: EntityName,
   entity: EntityFile,
-  shared: Shared,
+  shared: SharedByLists,
 ) {
   if (requests?.list === undefined) {
     throw new TypeError(`expected a checked file with a list request of ${name}`);
@@ -84,7 +94,7 @@ function buildEntityRequests(
       ...build('list', list, sentByPaging(list.paging, entity.pagination)),
       records: recordsPlace(list.records),
       metadata: mapOf(list.metadata, buildPlace),
-      paging: buildPaging(list.paging),
+      paging: buildPaging(list.paging, shared.signing),
     },
     get: get === undefined ? null : { ...build('get', get), record: answerPath(get.record) },
     download:
@@ -160,7 +170,7 @@ export function sentByPaging(paging: PagingFile, pagination: EntityFile['paginat
   }
 }
 
-function buildPaging(paging: PagingFile) {
+function buildPaging(paging: PagingFile, signing: readonly string[]) {
   switch (paging.kind) {
     case 'none':
       return paging;
@@ -177,8 +187,8 @@ function buildPaging(paging: PagingFile) {
       return {
         kind: paging.kind,
         url: paging.kind === 'nextUrl' ? answerPath(paging.path) : [],
-        keep: paging.keep,
-        isAlone: paging.alone,
+        keep: paging.keep === 'any' ? { except: signing } : paging.keep,
+        isAlone: paging.alone || paging.keep === 'any',
       };
     case 'offset':
       return { kind: paging.kind, total: paging.total && buildPlace(paging.total) };

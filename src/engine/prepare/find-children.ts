@@ -1,4 +1,4 @@
-import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { memberOf, valueAtKey, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import type { Definition, Entity, Parent, ParentCondition } from '../../definitions/definition.ts';
@@ -13,6 +13,11 @@ export interface FindingRun {
   /** Its start by the service's clock, in milliseconds. */
   readonly capMs: number;
   readonly isBackfill: boolean;
+}
+
+/** With about how many records its parent states for it; null: nothing. */
+export interface FoundListing extends FoundPartition {
+  readonly records: number | null;
 }
 
 interface FoundRecord {
@@ -39,7 +44,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
       .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 
-  return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundPartition[] => {
+  return (raw: JsonObject, { inject, keyText, settledMs }: FoundRecord): readonly FoundListing[] => {
     if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
@@ -47,6 +52,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
       const marker = markerOf(parent, raw, settledMs);
+      const records = statedRecords(parent, raw);
       return variants.map((variant) => ({
         entity: child.name,
         params: { ...variant, ...bounds, ...params },
@@ -57,6 +63,7 @@ export function compileFindChildren(run: FindingRun, parentEntity: Entity) {
         parent: { entity: parentEntity.name, keyText },
         marker,
         base: run.isBackfill ? { ...variant, ...params } : null,
+        records,
       }));
     });
   };
@@ -70,7 +77,8 @@ export function fieldsOfDescents(run: FindingRun, parentEntity: Entity): readonl
     .filter(({ entity }) => entity === parentEntity.name);
   return [
     ...parentEntity.unlisted.map(({ field }) => field),
-    ...parents.flatMap(({ when, params, marker }) => [
+    ...parents.flatMap(({ when, params, marker, childCount }) => [
+      ...childCount,
       ...when.map(({ field }) => field),
       ...params.values(),
       ...(marker === null ? [] : [marker.field]),
@@ -101,6 +109,14 @@ function markerOf(parent: Parent, raw: JsonObject, atMs: number): Marker | null 
   const changedMs = timeMs(value ?? null);
   if (typeof value !== 'string' || changedMs === null) return null;
   return { value, isSettled: changedMs + settlesMs <= atMs };
+}
+
+/** A sum of whole numbers that a record can hold; null where one of them is missing, or none is declared. */
+function statedRecords({ childCount }: Parent, raw: JsonObject): number | null {
+  if (childCount.length === 0) return null;
+  const numbers = childCount.map((path) => valueAtKey(raw, path));
+  const isStated = numbers.every((one) => typeof one === 'number' && Number.isSafeInteger(one) && one >= 0);
+  return isStated ? numbers.reduce<number>((sum, one) => sum + Number(one), 0) : null;
 }
 
 function meets(condition: ParentCondition, raw: JsonObject): boolean {

@@ -1,7 +1,7 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { PreparedRecord } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import { refuseRecord } from './prepare-record.ts';
+import { refuseRecord } from './refuse-record.ts';
 
 /**
  * Whether it lacks what the definition says every whole record has: stored as it is, it would replace the rest by

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.t
 import type { EntityName } from '../../core/names.ts';
 import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import type { FoundPartition, Partition } from '../../sinks/partition.ts';
+import type { Partition } from '../../sinks/partition.ts';
 import type { PageRecords } from '../../source/page-records.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
@@ -10,7 +10,7 @@ import { styleOf } from '../../pagination/pagination-of.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 import { compileChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
-import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
+import { compileFindChildren, markerField, type FindingRun, type FoundListing } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
 import { asPartial, isOfKind, isPartial } from './partial-record.ts';
 import { compileReadRecord } from './read-record.ts';
@@ -117,7 +117,7 @@ function emptyPage(partition: Partition, alreadyRead: number, settledMs: number)
     rows: [] as PreparedRecord[],
     exploded: [] as PreparedRecord[],
     refused: [] as Quarantined[],
-    children: [] as FoundPartition[],
+    children: [] as FoundListing[],
     marks: [] as string[],
     keys: [] as string[],
     drift: new Set<FieldDrift>(),
@@ -193,7 +193,7 @@ function compileAddRecord(run: PreparingRun, entity: Entity): (page: Page, shown
     rows.push(record);
     page.extraFields += prepared.extraFields;
     if (!isJsonObject(raw)) return;
-    if (placed !== null && placed.listing !== null) children.push(placed.listing);
+    if (placed !== null && placed.listing !== null) children.push({ ...placed.listing, records: null });
     if (placed?.isBelowLimit === true) page.depthLimited += 1;
     children.push(...findChildren(raw, { inject, keyText: record.keyText, settledMs }));
     addElements(page, raw, inject);

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
   type ColumnValue,
@@ -7,9 +7,7 @@ import {
   type Quarantined,
   type QuarantineReason,
 } from '../../core/records.ts';
-import type { EntityName } from '../../core/names.ts';
 import {
-  wholeJson,
   canonicalJson,
   canonicalJsonWithout,
   TooDeepError,
@@ -20,6 +18,7 @@ import {
 } from './canonical-json.ts';
 import { copiedFields, injectedValues, oldAddress, toColumnValue, type Slot } from './column-value.ts';
 import { keyFault } from './record-key.ts';
+import { refuseRecord } from './refuse-record.ts';
 import { compileShape, type CompiledShape, type RecordShape } from './record-shape.ts';
 import { describeNews, schemaChanged } from './schema-policy.ts';
 
@@ -57,12 +56,28 @@ export function compilePrepare(
     }
     if (inject !== injected.from) injected = injectedValues(slots, inject, width);
     try {
-      return prepare(compiled, injected, raw);
+      return withKey(compiled, injected, raw, prepare(compiled, injected, raw));
     } catch (error) {
-      if (error instanceof TooDeepError) return refuse(compiled, raw, 'too-deep', error.message);
-      throw error;
+      if (!(error instanceof TooDeepError)) throw error;
+      return withKey(compiled, injected, raw, refuse(compiled, raw, 'too-deep', error.message));
     }
   };
+}
+
+/** A refused record with its key, as far as that is known: one that was purged stays out of the quarantine too. */
+function withKey(
+  { keySlots }: CompiledShape,
+  { isFilled, values }: Row['injected'],
+  raw: JsonObject,
+  prepared: Prepared,
+): Prepared {
+  if (prepared.kind === 'record') return prepared;
+  const parts = keySlots.map(({ name, index, type }) =>
+    isFilled[index] === true ? values[index] : toColumnValue(type, memberOf(raw, name) ?? null),
+  );
+  const known = parts.flatMap((part) => (part === undefined || part === null ? [] : [part]));
+  if (known.length < parts.length) return prepared;
+  return { ...prepared, refused: { ...prepared.refused, keyText: keyTextOf(known) } };
 }
 
 /** A record, and what its fields come to as far as they are read; null: nothing yet. */
@@ -206,27 +221,6 @@ function refuse(
   drift: readonly FieldDrift[] = [],
 ): Prepared {
   return { kind: 'refused', refused: refuseRecord(table.entity, reason, detail, raw), drift };
-}
-
-const maxQuarantinedChars = 1024 * 1024;
-
-/** The record for the quarantine: whole, except where its size is what it is refused for. */
-export function refuseRecord(
-  entity: EntityName,
-  reason: QuarantineReason,
-  detail: string,
-  raw: JsonValue,
-): Quarantined {
-  const text = wholeJson(raw);
-  const isCut = text.length > maxQuarantinedChars && (reason === 'too-deep' || reason === 'too-large');
-  return {
-    entity,
-    reason,
-    detail: isCut
-      ? `${detail}; the first ${maxQuarantinedChars} of ${text.length} characters are kept`
-      : detail,
-    record: isCut ? text.slice(0, maxQuarantinedChars) : text,
-  };
 }
 
 /** What a value is, for a person; a short one as it came. */

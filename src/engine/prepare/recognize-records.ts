@@ -129,7 +129,7 @@ function atPath(path: string): readonly string[] {
  */
 function compileRawHash(
   remembered: RememberedRows | undefined,
-  { table, ignored, volatile, filledFrom, moved, whole }: Entity,
+  { table, ignored, volatile, filledFrom, moved, whole, mask }: Entity,
 ) {
   const reading = writeJson([
     readingVersion,
@@ -140,13 +140,16 @@ function compileRawHash(
     [...moved],
     whole,
   ]);
+  const sinkKey = remembered?.key ?? '';
+  // The bytes are as they came: who has only the sink must not be able to try values.
+  const key = mask === null ? sinkKey : mask.rawKey(sinkKey);
   const prefixes = new WeakMap<Partition['inject'], Buffer>();
   let room = Buffer.alloc(4_096);
 
   return (inject: Partition['inject'], bytes: Buffer, start: number, end: number): string => {
     let prefix = prefixes.get(inject);
     if (prefix === undefined) {
-      prefix = hash('sha256', writeJson([remembered?.key ?? '', reading, inject]), 'buffer');
+      prefix = hash('sha256', writeJson([key, reading, inject]), 'buffer');
       prefixes.set(inject, prefix);
     }
     const length = prefix.byteLength + end - start;

@@ -11,6 +11,8 @@ import { nothingDone } from '../run-tally.ts';
 
 interface RepairOptions {
   readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;
+  /** `RunPlan.act`. */
+  readonly act: NonNullable<RunPlan['act']>;
   readonly sink: Sink;
   readonly identity: ConnectorIdentity;
   /** Of the rows that it may write. */
@@ -75,9 +77,10 @@ export async function runRepair(
 }
 
 /** Repairs are short and never resumed; the caller retries. */
-function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant): RunPlan {
+function repairPlan({ kind, act, tables, clock }: RepairOptions, startedAt: Instant): RunPlan {
   return {
     run: newRunId(clock.now()),
+    act,
     kind,
     window: kind,
     backfill: '',

@@ -1,9 +1,10 @@
 import type { DescribedTable, TableJoin } from '../../core/described-table.ts';
-import type { EntityName } from '../../core/names.ts';
+import { entityOfHistory, type EntityName } from '../../core/names.ts';
 import { describeTables } from '../../definitions/describe-tables.ts';
 import { nextSlots } from '../../settings/cron.ts';
 import { defaultLayout } from '../../settings/publish-file.ts';
 import type { ConnectorSettings, PublishPlace, Schedule } from '../../settings/settings.ts';
+import { historyTable } from '../../sinks/decisions/history-table.ts';
 import { tableName } from '../../sinks/postgres/records/names.ts';
 import { entityName, type PublishedColumn, type PublishedEntity } from '../manifest.ts';
 import type { PublishedState, StateFile } from './read-published.ts';
@@ -80,8 +81,13 @@ function declaredTables(connector: ConnectorSettings) {
     .filter(({ name }) => entities.has(name))
     .flatMap((entity) => {
       const { table, explodedTable } = entity;
-      const own = { connector, entity, table };
-      return explodedTable === null ? [own] : [own, { connector, entity, table: explodedTable }];
+      const tables = explodedTable === null ? [table] : [table, explodedTable];
+      const isKept = (entities.get(entity.name)?.history ?? null) !== null;
+      return [...tables, ...(isKept ? tables.map(historyTable) : [])].map((one) => ({
+        connector,
+        entity,
+        table: one,
+      }));
     });
 }
 
@@ -101,6 +107,7 @@ function tableOf(
 ) {
   const { connector, entity, generation, schema, key, columns } = published;
   const described = declared === null ? null : describedTable(declared);
+  const versionsOf = entityOfHistory(entity);
   return {
     connector,
     entity,
@@ -108,6 +115,8 @@ function tableOf(
     title: declared?.connector.definition.title ?? connector,
     /** What its records are, in the words of the definition; null: it does not say. */
     description: described?.description ?? null,
+    /** The entity whose rows' versions it has; null: its rows are records. */
+    versionsOf,
     /** `<connector>__<entity>`, at most 63 bytes; no other table has it. */
     name: tableName(connector, entity),
     generation,
@@ -116,11 +125,11 @@ function tableOf(
     /** As they are in files and tables; the program's own are not among them. */
     columns: columns.map((column): CatalogueColumn => ({
       ...column,
-      description: described?.columns[column.field] ?? null,
+      description: described?.columns[column.field] ?? versionColumn(versionsOf, column.field),
     })),
-    joins: declared === null ? [] : joinsOf(declared, described?.joins ?? []),
+    joins: declared === null || versionsOf !== null ? [] : joinsOf(declared, described?.joins ?? []),
     /** In the words of a description: what becomes of deleted records. */
-    deletes: deletesOf(declared),
+    deletes: versionsOf === null ? deletesOf(declared) : 'One row for each version, written once.',
     /** How long rows may stay unchanged before a person should check; null: not known. */
     staleAfterMs: declared === null ? null : freshnessOf(declared.connector, declared.entity.name),
     /** All files of the generation, snapshots included; relative to the root of the target, with `/`. */
@@ -128,6 +137,12 @@ function tableOf(
     /** What its state at the newest publication consists of; null: nothing is published. */
     files,
   };
+}
+
+function versionColumn(versionsOf: string | null, field: string): string | null {
+  if (versionsOf === null) return null;
+  if (field === '_version') return 'Number of the change with which the version began';
+  return field === '_is_deleted' ? 'The record was deleted from this version on' : null;
 }
 
 function globOf({ connector, entity, generation }: Published, place: PublishPlace | null): string {
@@ -140,7 +155,8 @@ function globOf({ connector, entity, generation }: Published, place: PublishPlac
 
 function describedTable({ connector, entity, table }: Declared): DescribedTable | null {
   const parents = connector.entities.get(entity.name)?.parents ?? [];
-  return describeTables(entity, parents).find((one) => one.entity === table.entity) ?? null;
+  const name = entityOfHistory(table.entity) ?? table.entity;
+  return describeTables(entity, parents).find((one) => one.entity === name) ?? null;
 }
 
 function joinsOf({ connector, entity, table }: Declared, joins: readonly TableJoin[]): readonly Join[] {

@@ -27,7 +27,7 @@ export function dbtFiles(catalogue: Catalogue): readonly GeneratedFile[] {
       ...tables.map((table) => ({
         path: `models/connector_sync/${folder}/${modelName(table.name)}.sql`,
         from: originOf(table),
-        body: stagingSql(table),
+        body: table.versionsOf === null ? stagingSql(table) : snapshotSql(table),
       })),
       ...tables.flatMap((table) =>
         singularTests(table).map(({ name, sql }) => ({
@@ -64,6 +64,43 @@ where _newest = 1
     and not _deleted
 `;
 }
+
+/** The versions in the shape of a snapshot of dbt: each ends where the next one of its key begins. */
+function snapshotSql(table: CatalogueTable): string {
+  const { connector, entity, key, columns } = table;
+  const kept = columns.filter(({ field }) => field !== '_is_deleted').map(({ name }) => name);
+  const shown = [...kept, '_extra', '_seq', '_changed_at', '_run_id'].map(column);
+  const recordKey = key.filter((name) => name !== '_version').map(column);
+  return `with numbered as (
+    select
+${[...shown, '_is_deleted'].map((name) => `        ${name},\n`).join('')}        row_number() over (
+            partition by ${key.map(column).join(', ')}
+            order by _seq desc
+        ) as _newest
+    from {{ source('${sourceName(connector)}', '${entity}') }}
+)
+
+select
+${shown.map((name) => `    ${name},\n`).join('')}    _version as dbt_scd_id,
+    _changed_at as dbt_updated_at,
+    _changed_at as dbt_valid_from,
+    lead(_changed_at) over (
+        partition by ${recordKey.join(', ')}
+        order by _version
+    ) as dbt_valid_to,
+    _is_deleted as dbt_is_deleted
+from numbered
+where _newest = 1
+`;
+}
+
+const snapshotColumns: readonly (readonly [name: string, description: string])[] = [
+  ['dbt_scd_id', 'Number of the change with which the version began; unique in a connector'],
+  ['dbt_updated_at', 'When the sync stored the version'],
+  ['dbt_valid_from', 'The same'],
+  ['dbt_valid_to', 'When the sync stored the next version of the record; null: it is the current one'],
+  ['dbt_is_deleted', 'The record was deleted from this version on'],
+];
 
 function sourcesYaml(catalogue: Catalogue, tables: readonly CatalogueTable[]): string {
   const [first] = tables;
@@ -122,7 +159,9 @@ function modelsYaml(tables: readonly CatalogueTable[]): string {
       description: described(
         [
           ...(table.description === null ? [] : [table.description]),
-          `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`,
+          table.versionsOf === null
+            ? `Current rows of ${table.connector}/${table.entity}: the newest of each ${table.key.join(', ')}, without deleted ones.`
+            : `Each version of ${table.connector}/${table.versionsOf} that a sync saw, as a snapshot of dbt has them; dbt_valid_to is null for the current one.`,
         ].join('. '),
       ),
       columns: columnsYaml(table, 'model'),
@@ -141,9 +180,13 @@ function modelsYaml(tables: readonly CatalogueTable[]): string {
 
 function columnsYaml(table: CatalogueTable, of: 'source' | 'model'): readonly object[] {
   const names = columnsOf(table).map(({ name }) => name);
-  const shown =
-    of === 'source' ? names : names.filter((name) => name !== '_deleted' && name !== '_deleted_at');
-  return shown.map((name) => {
+  const hidden = ['_deleted', '_deleted_at', ...(table.versionsOf === null ? [] : ['_is_deleted'])];
+  const shown = of === 'source' ? names : names.filter((name) => !hidden.includes(name));
+  const snapshot =
+    of === 'source' || table.versionsOf === null
+      ? []
+      : snapshotColumns.map(([name, description]) => ({ name, description: described(description) }));
+  const columns = shown.map((name) => {
     const description = describedColumn(name, table);
     const tests = testsOf(name, table, of);
     return {
@@ -153,6 +196,7 @@ function columnsYaml(table: CatalogueTable, of: 'source' | 'model'): readonly ob
       ...(tests.length === 0 ? {} : { data_tests: tests }),
     };
   });
+  return [...columns, ...snapshot];
 }
 
 function describedColumn(name: string, { columns, key, joins }: CatalogueTable): string {

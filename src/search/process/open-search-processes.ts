@@ -113,7 +113,7 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
     try {
       await within(one, { ms: startMs, signal, late: didNotStart }, one.ready);
       const limit = { ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
-      return await within(one, limit, one.ask('search', call));
+      return await within(one, limit, one.ask('search', { ...call, entity: withoutMask(call.entity) }));
     } finally {
       void giveBack(one, freeSlot);
     }
@@ -147,6 +147,11 @@ export function openSearchProcesses(options: SearchProcessesOptions) {
       await Promise.all([...alive].map(({ ended }) => ended));
     },
   };
+}
+
+/** A search reads what is stored; the mask, which has functions, does not pass into a process. */
+function withoutMask(entity: Entity): Entity {
+  return { ...entity, mask: null };
 }
 
 interface SearchProcess extends Child<SearchCalls> {

@@ -1,3 +1,4 @@
+import { html, type SafeHtml } from '@remix-run/html-template';
 import type { Access } from '../routes/endpoint.ts';
 import type { JsonSchema, OpenApiDocument, Operation, Parameter } from './open-api-document.ts';
 
@@ -13,20 +14,20 @@ export function operationSections({ components }: OpenApiDocument, baseUrl: stri
   const { fields, typeText } = schemaReader(components.schemas);
 
   const parameterRow = ({ name, in: place, required, description, deprecated, schema }: Parameter) => [
-    markup`<code>${name}</code> ${required && requiredMark}`,
+    html`<code>${name}</code> ${required ? requiredMark : ''}`,
     `${place}, ${typeText(schema)}${limitsOf(schema)}`,
     prose(descriptionOf({ deprecated }, description)),
   ];
-  const fieldTable = (rows: ReturnType<typeof fields>, isMarked: boolean): Markup =>
+  const fieldTable = (rows: ReturnType<typeof fields>, isMarked: boolean): SafeHtml =>
     table(
       'fields',
       rows.map(({ path, type, isRequired, description }) => [
-        markup`<code>${path}</code> ${isMarked && isRequired && requiredMark}`,
+        html`<code>${path}</code> ${isMarked && isRequired ? requiredMark : ''}`,
         type,
         prose(description),
       ]),
     );
-  const successDetail = ({ responses }: Operation): readonly Markup[] =>
+  const successDetail = ({ responses }: Operation): SafeHtml[] =>
     Object.entries(responses)
       .filter(([status]) => status.startsWith('2'))
       .flatMap(([status, { content }]) => Object.entries(content).map((one) => [status, ...one] as const))
@@ -34,26 +35,40 @@ export function operationSections({ components }: OpenApiDocument, baseUrl: stri
         const rows = fields(schema);
         if (rows.length === 0) {
           const { description } = schema;
-          return markup`${description !== undefined && markup`<p><code>${mediaType}</code> ${prose(description)}</p>`}`;
+          return description === undefined
+            ? html``
+            : html`<p><code>${mediaType}</code> ${prose(description)}</p>`;
         }
         // In answers nearly every field is always there: a mark at each would say nothing.
-        return markup`<details>
+        return html`<details>
           <summary>Fields of the ${status} answer (${mediaType})</summary>
           ${fieldTable(rows, false)}
         </details>`;
       });
 
-  return ({ method, path, operation }: Listed): Markup => {
+  return ({ method, path, operation }: Listed): SafeHtml => {
     const { operationId, summary, description, parameters, requestBody, responses } = operation;
     const body = requestBody?.content['application/json'].schema;
     const own = Object.entries(responses).filter(([status]) => !(status in everywhere));
-    return markup`<section id="${operationId}">
+    return html`<section id="${operationId}">
       <h3>${summary}</h3>
-      <p class="address"><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></p>
+      <p class="address">
+        <span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code>
+      </p>
       <p class="access">${callers[operation['x-access']]}</p>
-      ${description.split('\n\n').map((paragraph) => markup`<p>${prose(paragraph)}</p> `)}
-      ${parameters.length > 0 && markup`<h4>Parameters</h4>${table('fields', parameters.map(parameterRow))}`}
-      ${body !== undefined && markup`<h4>Body</h4>${fieldTable(fields(body), true)}`}
+      ${description.split('\n\n').map((paragraph) => html`<p>${prose(paragraph)}</p> `)}
+      ${
+        parameters.length > 0
+          ? html`<h4>Parameters</h4>
+              ${table('fields', parameters.map(parameterRow))}`
+          : ''
+      }
+      ${
+        body === undefined
+          ? ''
+          : html`<h4>Body</h4>
+              ${fieldTable(fields(body), true)}`
+      }
       <h4>Example</h4>
       <pre><code>${exampleCurl({ method, path, operation }, baseUrl)}</code></pre>
       <h4>Answers</h4>
@@ -62,13 +77,15 @@ export function operationSections({ components }: OpenApiDocument, baseUrl: stri
   };
 }
 
-export const requiredMark = markup`<span class="required">required</span>`;
+export const requiredMark = html`<span class="required">required</span>`;
 
 const callers: Readonly<Record<Access, string>> = {
   public: 'No token is needed.',
   application: 'For application tokens. A scoped token is refused.',
   scoped: 'For scoped tokens. An application token is refused.',
   workspace: 'For application tokens, and for scoped tokens within their workspace.',
+  browser:
+    "For application tokens, for scoped tokens within their workspace, and for an application's client id and client secret (HTTP Basic).",
 };
 
 function limitsOf({ minimum, maximum, default: preset }: Parameter['schema']): string {
@@ -85,14 +102,14 @@ const everywhere: Readonly<Record<string, string>> = {
   500: 'The service failed.',
 };
 
-export function everywhereTable(): Markup {
+export function everywhereTable(): SafeHtml {
   return statusTable(Object.entries(everywhere));
 }
 
-function statusTable(rows: readonly (readonly [status: string, when: string])[]): Markup {
+function statusTable(rows: readonly (readonly [status: string, when: string])[]): SafeHtml {
   return table(
     'status',
-    rows.map(([status, when]) => [markup`<code>${status}</code>`, prose(when)]),
+    rows.map(([status, when]) => [html`<code>${status}</code>`, prose(when)]),
   );
 }
 
@@ -192,37 +209,23 @@ function isSchema(value: JsonSchema['items']): value is JsonSchema {
   return typeof value === 'object' && !Array.isArray(value);
 }
 
-/** A piece of a page that may stand there as it is. */
-export interface Markup {
-  readonly text: string;
-}
-
-/** `false`: nothing. */
-type Piece = string | false | Markup | readonly Markup[];
-
-/** A template of markup: what is put in is escaped, unless it is markup itself. */
-export function markup(parts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
-  return { text: parts.reduce((text, part, index) => `${text}${textOf(pieces[index - 1] ?? false)}${part}`) };
-}
-
 /** Text in which `these` are shown as code. */
-export function prose(text: string): Markup {
-  return { text: escaped(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>') };
+export function prose(text: string): SafeHtml {
+  return html`${text.split(/`([^`]*)`/).map((part, at) => (at % 2 === 0 ? part : html`<code>${part}</code>`))}`;
 }
 
 /** Rows of cells, in a box that scrolls where the screen is narrow, with the keyboard too. */
-export function table(name: 'fields' | 'status' | 'actions', rows: readonly (readonly Piece[])[]): Markup {
-  const rowOf = (cells: readonly Piece[]): Markup =>
-    markup`<tr>${cells.map((cell) => markup`<td>${cell}</td>`)}</tr>`;
-  return markup`<div class="wide" tabindex="0"><table class="${name}">${rows.map(rowOf)}</table></div>`;
-}
-
-function textOf(piece: Piece): string {
-  if (piece === false) return '';
-  if (typeof piece === 'string') return escaped(piece);
-  return 'text' in piece ? piece.text : piece.map(({ text }) => text).join('');
-}
-
-function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+export function table(
+  name: 'fields' | 'status' | 'actions',
+  rows: readonly (readonly (string | SafeHtml)[])[],
+): SafeHtml {
+  const rowOf = (cells: readonly (string | SafeHtml)[]): SafeHtml =>
+    html`<tr>
+      ${cells.map((cell) => html`<td>${cell}</td>`)}
+    </tr>`;
+  return html`<div class="wide" tabindex="0">
+    <table class="${name}">
+      ${rows.map(rowOf)}
+    </table>
+  </div>`;
 }

@@ -1,16 +1,9 @@
 import { createHash } from 'node:crypto';
+import { html, type SafeHtml } from '@remix-run/html-template';
 import type { Definition } from '../../definitions/definition.ts';
 import type { Endpoint, Reference } from '../routes/endpoint.ts';
 import { type ConnectorType, openApiDocument, type OpenApiDocument } from './open-api-document.ts';
-import {
-  everywhereTable,
-  type Listed,
-  operationSections,
-  requiredMark,
-  markup,
-  type Markup,
-  table,
-} from './operation-section.ts';
+import { everywhereTable, type Listed, operationSections, requiredMark, table } from './operation-section.ts';
 
 /** The document as one page of HTML, complete in itself. */
 export function referencePage(document: OpenApiDocument, baseUrl: string): string {
@@ -23,21 +16,22 @@ export function referencePage(document: OpenApiDocument, baseUrl: string): strin
   }));
   const { title, description } = document.info;
   const section = operationSections(document, baseUrl);
-  return `<!doctype html>\n${
-    markup`<html lang="en">
+  return `<!doctype html>\n${String(
+    html`<html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>${title}</title>
-        ${{ text: `<style>${pageStyle}</style>` }}
+        ${html.raw`<style>${pageStyle}</style>`}
       </head>
       <body>
         <div class="page">
           <nav aria-label="Endpoints">
             <a href="#top"><strong>${title}</strong></a>
+            <p><a href="/connectors">Connectors and their readiness</a></p>
             ${groups.map(
               ({ name, listed: inGroup }) =>
-                markup`<h2>${name}</h2>
+                html`<h2>${name}</h2>
                   <ul>
                     ${inGroup.map(menuEntry)}
                   </ul> `,
@@ -49,30 +43,30 @@ export function referencePage(document: OpenApiDocument, baseUrl: string): strin
             ${start(baseUrl)}
             ${groups.map(
               (group) =>
-                markup`<h2 id="${group.name}">${group.name}</h2>
+                html`<h2 id="${group.name}">${group.name}</h2>
                   <p>${group.description}</p>
                   ${group.listed.map(section)}
-                  ${group.name === 'Execute' && document['x-connector-types'].map(connectorTypeSection)}`,
+                  ${group.name === 'Execute' ? document['x-connector-types'].map(connectorTypeSection) : ''}`,
             )}
           </main>
         </div>
       </body>
-    </html> `.text
-  }`;
+    </html> `,
+  )}`;
 }
 
-function menuEntry({ method, operation }: Listed): Markup {
-  return markup`<li>
+function menuEntry({ method, operation }: Listed): SafeHtml {
+  return html`<li>
     <span class="method ${method}">${method === 'delete' ? 'DEL' : method.toUpperCase()}</span>
     <a href="#${operation.operationId}">${operation.summary}</a>
   </li> `;
 }
 
-function start(baseUrl: string): Markup {
+function start(baseUrl: string): SafeHtml {
   const token = `TOKEN=$(curl -s '${baseUrl}/api/v1/account/applications/token' \\
   -H 'Content-Type: application/json' \\
   -d '{"client_id":"'"$CLIENT_ID"'","client_secret":"'"$CLIENT_SECRET"'"}' | jq -r .access_token)`;
-  return markup`<p>
+  return html`<p>
       All endpoints except the token endpoint and this reference need a token. The examples below take it from
       <code>$TOKEN</code>:
     </p>
@@ -88,8 +82,8 @@ function start(baseUrl: string): Markup {
 type TypeAction = ConnectorType['actions'][number];
 
 /** The entities and actions of a connector type with their parameters, folded away until it is wanted. */
-function connectorTypeSection({ name, title, actions }: ConnectorType): Markup {
-  return markup`<details id="type-${name}">
+function connectorTypeSection({ name, title, actions }: ConnectorType): SafeHtml {
+  return html`<details id="type-${name}">
     <summary>Entities and actions of ${title} (<code>${name}</code>)</summary>
     ${table('actions', actions.map(actionCells))}
   </details> `;
@@ -97,10 +91,10 @@ function connectorTypeSection({ name, title, actions }: ConnectorType): Markup {
 
 function actionCells({ entity, action, params, fields }: TypeAction) {
   return [
-    markup`<code>${entity}</code>`,
-    markup`<code>${action}</code>`,
-    markup`${params.map(paramText)}
-      ${fields.length > 0 && markup`<div class="type">Fields: ${fields.join(', ')}</div>`}`,
+    html`<code>${entity}</code>`,
+    html`<code>${action}</code>`,
+    html`${params.map(paramText)}
+    ${fields.length > 0 ? html`<div class="type">Fields: ${fields.join(', ')}</div>` : ''}`,
   ];
 }
 
@@ -111,13 +105,15 @@ function paramText({
   enum: values,
   maximum,
   default: preset,
-}: TypeAction['params'][number]): Markup {
+}: TypeAction['params'][number]): SafeHtml {
   const facts = [
     values === null ? type : values.join(' or '),
     ...(preset === null ? [] : [`default ${String(preset)}`]),
     ...(maximum === null ? [] : [`at most ${maximum}`]),
   ];
-  return markup`<div><code>${name}</code> <span class="type">${facts.join(', ')}</span> ${required && requiredMark}</div> `;
+  return html`<div>
+    <code>${name}</code> <span class="type">${facts.join(', ')}</span> ${required ? requiredMark : ''}
+  </div> `;
 }
 
 export function makeReference(endpoints: readonly Endpoint[], definitions: Iterable<Definition>): Reference {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { createConnector, deleteConnector, updateConnector } from './change-connectors.ts';
 import { checkConnector, checkNewConnector } from './check-connectors.ts';
+import { connectorsPageEndpoints } from './connectors-page.ts';
 import { definitionEndpoints } from './definition-endpoints.ts';
 import { type Endpoint, endpoint } from './endpoint.ts';
 import { execute } from './execute-endpoint.ts';
@@ -63,7 +64,12 @@ const showStartPage = endpoint({
   description: 'The same page as `/docs`, for a browser that opens the base URL.',
 });
 
-const referenceEndpoints: readonly Endpoint[] = [showDocument, showPage, showStartPage];
+const referenceEndpoints: readonly Endpoint[] = [
+  showDocument,
+  showPage,
+  showStartPage,
+  ...connectorsPageEndpoints,
+];
 
 /** All that the service answers, in the order of the reference. */
 export const apiEndpoints: readonly Endpoint[] = [

@@ -11,9 +11,10 @@ import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.t
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the
- * other way round. `workspace`: both; a scoped token meets only what is in its workspace.
+ * other way round. `workspace`: both; a scoped token meets only what is in its workspace. `browser`: the same, and an
+ * application's id and secret as HTTP Basic, which browsers ask a person for.
  */
-export type Access = 'public' | 'application' | 'scoped' | 'workspace';
+export type Access = 'public' | 'application' | 'scoped' | 'workspace' | 'browser';
 
 /**
  * An endpoint is declared once: the server routes and parses by it, the OpenAPI document and the reference page are

@@ -65,13 +65,7 @@ const inspection = shownAs<Inspected>()('ConnectorInspection', {
   source_config_template_id: [z.guid(), ({ connector }) => templateId(connector.definition)],
   docs_skill_id: [z.string(), ({ connector }) => connector.definition.name],
   context_store_readiness: [storeReadiness.shape, storeReadiness.show],
-  warnings: [
-    z.array(z.string()),
-    ({ connector, status }) => [
-      ...warningsOf(connector),
-      ...(status.problem === null ? [] : [status.problem]),
-    ],
-  ],
+  warnings: [z.array(z.string()), ({ connector, status }) => warningsOf(connector, status)],
 });
 
 export const inspectConnector = endpoint({
@@ -90,12 +84,16 @@ export const inspectConnector = endpoint({
   },
 });
 
-function warningsOf({ workspace }: LocalConnector): readonly string[] {
-  if (workspace.status === 'inactive') return ['The workspace is inactive: its connectors are disabled.'];
-  if (!workspace.isCacheEnabled) {
-    return ['cache_enabled is false in the workspace: there is no indexed store.'];
+/** What keeps the connector's store from being complete. */
+export function warningsOf({ workspace }: LocalConnector, { problem }: StoreStatus): string[] {
+  const ofStore = problem === null ? [] : [problem];
+  if (workspace.status === 'inactive') {
+    return ['The workspace is inactive: its connectors are disabled.', ...ofStore];
   }
-  return [];
+  if (!workspace.isCacheEnabled) {
+    return ['cache_enabled is false in the workspace: there is no indexed store.', ...ofStore];
+  }
+  return ofStore;
 }
 
 const oldName = z

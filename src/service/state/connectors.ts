@@ -8,7 +8,7 @@ import { usage } from '../../core/usage-error.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
 import { checkPlainName } from './plain-name.ts';
-import type { Sealer } from './service-key.ts';
+import type { Sealer } from '../../files/sealer.ts';
 
 export interface StoredConnector {
   readonly id: string;

@@ -3,7 +3,7 @@ import { type Clock, type Instant, instant } from '../../core/clock.ts';
 import { createApplications } from './applications.ts';
 import { createConnectors } from './connectors.ts';
 import { openStateFile, type StateFile } from './open-state-file.ts';
-import { createSealer } from './service-key.ts';
+import { openServiceSealer } from './service-key.ts';
 import { atRestCost, inMemoryCost } from './secret-hash.ts';
 import { createTokens, type Principal, type TokenOptions } from './tokens.ts';
 import { createWorkspaces } from './workspaces.ts';
@@ -35,7 +35,7 @@ export function openServiceState(options: ServiceStateOptions) {
   const { folder, key, clock, isShared = false, ...tokens } = options;
   const file = openStateFile(folder, clock, isShared);
   try {
-    const sealer = createSealer(key);
+    const sealer = openServiceSealer(key);
     const connectors = createConnectors(file, { sealer, clock });
     if (key !== null) connectors.checkKey();
     return {

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
@@ -12,13 +12,14 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { SyncError } from '../../core/errors.ts';
+import type { SyncError } from '../../core/errors.ts';
+import { expectedKey, keyBytes, readKey } from '../../core/read-key.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sql/sqlite/open-sqlite.ts';
 import { createPrivateDirectory, hasCode, openPrivateFile, syncDirectory } from '../../files/private-file.ts';
+import { createSealer, type Sealer } from '../../files/sealer.ts';
 import { toStateError } from './open-state-file.ts';
 
-const keyBytes = 32;
 const maxFileBytes = 256;
 
 /**
@@ -39,11 +40,6 @@ export function loadServiceKey(folder: string | null, text: string | undefined):
   } catch (error) {
     throw toStateError(error, file);
   }
-}
-
-/** A key for one purpose alone: knowing it reveals neither the service's key nor that of another purpose. */
-export function derivedKey(key: Buffer, purpose: string): Buffer {
-  return Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `connector-sync ${purpose}`, keyBytes));
 }
 
 function hasSealedCredentials(file: string): boolean {
@@ -121,92 +117,19 @@ function makeKeyFile(folder: string, file: string): Buffer {
 }
 
 function parseKey(text: string, place: string): Buffer {
-  const key = /^[0-9a-f]{64}$/i.test(text)
-    ? Buffer.from(text, 'hex')
-    : /^[\w+/-]{43}=?$/.test(text)
-      ? Buffer.from(text, 'base64')
-      : null;
-  if (key?.length === keyBytes) return key;
-  throw usage(
-    `${place}: expected a key of ${keyBytes} bytes in base64 or hex, as "openssl rand -base64 32" makes one, got something else.`,
-  );
+  const key = readKey(text);
+  if (key !== null) return key;
+  throw usage(`${place}: ${expectedKey}, got something else.`);
 }
 
-/** Encrypts texts: unreadable without the key. */
-export type Sealer = ReturnType<typeof createSealer>;
-
-const algorithm = 'aes-256-gcm';
-const formatVersion = 1;
-const keyIdBytes = 8;
-const nonceBytes = 12;
-const tagBytes = 16;
-const headBytes = 1 + keyIdBytes + nonceBytes + tagBytes;
-
-/**
- * AES-256-GCM: format version, id of the key, a random nonce, the tag, then the text. Everything before the tag and the
- * owner are authenticated with it. Without a key every call throws `SyncError` INTERNAL.
- */
-export function createSealer(key: Buffer | null) {
-  if (key === null) return { seal: noKey, open: noKey, checkKey: noKey };
-  const cipherKey = derivedKey(key, 'credentials');
-  const keyId = createHmac('sha256', cipherKey).update('key id').digest().subarray(0, keyIdBytes);
-  /** Throws `SyncError` SINK_INCOMPATIBLE for what was sealed with another key. */
-  const checkKey = (sealed: Buffer): void => {
-    if (sealed[0] !== formatVersion || sealed.length < headBytes) throw damaged();
-    if (!sealed.subarray(1, 1 + keyIdBytes).equals(keyId)) throw otherKey();
-  };
-  return {
-    /** `owner`: what the text belongs to. */
-    seal: (text: string, owner: string): Buffer => {
-      const head = Buffer.concat([Buffer.of(formatVersion), keyId, randomBytes(nonceBytes)]);
-      const cipher = createCipheriv(algorithm, cipherKey, nonceOf(head), { authTagLength: tagBytes });
-      cipher.setAAD(Buffer.concat([head, Buffer.from(owner)]));
-      const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-      return Buffer.concat([head, cipher.getAuthTag(), body]);
-    },
-    /** Throws `SyncError` SINK_INCOMPATIBLE where the key, the owner or a byte is another one. */
-    open: (sealed: Buffer, owner: string): string => {
-      checkKey(sealed);
-      const head = sealed.subarray(0, headBytes - tagBytes);
-      const decipher = createDecipheriv(algorithm, cipherKey, nonceOf(head), { authTagLength: tagBytes });
-      decipher.setAAD(Buffer.concat([head, Buffer.from(owner)]));
-      decipher.setAuthTag(sealed.subarray(headBytes - tagBytes, headBytes));
-      const body = decipher.update(sealed.subarray(headBytes));
-      try {
-        return Buffer.concat([body, decipher.final()]).toString('utf8');
-      } catch {
-        // The cause would say no more than that the tag is another one.
-        throw damaged();
-      }
-    },
-    checkKey,
-  };
-}
-
-function nonceOf(head: Buffer): Buffer {
-  return head.subarray(1 + keyIdBytes, 1 + keyIdBytes + nonceBytes);
-}
-
-function otherKey(): SyncError {
-  return incompatible(
-    'The stored credentials were sealed with another key. Start with the key they were sealed with: in ' +
+/** Seals the credentials of the service's connectors. */
+export function openServiceSealer(key: Buffer | null): Sealer {
+  return createSealer(key, {
+    purpose: 'credentials',
+    otherKey:
+      'The stored credentials were sealed with another key. Start with the key they were sealed with: in ' +
       'CONNECTOR_SYNC_SERVICE_KEY, or as service.key beside service.db.',
-  );
-}
-
-function damaged(): SyncError {
-  return incompatible(
-    'Stored credentials are damaged or belong to another connector. Give the connector its credentials again.',
-  );
-}
-
-function incompatible(message: string): SyncError {
-  return new SyncError(message, { code: 'SINK_INCOMPATIBLE', recovery: 'stop' });
-}
-
-function noKey(): never {
-  throw new SyncError('Credentials cannot be sealed or opened without a key.', {
-    code: 'INTERNAL',
-    recovery: 'stop',
+    damaged:
+      'Stored credentials are damaged or belong to another connector. Give the connector its credentials again.',
   });
 }

@@ -16,6 +16,8 @@ export type Readiness = z.output<typeof readiness>;
 export interface StoreStatus {
   readonly readiness: Readiness;
   readonly entities: readonly EntityStatus[];
+  /** When the last sync that was not cut off ended; null: none has. */
+  readonly syncedAt: Instant | null;
   /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
   readonly problem: string | null;
 }

@@ -81,7 +81,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
     },
     status(connectorId) {
       const connector = connectors.get(connectorId);
-      if (connector === undefined) return { readiness: 'Loading', entities: [], problem };
+      if (connector === undefined) return { readiness: 'Loading', entities: [], syncedAt: null, problem };
       const without = { isSyncing: false, problem };
       return stores.get(connectorId)?.status() ?? statusOf(connector.definition, emptyLedger, without);
     },

@@ -99,6 +99,7 @@ export function statusOf(
     entities: searchableEntities(definition).map(({ name }) =>
       entityStatus(name, ledger, isSearchable(readiness), now.isSyncing),
     ),
+    syncedAt: ledger.endedAt,
     problem: now.problem,
   };
 }

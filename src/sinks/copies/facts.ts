@@ -17,6 +17,7 @@ const numbers: Readonly<Record<string, Meaning>> = {
   'runs.number': 'run',
   'quarantine.id': 'order',
   'downloads.id': 'order',
+  'actions.id': 'order',
   'partitions.id': 'partition',
   origin: 'run',
   full_origin: 'run',

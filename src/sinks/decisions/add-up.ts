@@ -9,7 +9,7 @@ import {
   type PageCounts,
 } from '../../core/records.ts';
 import type { EntityMissing } from '../deletes.ts';
-import type { EntityReport, RunReport } from '../run-report.ts';
+import type { EntityReport, RowsOf, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 
 export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
@@ -25,7 +25,10 @@ export type StoredCounts = Pick<
  * ACCOUNTING unless all are accounted for.
  */
 export function countPage(
-  page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'>,
+  page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'> & {
+    /** Purged records that it would have stored again. */
+    readonly withheld?: readonly RowsOf[];
+  },
   walked: EntityName,
   stored: readonly StoredCounts[],
 ): CommittedPage['counts'] {
@@ -33,6 +36,9 @@ export function countPage(
   const add = (entity: EntityName, counts: Partial<PageCounts>): void =>
     void parts.push({ entity, counts: { ...noCounts, ...counts } });
   add(walked, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
+  for (const { entity, rows } of page.withheld ?? []) {
+    add(entity, { fetched: entity === walked ? 0 : rows, filtered: rows });
+  }
   for (const { entity } of page.refused) add(entity, { fetched: entity === walked ? 0 : 1, quarantined: 1 });
   for (const [index, { entity, records }] of page.rows.entries()) {
     add(entity, { fetched: entity === walked ? 0 : records.length, ...stored[index] });

@@ -1,8 +1,8 @@
 import { existsSync, rmSync, rmdirSync, readdirSync, renameSync, statSync, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../core/names.ts';
 import { syncDirectory, syncFile } from '../../files/private-file.ts';
-import { grouped } from '../ledger/grouped.ts';
+import { grouped } from '../../core/grouped.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import { ChangeFile } from './change-file.ts';
 import {
@@ -15,6 +15,9 @@ import {
   type ListedFile,
 } from './file-list.ts';
 import { knownOrMade } from '../../core/known-or-made.ts';
+import { takeRewritten } from './rewritten-file.ts';
+
+type RewrittenFile = Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>;
 
 interface ChangeFilesOptions {
   readonly directory: string;
@@ -36,6 +39,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
   >();
   let toTidy: ConnectorName | null = null;
   let dropped: ConnectorName | null = null;
+  const rewritten: string[] = [];
 
   const each = (act: (file: ChangeFile) => void): void => {
     for (const { ofEntity } of held.values()) for (const file of ofEntity.values()) act(file);
@@ -50,7 +54,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
    * come before its commit is on the disk.
    */
   const syncLedgerBeforeNames = (): void => {
-    let isNaming = toTidy !== null || dropped !== null;
+    let isNaming = toTidy !== null || dropped !== null || rewritten.length > 0;
     each((file) => (isNaming ||= file.isEnding));
     try {
       if (isNaming) syncFile(`${db.name}-wal`);
@@ -83,6 +87,19 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     },
     /** After this transaction the connector's folders are made to match the list. */
     tidy: (connector: ConnectorName): void => void (toTidy = connector),
+    /**
+     * After this transaction the file at `path` is the one that was written beside it (`rewrittenName`); null: none of
+     * its lines is left, and it is removed.
+     */
+    replace: (owner: OfEntity, file: ListedFile, path: string, kept: RewrittenFile | null): void => {
+      if (kept === null) {
+        files.doomOne(owner, file);
+        dropped = owner.connector;
+      } else {
+        files.cut(owner, file, kept);
+        rewritten.push(path);
+      }
+    },
     /** After this transaction the entity's files are removed. */
     drop: (connector: ConnectorName, entity: EntityName): void => {
       files.doom({ connector, entity });
@@ -92,6 +109,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
     settle: (): void => {
       if (!isDurable) syncLedgerBeforeNames();
       each((file) => file.settle());
+      for (const path of rewritten.splice(0)) takeRewritten(path);
       if (toTidy !== null) tidyDirectory(files, directory, toTidy);
       for (const connector of [toTidy, dropped]) {
         if (connector !== null) removeDoomedFiles(files, directory, connector);
@@ -100,6 +118,7 @@ export function openChangeFiles(db: Connection, { directory, isDurable }: Change
       dropped = null;
     },
     discard: (): void => {
+      rewritten.length = 0;
       each((file) => file.discard());
       toTidy = null;
       dropped = null;

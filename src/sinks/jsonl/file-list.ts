@@ -135,6 +135,8 @@ export function prepareFileList(db: Connection) {
     cut,
     close: ofFile(`UPDATE _sync_files SET is_closed = 1 ${byKey}`),
     drop: ofFile(`DELETE FROM _sync_files ${byKey}`),
+    /** The same of one file. */
+    doomOne: ofFile(`UPDATE _sync_files SET is_closed = 2 ${byKey}`),
     /** The entity's records are dropped: its files are no part of the sink from now on, and are to be removed. */
     doom: (owner: OfEntity): void => void doom.run(owner),
     doomed: (connector: ConnectorName) => doomed.all(connector),

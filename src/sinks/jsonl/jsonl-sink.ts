@@ -8,6 +8,7 @@ import { openChangeFiles, type ChangeFiles } from './change-files.ts';
 import { linedTables } from './lined-tables.ts';
 import { countLost, giveUpLost } from './lost-rows.ts';
 import { findDamagedFiles, recoverFiles } from './recover.ts';
+import { rewriteLines } from './rewrite-lines.ts';
 import { jsonlFormat } from './schema.ts';
 
 /**
@@ -38,6 +39,7 @@ function besideOf(changes: ChangeFiles, signal: AbortSignal | undefined): Omit<B
       recover: async (tx, connector) => await recoverFiles(tx, changes, connector),
       end: changes.endRun,
       findDamage: async (connector, entities) => await findDamagedFiles(changes, connector, entities, signal),
+      rewrite: async (purged, transact) => await rewriteLines(changes, purged, transact),
       countLost,
       giveUpLost,
     },

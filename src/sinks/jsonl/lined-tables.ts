@@ -17,6 +17,7 @@ import { appendLinesOf, storedLines, type SeqRange } from './stored-lines.ts';
 export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordTables {
   return {
     ...tables,
+    keepsVersions: false,
     open: (place) => linedTable(tables.open(place), place, changes),
     // Lines are never rewritten: a field has its column from now on, and stays in `_extra` of older ones. So no value
     // has to fit.
@@ -30,7 +31,7 @@ export function linedTables(tables: RecordTables, changes: ChangeFiles): RecordT
       for (const entity of entities) changes.drop(connector, entity);
     },
     writeWhole: async (tx, connector, table, rows, shift) => {
-      await tables.writeWhole(tx, connector, table, rows, shift);
+      await tables.writeWhole(tx, connector, { ...table, hasVersions: false }, rows, shift);
       const file = changes.of(connector, table.entity);
       const append = storedLines({ entity: table.entity, key: table.key, columns: table.stored }, file);
       for (const row of rows.toSorted((left, right) => left.seq - right.seq)) append(row);

@@ -8,6 +8,7 @@ import { damageAdvice, damageText } from '../closed-files.ts';
 import type { ChangeFiles } from './change-files.ts';
 import { entityDirectory, type ListedFile } from './file-list.ts';
 import { findFile, findOtherContent, findWrongLength, readKept, type KeptLines } from './find-damage.ts';
+import { finishRewritten } from './rewritten-file.ts';
 import { appendStoredLines } from './stored-lines.ts';
 
 /**
@@ -27,7 +28,11 @@ export async function recoverFiles(tx: Tx, changes: ChangeFiles, connector: Conn
 function checkClosed({ files, directory }: ChangeFiles, connector: ConnectorName): void {
   const damaged = files.all(connector).flatMap((file) => {
     if (file.isClosed !== 1) return [];
-    return findWrongLength(entityDirectory(directory, connector, file.entity), file) ?? [];
+    const folder = entityDirectory(directory, connector, file.entity);
+    const wrong = findWrongLength(folder, file);
+    if (wrong === null) return [];
+    finishRewritten(wrong.path, file);
+    return findWrongLength(folder, file) ?? [];
   });
   const [first] = damaged;
   if (first === undefined) return;

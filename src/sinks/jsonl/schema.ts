@@ -28,7 +28,7 @@ export const jsonlFormat: LedgerFormat = {
       addPartialFiles(db);
       readAgainWhatIsLost(db, importRecords(db));
     }
-    fromVersion8(db);
+    fromVersion8(db, version);
   },
 };
 
@@ -216,7 +216,8 @@ function recordOfLine({ columns }: EntityTable, text: string) {
   };
 }
 
-function columnValue(type: FieldType, value: JsonValue): ColumnValue {
+/** What a column of this type holds of a line's value. */
+export function columnValue(type: FieldType, value: JsonValue): ColumnValue {
   if (value === null) return null;
   if (isJsonColumn(type)) return writeJson(value);
   if (typeof value === 'boolean') return Number(value);

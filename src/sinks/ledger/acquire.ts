@@ -7,13 +7,16 @@ import {
   IdentityChangedError,
   sharedTablesError,
   unfinishedCopyError,
+  unfinishedRemovalError,
 } from '../acquire-errors.ts';
 import { checkAdoption } from '../decisions/repair-scope.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import type { AdoptedIdentity } from '../repair.ts';
+import { noteAction } from './actions.ts';
 import { long, type HeldConnector, type Ledger } from './ledger.ts';
 import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
 import { forgetRaw } from './raw-rows.ts';
+import { storedRemoval } from './repair/read-removal.ts';
 import { forbidContinuing, interruptRunning } from './runs/runs.ts';
 import type { Tx } from '../../sql/database.ts';
 import { holdConnector, rivalOf, storedIdentity } from './connectors.ts';
@@ -49,7 +52,12 @@ async function checkIdentity(tx: Tx, given: ConnectorIdentity): Promise<void> {
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */
 export async function checkWhole(tx: Tx, connector: ConnectorName): Promise<void> {
-  const [rival, unfinished] = await Promise.all([rivalOf(tx, connector), readUnfinishedCopy(tx, connector)]);
+  const [rival, unfinished, removal] = await Promise.all([
+    rivalOf(tx, connector),
+    readUnfinishedCopy(tx, connector),
+    storedRemoval(tx, connector),
+  ]);
+  if (removal !== null) throw unfinishedRemovalError(removal);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
@@ -101,5 +109,6 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
       connector,
       now,
     });
+    noteAction(tx, ledger, { action: 'adopt', connector, detail: { baseUrl, connectorId } });
   });
 }

@@ -7,11 +7,13 @@ import { noteDrift } from './drift/note-drift.ts';
 import type { Commit } from './ledger.ts';
 import { findPartitions, meetFound, type Finding } from './partitions/find-partitions.ts';
 import { moveOn } from './partitions/end-walk.ts';
+import { withoutPurged, type WithheldPage } from './purges/withhold.ts';
 import { partitionsBelow, partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
+import { noteProgress } from './shown-progress.ts';
 import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 
 interface PlacedPage {
-  readonly page: PageCommit;
+  readonly page: WithheldPage;
   readonly partition: PartitionRow;
 }
 
@@ -25,14 +27,15 @@ export async function commitPages(
   given: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
   const { held, current, tx, stamp } = commit;
-  const pages = await withKnownBelowPartial(commit, given);
+  const known = await withKnownBelowPartial(commit, given);
+  const pages = known.map((page) => withoutPurged(current.purged, page));
   const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
   const shown = pages.flatMap(({ rows }) => rows);
   const children = pages.flatMap((page) => page.children);
   const finding = findingOf(commit);
   // The counter is locked in the same round trip: the numbers of the rows are known before they are sent.
-  const [, partitions, known, met] = await Promise.all([
+  const [, partitions, stored, met] = await Promise.all([
     stamp.takeSeqs(0),
     partitionsById(tx, connector, ids),
     readStored(commit, shown),
@@ -42,9 +45,10 @@ export async function commitPages(
     const partition = partitions.get(page.walk.partition);
     return partition === undefined ? [] : [{ page, partition }];
   });
-  const counted = await countPages(commit, placed, known);
+  const counted = await countPages(commit, placed, stored);
   const counts = counted.map((one) => one.counts);
   addCounts(tx, current.run, sumsByEntity(counts.flat()));
+  noteProgress(tx, { connector, run: current.run }, pages);
   keepQuarantined(
     tx,
     connector,

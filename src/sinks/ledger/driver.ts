@@ -1,7 +1,7 @@
 import type { ConnectorName, EntityName, RunId, OfEntities } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import type { Database, TransactHow, Tx } from '../../sql/database.ts';
-import type { CopiedRecord, CopiedTable } from '../copies.ts';
+import type { CopiedRecord, CopiedTable, CopiedVersion } from '../copies.ts';
 import type { Holder } from '../lease.ts';
 import type { RowsOf } from '../run-report.ts';
 import type { RecordTable, TablePlace, Stamp } from './record-table.ts';
@@ -43,6 +43,16 @@ export interface LedgerDriver extends AsyncDisposable {
   /** The newest change number of the connector, and the least that its next one may have. */
   newestSeq(tx: Tx, connector: ConnectorName): Promise<number>;
   raiseSeq(tx: Tx, connector: ConnectorName, least: number): Promise<void>;
+  /**
+   * Keeps other transactions that ask for the same table or write to it waiting until this one ends, in all processes
+   * of the sink. Gives the time by the clock that they share.
+   */
+  alone(tx: Tx, table: string): Promise<number>;
+  /**
+   * Rewrites what held removed rows of these tables and what the ledger knew of them, so that no file of the database
+   * holds them. Throws `SyncError` where that cannot be done now: another process reads, or the disk is full.
+   */
+  giveBack(tables: readonly string[]): Promise<void>;
   /** Called when a run has ended and is stored. */
   runEnded?(): Promise<void>;
 }
@@ -66,8 +76,19 @@ export interface ChangeLines {
   ): Promise<(tx: Tx) => Promise<void>>;
   /** Live rows that are stored by their keys alone, and that no walk has met since. */
   countLost(tx: Tx, of: OfEntities): Promise<readonly RowsOf[]>;
+  /**
+   * Rewrites closed files of the table without its purged lines, file by file: each is `work` of one transaction, which
+   * `transact` runs. Called again after a kill it rewrites the rest.
+   */
+  rewrite(purged: PurgedLines, transact: (work: (tx: Tx) => Promise<void>) => Promise<void>): Promise<void>;
   /** They were reported, and are not counted again. */
   giveUpLost(tx: Tx, of: OfEntities): Promise<void>;
+}
+
+export interface PurgedLines {
+  readonly connector: ConnectorName;
+  readonly table: EntityTable;
+  readonly isPurged: (keyText: string, seq: number) => boolean;
 }
 
 /** A connector that this process holds: by a lock of its file, or by a lease of its server. */
@@ -95,11 +116,13 @@ export interface Taken {
 export interface RecordTables {
   /** The name of an entity's table. */
   tableName(connector: ConnectorName, entity: EntityName): string;
+  /** Whether rows can have versions. False where each change is a line that stays (a JSONL sink). */
+  readonly keepsVersions: boolean;
   /** A table that is there. */
   open(place: TablePlace): RecordTable;
   /**
-   * Makes an entity's table, or adds the columns that it lacks. Throws `SyncError` SINK_INCOMPATIBLE where there is no
-   * room for them.
+   * Makes an entity's table, or adds the columns that it lacks, and the same for its versions. Throws `SyncError`
+   * SINK_INCOMPATIBLE where there is no room for them.
    */
   ensure(tx: Tx, place: TablePlace): Promise<void>;
   /**
@@ -110,7 +133,12 @@ export interface RecordTables {
   fill(tx: Tx, place: TablePlace, columns: readonly Column[], stamp: Stamp): Promise<void>;
   /** Brings the views of the connector's tables up to date. */
   renewViews(tx: Tx, connector: ConnectorName): Promise<void>;
-  /** Removes the tables of these entities that are there, and their views. */
+  /**
+   * Removes up to `limit` rows, or versions of them, of an entity's table for good, and gives how many; 0 where the
+   * table is empty or is not there, and where dropping it takes no time whatever is in it.
+   */
+  clear(tx: Tx, connector: ConnectorName, entity: EntityName, limit: number): Promise<number>;
+  /** Removes the tables of these entities that are there, with their versions and views. */
   drop(tx: Tx, connector: ConnectorName, entities: readonly EntityName[]): Promise<void>;
   /** The row of a key in a table that is there; undefined where the key is not stored, or is no key of the table. */
   row(
@@ -134,6 +162,21 @@ export interface RecordTables {
     table: CopiedTable,
     rows: readonly CopiedRecord[],
     shift: number,
+  ): Promise<void>;
+  /** Closed versions that ended with a change after `after`, in the order of their ends; else as `readWhole`. */
+  readVersions(
+    tx: Tx,
+    connector: ConnectorName,
+    table: CopiedTable,
+    after: number,
+    limit: number,
+  ): Promise<readonly CopiedVersion[]>;
+  /** Stores them as they are. */
+  writeVersions(
+    tx: Tx,
+    connector: ConnectorName,
+    table: CopiedTable,
+    versions: readonly CopiedVersion[],
   ): Promise<void>;
 }
 

@@ -5,6 +5,7 @@ import { fencedError, releasedError } from '../acquire-errors.ts';
 import type { Copies } from '../copies.ts';
 import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
+import { noteAction } from './actions.ts';
 import { acquireConnector, holdingMeanwhile } from './acquire.ts';
 import { commitPages } from './commit.ts';
 import { noteCopiedTo } from './connectors.ts';
@@ -16,12 +17,15 @@ import { ledgerDrift } from './drift/note-drift.ts';
 import { ledgerReader } from './history/history.ts';
 import { readUnproven } from './history/read-unproven.ts';
 import { long, type Commit, type HeldConnector, type InLease, type Ledger } from './ledger.ts';
+import { ledgerNotices } from './notices/ledger-notices.ts';
 import { findLeftovers, left, nextPartitions, setWalkAside } from './partitions/next-partitions.ts';
+import { ledgerPurges } from './purges/ledger-purges.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { finishRun } from './runs/finish.ts';
-import { dropPause, requestCancel, writePause } from './runs/runs.ts';
+import { dropPauses, requestCancel, writePauses } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import { ledgerStoredKeys } from './stored-keys.ts';
+import { pruneVersions } from './versions/closed-versions.ts';
 
 /** A sink over a database: records and ledger are stored and committed together. */
 export function ledgerSink(ledger: Ledger): Sink {
@@ -51,6 +55,9 @@ export function ledgerSink(ledger: Ledger): Sink {
     drift: ledgerDrift(ledger, inLease),
     files: ledgerFiles(inLease),
     copies: ledgerCopies(ledger),
+    notices: ledgerNotices(ledger),
+    versions: { prune: inLease(pruneVersions) },
+    purges: ledgerPurges(ledger),
     isInPlace: async () => await ledger.isInPlace(),
     acquire: async (identity) => {
       const held = await acquireConnector(ledger, identity);
@@ -103,10 +110,26 @@ export function ledgerSink(ledger: Ledger): Sink {
       const entities = [...(run?.tables.keys() ?? [])];
       return await read(async (tx) => (await ledger.lines?.countLost(tx, { connector, entities })) ?? []);
     },
-    pause: async (connector, pause) =>
-      await db.transact(async (tx) => await writePause(tx, connector, pause)),
-    resume: async (connector) => await db.transact(async (tx) => await dropPause(tx, connector)),
-    requestCancel: async (run, now) => await db.transact(async (tx) => await requestCancel(tx, run, now)),
+    pause: async (connectors, pause) =>
+      await db.transact(async (tx) => {
+        await writePauses(tx, connectors, pause);
+        const detail = { reason: pause.reason };
+        for (const connector of connectors) noteAction(tx, ledger, { action: 'pause', connector, detail });
+      }),
+    resume: async (connectors) =>
+      await db.transact(async (tx) => {
+        const wasPaused = await dropPauses(tx, connectors);
+        for (const connector of wasPaused) noteAction(tx, ledger, { action: 'resume', connector });
+        return new Set(wasPaused);
+      }),
+    requestCancel: async (run, now) =>
+      await db.transact(async (tx) => {
+        const connector = await requestCancel(tx, run, now);
+        if (connector !== null) noteAction(tx, ledger, { action: 'cancel', connector, run });
+        return connector !== null;
+      }),
+    noteAction: async (action) =>
+      await db.transact(async (tx) => Promise.resolve(noteAction(tx, ledger, action))),
     [Symbol.asyncDispose]: async () => {
       closing ??= (async () => {
         heldByLease.clear();
@@ -160,8 +183,16 @@ function ledgerCopies(ledger: Ledger): Copies {
     openSource: async (connector, holder) => await openSource(ledger, connector, holder),
     openTarget: async (copied, how) => await openTarget(ledger, copied, how),
     discard: async (connector, holder) =>
-      await holdingMeanwhile(ledger, connector, holder, (tx) => discardCopy(tx, ledger, connector)),
+      await holdingMeanwhile(ledger, connector, holder, async (tx) => {
+        const wasBegun = await discardCopy(tx, ledger, connector);
+        if (wasBegun) noteAction(tx, ledger, { action: 'copy-discarded', connector });
+        return wasBegun;
+      }),
     reopen: async (connector, holder) =>
-      await holdingMeanwhile(ledger, connector, holder, (tx) => noteCopiedTo(tx, connector, null)),
+      await holdingMeanwhile(ledger, connector, holder, async (tx) => {
+        const wasAway = await noteCopiedTo(tx, connector, null);
+        if (wasAway) noteAction(tx, ledger, { action: 'copy-reopened', connector });
+        return wasAway;
+      }),
   };
 }

@@ -8,10 +8,13 @@ import type { PlannedTable } from './planned-table.ts';
 import type { Stamp } from './record-table.ts';
 import type { RawRows } from './raw-rows.ts';
 import type { SeenRows } from './seen-rows.ts';
+import type { Withholding } from './purges/withhold.ts';
 
 /** An open sink. */
 export interface Ledger extends LedgerDriver {
   readonly clock: Clock;
+  /** Who does what people ask for: `OpenHow.who`. */
+  readonly who: string;
 }
 
 /** A connector that this process holds, and the run that it is in. */
@@ -24,6 +27,8 @@ export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
   readonly raw: RawRows;
+  /** Null: nothing of the connector was purged. */
+  readonly purged: Withholding | null;
 }
 
 /** What every step of a holder's transaction works with. */

@@ -42,6 +42,7 @@ export interface Batch {
   /** Of which only a part came, and nothing is stored. */
   readonly partial: Quarantined[];
   inserted: number;
+  updated: number;
   revived: number;
 }
 
@@ -113,6 +114,7 @@ function meetRow(
     if (isToRemember(stored, record)) current.raw.meet(batch.entity, row, record, staleBefore);
     if (owner !== stored.owner) batch.rows.set(record.keyText, { ...stored, owner });
   }
+  batch.updated += met.kind === 'updated' ? 1 : 0;
   batch.revived += stored.deletedAt === null ? 0 : 1;
   return met.kind;
 }

@@ -7,6 +7,25 @@ import type { RawRecord, SameRow } from '../stored-keys.ts';
 import type { PlannedTable } from './planned-table.ts';
 import { blockBytes, chunkOf, holds, slotOf, tagAt, tagOf, writeSlot, type OfBytes } from './raw-slots.ts';
 
+/**
+ * `_sync_raw`: from which bytes rows were stored; `raw-slots.ts` says what the hashes of a chunk are. PostgreSQL
+ * keeps rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a new version.
+ */
+export const rawSql = `
+CREATE TABLE _sync_raw (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  chunk BIGINT NOT NULL,
+  hashes BYTEA NOT NULL,
+  replaced_at TEXT,
+  UNIQUE (connector, entity, chunk)
+) WITH (fillfactor = 70);
+ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
+ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
+`;
+
 /** 1 MiB of blocks stays in memory between transactions: rows of 65,536 neighbours. */
 const keptBlocks = 512;
 
@@ -215,4 +234,16 @@ function compare(one: string, other: string): number {
 /** The connector's rows count as stored from unknown bytes. */
 export async function forgetRaw(tx: Tx, connector: ConnectorName): Promise<void> {
   await tx.run('DELETE FROM _sync_raw WHERE connector = :connector', { connector });
+}
+
+/** These rows are no more: nothing of their bytes stays. */
+export async function emptyRaw(tx: Tx, of: OfEntity, rows: readonly number[]): Promise<void> {
+  const blocks = await readBlocks(tx, { ...of, wanted: [...new Set(rows.map(chunkOf))] });
+  const v = blocks.map((block) => ({ ...block, entity: of.entity, hashes: Buffer.from(block.hashes) }));
+  const hashesOf = new Map(v.map(({ chunk, hashes }) => [chunk, hashes]));
+  for (const row of rows) {
+    const hashes = hashesOf.get(chunkOf(row));
+    if (hashes !== undefined) writeSlot(hashes, slotOf(row), { hash: '', volatileHash: null });
+  }
+  if (v.length > 0) putBlocks(tx, { connector: of.connector, v });
 }

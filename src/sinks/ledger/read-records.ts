@@ -1,15 +1,19 @@
 import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import { entityOfHistory, type ConnectorName, type EntityName, type RunId } from '../../core/names.ts';
 import { keyTextOf, type EntityTable } from '../../core/records.ts';
 import { cellOf, type Cells, type Snapshot, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import { givenUpHash, lostHash } from '../decisions/meet-record.ts';
+import { historyColumns, historyTable } from '../decisions/history-table.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import type { LedgerDriver, RecordTables } from './driver.ts';
 import { ledgerReader } from './history/history.ts';
+import { beganAt, beganWith } from '../records/close-versions.ts';
 import { columnValue } from '../records/mark-rows.ts';
+import { versionsName } from '../records/version-names.ts';
 import { storedTable } from './tables.ts';
+import { versionedEntities } from './versions/versions.ts';
 
 /** One state of a sink. Its reader disposes it. */
 export interface SinkSnapshot extends Pick<LedgerDriver, 'newestSeq'> {
@@ -36,11 +40,21 @@ export async function openRecordReader({
     sinkId: sinkId ?? '',
     history: ledgerReader(records, (work) => snapshot.read(work)),
     newestSeq: (connector) => snapshot.read((tx) => newestSeq(tx, connector)),
-    table: (connector, entity) =>
-      snapshot.read(async (tx) => (await storedTable(tx, { connector, entity })) ?? null),
-    tableId: (connector, entity) => snapshot.read((tx) => storedTableId(tx, connector, entity)),
+    table: (connector, name) =>
+      snapshot.read(async (tx) => {
+        const entity = entityOfHistory(name);
+        const table = await storedTable(tx, { connector, entity: entity ?? name });
+        if (table === undefined || entity === null) return table ?? null;
+        return (await versionedEntities(tx, connector)).has(entity) ? historyTable(table) : null;
+      }),
+    tableId: (connector, name) =>
+      snapshot.read((tx) => storedTableId(tx, connector, entityOfHistory(name) ?? name)),
     changes: async function* (connector, table, after) {
-      const sql = `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`;
+      const entity = entityOfHistory(table.entity);
+      const sql =
+        entity === null
+          ? `${selectRecords(records, connector, table)} WHERE _seq > :after AND ${hasFields} ORDER BY _seq`
+          : selectVersions(records.tableName(connector, entity), table);
       for await (const rows of snapshot.batches(sql, { after })) yield rows.map(storedRecord);
     },
     record: async (connector, table, keyText) =>
@@ -90,6 +104,21 @@ function selectRecords(
 ): string {
   const cells = cellsOf([...own, ...columns.map(({ name }) => name)]);
   return `SELECT ${cells} FROM ${quoted(records.tableName(connector, entity))}`;
+}
+
+/** Each version once, by its beginning: the end of a closed one is behind that, which keeps both reads short. */
+function selectVersions(name: string, { columns }: EntityTable): string {
+  const values = columns.slice(historyColumns.length).map((column) => `, t.${quoted(column.name)}`);
+  const cells = (began: string, at: string): string =>
+    [
+      `t._extra, NULL AS _deleted_at, ${began} AS _seq, ${at} AS _changed_at, t._run_id`,
+      `${began} AS _version, CASE WHEN t._deleted_at IS NULL THEN 0 ELSE 1 END AS _is_deleted${values.join('')}`,
+    ].join(', ');
+  return `SELECT ${cells('t._seq', 't._valid_from')} FROM ${quoted(versionsName(name))} AS t
+      WHERE t._seq_to > :after AND t._seq > :after
+    UNION ALL SELECT ${cells(beganWith, beganAt)} FROM ${quoted(name)} AS t
+      WHERE t._seq > :after AND ${beganWith} > :after AND ${hasFields}
+    ORDER BY 3`;
 }
 
 /** By their places: names of columns may be alike in camel case, or begin as those of flags do. */

@@ -11,6 +11,16 @@ export interface TablePlace {
   readonly table: EntityTable;
   /** Every column that it has had so far, those of `table` among them or not; empty where it is to be made. */
   readonly stored: readonly Column[];
+  /** Absent: its rows never had versions. */
+  readonly versions?: KeptVersions;
+}
+
+/** Versions of an entity's rows. */
+export interface KeptVersions {
+  /** Their table is to be made. */
+  readonly isNew: boolean;
+  /** False: those that there are stay, and rows change without leaving any. */
+  readonly isOn: boolean;
 }
 
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */

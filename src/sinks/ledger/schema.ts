@@ -1,6 +1,17 @@
+import { actionsSql } from './actions.ts';
 import { copiesSql } from './copies/read-copies.ts';
+import { daysSql } from './days.ts';
 import { downloadsSql } from './downloads/ledger-files.ts';
+import { masksSql } from './masks.ts';
+import { noticesSql } from './notices/ledger-notices.ts';
+import { rawSql } from './raw-rows.ts';
+import { removalsSql } from './repair/read-removal.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
+import { retainedSql } from './purges/expire-rows.ts';
+import { purgesSql } from './purges/purge-notes.ts';
+import { versionsSql } from './versions/versions.ts';
+import { seenSql } from './seen-rows.ts';
+import { progressSql } from './shown-progress.ts';
 
 /**
  * `as_of` of a table is when the newest chain began that read all of it; `last_row` is the newest row number, `rows`
@@ -93,46 +104,23 @@ CREATE TABLE _sync_counts (
 ) WITH (fillfactor = 50);
 `;
 
-/**
- * Which rows a chain of runs has met: `seen-rows.ts` says what the bits of a chunk are. A chunk is written with every
- * commit: out of line, it would cost more.
- */
-const seenSql = `
-CREATE TABLE _sync_seen (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  origin BIGINT NOT NULL,
-  chunk BIGINT NOT NULL,
-  bits BYTEA NOT NULL,
-  UNIQUE (connector, entity, origin, chunk)
-) WITH (fillfactor = 50);
-ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
-`;
-
-/**
- * From which bytes rows were stored: `raw-slots.ts` says what the hashes of a chunk are, `raw-rows.ts` what
- * `replaced_at` is for. PostgreSQL keeps rows of 2 KiB in the table itself; a page of 8 KiB holds two, and room for a
- * new version.
- */
-const rawSql = `
-CREATE TABLE _sync_raw (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  chunk BIGINT NOT NULL,
-  hashes BYTEA NOT NULL,
-  replaced_at TEXT,
-  UNIQUE (connector, entity, chunk)
-) WITH (fillfactor = 70);
-ALTER TABLE _sync_raw ALTER COLUMN connector SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN entity SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN hashes SET STORAGE PLAIN;
-ALTER TABLE _sync_raw ALTER COLUMN replaced_at SET STORAGE PLAIN;
-`;
-
 /** What version 8 of a SQLite or JSONL sink lacks, and version 2 of a PostgreSQL sink. */
 export const rememberedBytesSql = `
 ALTER TABLE _sync_connectors ADD COLUMN raw_key TEXT;
 ${rawSql}`;
+
+/** What version 9 of a SQLite or JSONL sink lacks, and version 3 of a PostgreSQL sink. */
+export const watchedSql = [
+  daysSql,
+  actionsSql,
+  noticesSql,
+  versionsSql,
+  progressSql,
+  removalsSql,
+  purgesSql,
+  retainedSql,
+  masksSql,
+].join('');
 
 /**
  * `_sync_also`: rows met in partitions besides their owner; `origin` is the chain that met them there last.
@@ -227,8 +215,8 @@ CREATE TABLE _sync_quarantine (
 
 /**
  * The ledger's tables, but for those in which a database counts changes and says who holds a connector: those are its
- * driver's. The text is that of PostgreSQL; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts are compared byte by
- * byte, whatever the server's locale. Flags are 0 and 1.
+ * driver's. The text is PostgreSQL's; `src/sinks/sqlite/schema.ts` says it for SQLite. Texts compare by their bytes,
+ * flags are 0 and 1.
  */
 export const ledgerSql = [
   tablesSql,
@@ -241,4 +229,5 @@ export const ledgerSql = [
   copiesSql,
   quarantineSql,
   downloadsSql,
+  watchedSql,
 ].join('');

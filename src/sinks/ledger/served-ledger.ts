@@ -1,10 +1,10 @@
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { ConnectorOverview } from '../ledger-reader.ts';
 import type { ServedLedger } from '../sink-access.ts';
-import { readFreshness, readOverview, readPause, readPauses } from './history/read-overview.ts';
-import { readLastRun } from './history/read-runs.ts';
+import { readDays } from './days.ts';
+import { readFreshness, readPause, readPauses } from './history/read-overview.ts';
+import { readLastRun, readRecentRuns } from './history/read-runs.ts';
+import { renewOverview, type KnownOverview, type LastCommits, type Overview } from './known-overview.ts';
 
 /** The sink behind a ledger that is served for days. */
 export interface ServedSink extends AsyncDisposable {
@@ -16,16 +16,16 @@ export interface ServedSink extends AsyncDisposable {
    */
   look(losing: () => Promise<void>): Promise<string | null>;
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
-  /** Changes with every commit; null where only a read can show changes. */
-  mark(): Promise<number | null>;
+  /**
+   * Changes with every commit. Asked for after a look and in front of the read that it is the mark of; null where only
+   * a read can show changes.
+   */
+  mark(): Promise<number | string | null>;
+  readonly lastCommits: (tx: Tx) => Promise<LastCommits>;
 }
 
-type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
-
-interface Known {
-  readonly overview: Overview;
-  readonly text: string;
-  readonly mark: number | null;
+interface Known extends KnownOverview {
+  readonly mark: number | string | null;
 }
 
 /** Overview cached for outages: no older than this when the sink is lost, while callers ask for it. */
@@ -35,7 +35,7 @@ const rememberedMs = 10_000;
 export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
   /** Why the sink is not there; null while it is. */
   let lostBecause: string | null = null;
-  let known: Known = { overview: new Map(), text: '', mark: null };
+  let known: Known = { overview: new Map(), commits: null, mark: null };
   let knownMs = -Infinity;
 
   /** The same object while its content is the same. */
@@ -43,10 +43,8 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
     // Before the read: what changes meanwhile is read again the next time.
     const mark = await sink.mark();
     if (mark === null || mark !== known.mark) {
-      const all = await sink.read(readOverview);
-      const text = JSON.stringify(all);
-      const overview = text === known.text ? known.overview : new Map(all.map((one) => [one.connector, one]));
-      known = { overview, text, mark };
+      const now = await sink.read(async (tx) => await renewOverview(tx, known, sink.lastCommits));
+      known = { ...now, mark };
     }
     knownMs = performance.now();
     return known.overview;
@@ -107,6 +105,13 @@ export async function servedLedger(sink: ServedSink): Promise<ServedLedger> {
       await lost();
       return await answer(remember, (last) => last);
     },
+    overviewNow: async () => {
+      const why = await lost();
+      if (why !== null) throw new SyncError(why, { code: 'SINK_FAILED', recovery: 'retry' });
+      return await remember();
+    },
+    recentRuns: (...asked) => sink.read((tx) => readRecentRuns(tx, ...asked)),
+    days: (asked) => sink.read((tx) => readDays(tx, asked)),
     problem: async () => {
       if ((await lost()) !== null) return null;
       try {

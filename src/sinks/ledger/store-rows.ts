@@ -74,6 +74,7 @@ export async function readStored(commit: Commit, shown: readonly EntityRows[], i
       files: [],
       partial: [],
       inserted: 0,
+      updated: 0,
       revived: 0,
     });
   }
@@ -106,7 +107,10 @@ export async function storeRows(
   noteStored(
     commit.tx,
     commit.held.connector,
-    [...batches.values()].map(({ entity, inserted, revived }) => ({ entity, inserted, revived })),
+    [...batches.values()].map(({ entity, inserted, revived, updated }) => {
+      // A row that came back counts as updated.
+      return { entity, inserted, revived, changed: updated - revived };
+    }),
     { origin: commit.current.origin, now: commit.stamp.now, numbers },
   );
   return counts;

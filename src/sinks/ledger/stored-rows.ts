@@ -1,6 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, OfEntities, OfEntity, RunId } from '../../core/names.ts';
 import { noteInDay } from './day-account.ts';
+import { noteInDays } from './days.ts';
 import type { Tx } from '../../sql/database.ts';
 
 /* `_sync_tables`: the numbers of each entity's rows, how many there are, and how old they are at most. */
@@ -11,6 +12,8 @@ interface StoredOf {
   readonly inserted: number;
   /** Tombstones that were taken back. */
   readonly revived: number;
+  /** Rows whose content is another one. */
+  readonly changed: number;
 }
 
 /** The rows of a table, in numbers. */
@@ -36,7 +39,8 @@ export async function tableNumbers(tx: Tx, of: OfEntities): Promise<ReadonlyMap<
 }
 
 /**
- * Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day.
+ * Counts what was stored, once for each entity: in the tables, in the counts of days and, as rows that were added, in
+ * the account of the last 24 hours.
  */
 export function noteStored(
   tx: Tx,
@@ -49,6 +53,12 @@ export function noteStored(
     readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
   },
 ): void {
+  noteInDays(
+    tx,
+    connector,
+    stored.map(({ entity, inserted, revived, changed }) => ({ entity, added: inserted, changed, revived })),
+    chain.now,
+  );
   const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
   if (changed.length === 0) return;
   tx.put(
@@ -56,7 +66,11 @@ export function noteStored(
        first_origin = coalesce(first_origin, CAST(:origin AS bigint))
      FROM {v: entity text, inserted bigint, revived bigint}
      WHERE t.connector = :connector AND t.entity = v.entity`,
-    { connector, origin: chain.origin, v: changed },
+    {
+      connector,
+      origin: chain.origin,
+      v: changed.map(({ entity, inserted, revived }) => ({ entity, inserted, revived })),
+    },
   );
   // The entity began with the rows of its first chain: on its first day they stand for its rows of 24 hours ago.
   const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));

@@ -10,8 +10,9 @@ import {
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns, writeDescribed } from '../stored-json.ts';
 import type { RecordTables } from './driver.ts';
+import { keptVersions } from './versions/versions.ts';
 
-import type { Tx } from '../../sql/database.ts';
+import { columnOf, type Tx } from '../../sql/database.ts';
 
 /** The columns of a table as `_sync_tables` has them. */
 export type ColumnTexts = Readonly<Record<keyof TableColumns, string>>;
@@ -23,6 +24,16 @@ export interface ViewedTable {
   readonly stored: string;
   readonly described: string;
   readonly currentView: string | null;
+}
+
+/** Every entity of which there is anything, tables made from others' records included. */
+export async function knownEntities(tx: Tx, connector: ConnectorName): Promise<readonly EntityName[]> {
+  return await columnOf(
+    tx,
+    `SELECT entity FROM _sync_tables WHERE connector = :connector
+     UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
+    { connector },
+  );
 }
 
 export async function viewedTables(tx: Tx, connector: ConnectorName): Promise<readonly ViewedTable[]> {
@@ -52,12 +63,14 @@ export async function knownTables(tx: Tx, of: OfEntities): Promise<ReadonlyMap<E
 }
 
 /**
- * The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. For its rows,
- * not to write them.
+ * The table of an entity that a run's plan does not have; undefined where nothing of it was ever stored. Its rows can
+ * be marked, not written.
  */
 export async function openStoredTable(tx: Tx, records: RecordTables, of: OfEntity) {
   const table = await storedTable(tx, of);
-  return table && records.open({ connector: of.connector, table, stored: table.columns });
+  if (table === undefined) return undefined;
+  const kept = await keptVersions(tx, of);
+  return records.open({ connector: of.connector, table, stored: table.columns, ...kept });
 }
 
 /** An entity's table with every column that it has had; undefined where nothing of the entity was ever stored. */

@@ -3,7 +3,8 @@ import { NoSinkYetError } from '../acquire-errors.ts';
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead } from '../ledger-readers.ts';
 import type { OpenHow, ServedLedger, SinkPlace } from '../sink-access.ts';
-import { newestSeq } from './lease/lease-rows.ts';
+import { cellOf } from '../../sql/database.ts';
+import { lastCommits, newestSeq } from './lease/lease-rows.ts';
 import type { Clock } from '../../core/clock.ts';
 import { findSink, makeSink } from './open-schema.ts';
 import { postgresTables } from './records/record-tables.ts';
@@ -37,7 +38,9 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Op
 }
 
 /** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
-export async function openToRead(place: PostgresPlace): Promise<OpenedToRead> {
+export async function openToRead(
+  place: PostgresPlace & { readonly areShared?: boolean },
+): Promise<OpenedToRead & { readonly db: Server }> {
   const { schema } = place;
   const server = openServer({ ...place, explain: toSinkError, durability: 'full' });
   return await disposedOnFailure(server, async () => {
@@ -49,16 +52,39 @@ export async function openToRead(place: PostgresPlace): Promise<OpenedToRead> {
 
 /** Opens the sink's ledger for days, and makes the sink where there is none. */
 export async function openServedPostgres(place: PostgresPlace, how: OpenHow): Promise<ServedLedger> {
-  const { server, sinkId } = await openLedger({ ...place, connections: 2 }, how);
+  return await served(place, await openLedger({ ...place, connections: 2 }, how));
+}
+
+/** The same of a sink that exists. Throws `NoSinkYetError` where there is none. */
+export async function openWatchedPostgres(place: PostgresPlace): Promise<ServedLedger> {
+  const { db: server, sinkId } = await openToRead({ ...place, connections: 4, areShared: true });
+  return await served(place, { server, sinkId });
+}
+
+/** Any commit on the server changes the snapshot; another server, or the same one started again, has another start. */
+const markSql = `SELECT pg_postmaster_start_time()::text || ' ' || pg_current_snapshot()::text AS mark`;
+
+async function served(
+  { schema }: PostgresPlace,
+  { server, sinkId }: Pick<OpenedSchema, 'server' | 'sinkId'>,
+): Promise<ServedLedger> {
+  /** Of the newest look that found the sink. */
+  let mark: string | null = null;
   return await servedLedger({
     sinkId,
-    look: async () => {
-      const found = await server.read(async (tx) => await findSink(tx, place.schema, server.place));
-      if (found?.sinkId === sinkId) return null;
-      return `${found === null ? 'nothing' : 'another sink'} is at ${server.place}`;
-    },
+    look: async () =>
+      await server.read(async (tx) => {
+        const now = (await cellOf<string>(tx, markSql)) ?? null;
+        // A schema goes or comes by a commit.
+        if (now !== null && now === mark) return null;
+        const found = await findSink(tx, schema, server.place);
+        mark = found?.sinkId === sinkId ? now : null;
+        if (mark !== null) return null;
+        return `${found === null ? 'nothing' : 'another sink'} is at ${server.place}`;
+      }),
     read: (work) => server.read(work),
-    mark: async () => null,
+    mark: async () => Promise.resolve(mark),
+    lastCommits,
     [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
   });
 }

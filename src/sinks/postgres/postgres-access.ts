@@ -22,6 +22,10 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       const { openServedPostgres } = await import('./open-ledger.ts');
       return await openServedPostgres(at, how);
     },
+    openWatched: async () => {
+      const { openWatchedPostgres } = await import('./open-ledger.ts');
+      return await openWatchedPostgres(at);
+    },
     openClosedFiles: async () => null,
     freeBytes: async () => null,
     check: async (how) => {

@@ -1,9 +1,11 @@
 import { cellOf } from '../../sql/database.ts';
 import type { OpenHow } from '../sink-access.ts';
+import { processUser } from '../actions.ts';
 import { numbered } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { ledgerSink } from '../ledger/ledger-sink.ts';
 import type { Sink } from '../sink.ts';
+import { giveBack } from './give-back.ts';
 import { newestSeq, raiseSeq } from './lease/lease-rows.ts';
 import { openLeases } from './lease/leases.ts';
 import { openLedger, type OpenedSchema, type PostgresPlace } from './open-ledger.ts';
@@ -12,15 +14,16 @@ import { postgresTables } from './records/record-tables.ts';
 
 /** A sink in a schema of a PostgreSQL server. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
-  return ledgerSink(postgresLedger(await openLedger(place, how)));
+  return ledgerSink(postgresLedger(await openLedger(place, how), how.who));
 }
 
-export function postgresLedger(opened: OpenedSchema): Ledger {
+export function postgresLedger(opened: OpenedSchema, who = processUser()): Ledger {
   const { server, schema, clock, sinkId } = opened;
   const leases = openLeases(opened);
   return {
     db: server,
     clock,
+    who,
     sinkId,
     records: postgresTables(schema),
     // A transaction costs a dozen round trips, whatever its size.
@@ -48,6 +51,14 @@ export function postgresLedger(opened: OpenedSchema): Ledger {
     },
     newestSeq,
     raiseSeq,
+    alone: async (tx, table) => {
+      await tx.run(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
+      return (
+        (await cellOf<number>(tx, 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint')) ??
+        clock.now()
+      );
+    },
+    giveBack: async (tables) => await giveBack(server, schema, tables),
     [Symbol.asyncDispose]: async () => {
       await leases[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();

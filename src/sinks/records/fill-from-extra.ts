@@ -1,6 +1,9 @@
 import type { Column, ColumnValue } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
-import type { Stamp } from '../ledger/record-table.ts';
+import { quoted } from '../../sql/quoted.ts';
+import type { Stamp, TablePlace } from '../ledger/record-table.ts';
+import { closeVersionsOf } from './close-versions.ts';
+import { versionsName } from './version-names.ts';
 
 /** Rows held at once. */
 const batchRows = 1_000;
@@ -18,16 +21,19 @@ export interface MovedRow {
 /**
  * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside of the
  * database: PostgreSQL's functions refuse whole documents for one odd text in them. A tombstoned row keeps the number,
- * time and run of its deletion, by which it can be taken back. `name`: the table as statements name it; `write`
- * stores moved rows.
+ * time and run of its deletion, by which it can be taken back. `plain`: the name of the table; `write` stores moved
+ * rows, whose versions have ended by then.
  */
 export async function fillFromExtra(
   tx: Tx,
-  name: string,
+  plain: string,
+  place: TablePlace,
   columns: readonly Column[],
   stamp: Stamp,
-  write: (moved: readonly MovedRow[]) => Promise<void>,
+  write: (name: string, moved: readonly MovedRow[]) => Promise<void>,
 ): Promise<void> {
+  const name = quoted(plain);
+  const close = closeVersionsOf(name, quoted(versionsName(plain)), place);
   for await (const rows of rowsWithExtra(tx, name, columns)) {
     const moved = rows.flatMap((row) => {
       const left = new Map(row.members);
@@ -37,11 +43,16 @@ export async function fillFromExtra(
     const live = moved.filter(({ isLive }) => isLive);
     const first = live.length === 0 ? 0 : await stamp.takeSeqs(live.length);
     const seqs = new Map(live.map(({ row }, index) => [row, first + index]));
-    if (moved.length > 0) {
-      await write(
-        moved.map(({ row, values, extra }) => ({ row, values, extra, seq: seqs.get(row) ?? null })),
-      );
-    }
+    if (moved.length === 0) continue;
+    close(
+      tx,
+      [...seqs].map(([row, seq]) => ({ row, seq, hash: null })),
+      stamp.now,
+    );
+    await write(
+      name,
+      moved.map(({ row, values, extra }) => ({ row, values, extra, seq: seqs.get(row) ?? null })),
+    );
   }
 }
 

@@ -4,6 +4,7 @@ import { columnOf, type Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 import type { KeyedRow, RecordTable, Stamp } from '../ledger/record-table.ts';
+import type { CloseVersions } from './close-versions.ts';
 
 type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone' | 'revive' | 'tombstonedBy'>;
 
@@ -11,7 +12,7 @@ type Marks = Pick<RecordTable, 'setOwners' | 'liveBefore' | 'rows' | 'tombstone'
  * Owners and tombstones, and rows by number: the same statements on every database. `name`: the table as statements
  * name it.
  */
-export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
+export function markRows(name: string, table: Pick<EntityTable, 'key'>, close: CloseVersions): Marks {
   const mark = async (
     tx: Tx,
     rows: readonly number[],
@@ -19,10 +20,16 @@ export function markRows(name: string, table: Pick<EntityTable, 'key'>): Marks {
     deletedAt: Instant | null,
   ): Promise<void> => {
     if (rows.length === 0) return;
+    const first = await takeSeqs(rows.length);
+    close(
+      tx,
+      rows.map((row, index) => ({ row, seq: first + index, hash: null })),
+      now,
+    );
     tx.put(
       `UPDATE ${name} SET _deleted_at = :deletedAt, _changed_at = :now, _run_id = :run, _seq = :first + v.n - 1
        FROM {v: row bigint, n} WHERE _row = v.row`,
-      { v: rows.map((row) => ({ row })), deletedAt, now, run, first: await takeSeqs(rows.length) },
+      { v: rows.map((row) => ({ row })), deletedAt, now, run, first },
     );
   };
   return {

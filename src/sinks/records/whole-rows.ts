@@ -1,10 +1,12 @@
 import type { Column } from '../../core/records.ts';
 import type { Tx } from '../../sql/database.ts';
 import { quoted } from '../../sql/quoted.ts';
-import type { CopiedRecord } from '../copies.ts';
+import { camelCase } from '../../sql/statement.ts';
+import type { CopiedRecord, CopiedTable, CopiedVersion } from '../copies.ts';
 import { movedNumber } from '../copies/facts.ts';
 import { onePageOf } from '../copies/in-pages.ts';
 import { columnValue } from './mark-rows.ts';
+import { versionOwn } from './version-names.ts';
 
 /** The sink's own columns that every database has, and their names in a copy. */
 const own = {
@@ -20,52 +22,93 @@ const own = {
   _partition: 'owner',
 } as const;
 
-export const wholeColumns = Object.keys(own) as readonly (keyof typeof own)[];
+/** The same of rows with versions. */
+const ownWithVersions = { ...own, _valid_from: 'valid_from', _valid_seq: 'valid_seq' } as const;
 
-type WholeRow = Omit<CopiedRecord, 'values'> & Readonly<Record<string, unknown>>;
+export type OwnColumn = keyof typeof ownWithVersions | keyof typeof versionOwn;
+type Own = Readonly<Partial<Record<OwnColumn, string>>>;
+
+// `as`: the objects have these names and no others.
+const names = (of: Own): readonly OwnColumn[] => Object.keys(of) as OwnColumn[];
+export const wholeColumns = names(own);
+export const versionColumns = names(versionOwn);
+
+export function wholeColumnsOf({ hasVersions }: Pick<CopiedTable, 'hasVersions'>): readonly OwnColumn[] {
+  return hasVersions ? names(ownWithVersions) : wholeColumns;
+}
+
+interface Span {
+  readonly after: number;
+  readonly limit: number;
+}
 
 /** `RecordTables.readWhole`, of the table that statements call `name`. */
 export async function readWhole(
   tx: Tx,
   name: string,
-  stored: readonly Column[],
-  { after, limit }: { readonly after: number; readonly limit: number },
+  { stored, hasVersions }: Pick<CopiedTable, 'stored' | 'hasVersions'>,
+  span: Span,
 ): Promise<readonly CopiedRecord[]> {
+  return await readPage(tx, name, hasVersions ? ownWithVersions : own, '_row', stored, span);
+}
+
+/** `RecordTables.readVersions`. `name`: of the table of versions. */
+export async function readVersions(
+  tx: Tx,
+  name: string,
+  { stored }: Pick<CopiedTable, 'stored'>,
+  span: Span,
+): Promise<readonly CopiedVersion[]> {
+  return await readPage(tx, name, versionOwn, '_seq_to', stored, span);
+}
+
+async function readPage<Row>(
+  tx: Tx,
+  name: string,
+  columns: Own,
+  order: OwnColumn,
+  stored: readonly Column[],
+  span: Span,
+): Promise<readonly Row[]> {
   const values = stored.map((column, index) => `${quoted(column.name)} AS c${index}`);
-  const sql = `SELECT ${[...Object.entries(own).map(([column, as]) => `${column} AS "${as}"`), ...values].join(', ')}
-    FROM ${name} WHERE _row > :after ORDER BY _row LIMIT :limit`;
-  const names = [...Object.values(own).map(quoted), ...stored.map((_, index) => `c${index}`)];
+  const sql = `SELECT ${[...Object.entries(columns).map(([column, as]) => `${column} AS "${as}"`), ...values].join(', ')}
+    FROM ${name} WHERE ${order} > :after ORDER BY ${order} LIMIT :limit`;
   const long = stored.flatMap(({ type }, index) => (isLong(type) ? [`c${index}`] : []));
   const page = onePageOf(sql, {
-    names,
+    names: [...Object.values(columns).map(quoted), ...stored.map((_, index) => `c${index}`)],
     long: ['extra', ...long].map((column) => `CAST(${column} AS TEXT)`),
-    order: '"row"',
+    order: quoted(columns[order] ?? order),
   });
-  const rows = await tx.rows<WholeRow>(page, { after, limit });
-  return rows.map(
-    ({ row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner, ...cells }) => ({
-      row,
-      extra,
-      firstSeenAt,
-      changedAt,
-      run,
-      seq,
-      hash,
-      volatileHash,
-      deletedAt,
-      owner,
-      values: stored.map((_, index) => columnValue(cells[`c${index}`])),
-    }),
-  );
+  const members = Object.values(columns).map(camelCase);
+  const rows = await tx.rows<Readonly<Record<string, unknown>>>(page, { ...span });
+  return rows.map((cells) => {
+    const facts = Object.fromEntries(members.map((member) => [member, cells[member]]));
+    // `as`: as the columns name them.
+    return { ...facts, values: stored.map((_, index) => columnValue(cells[`c${index}`])) } as Row;
+  });
 }
 
 function isLong(type: Column['type']): boolean {
   return type !== 'integer' && type !== 'number' && type !== 'boolean';
 }
 
-/** In the order of `wholeColumns`; `shift` is added to the number of the owner. */
-export function wholeCells(record: CopiedRecord, shift: number): readonly (string | number | null)[] {
+type Cell = string | number | null;
+
+/** In the order of `wholeColumnsOf`; `shift` is added to the number of the owner. */
+export function wholeCells(
+  record: CopiedRecord,
+  { hasVersions }: Pick<CopiedTable, 'hasVersions'>,
+  shift: number,
+): readonly Cell[] {
   const { row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt } = record;
   const owner = movedNumber(record.owner, shift);
-  return [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner];
+  const { validFrom = null, validSeq = null } = record;
+  const cells = [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, owner];
+  return hasVersions ? [...cells, validFrom, validSeq] : cells;
+}
+
+/** In the order of `versionColumns`. */
+export function versionCells(version: CopiedVersion): readonly Cell[] {
+  const { seqTo, row, seq, validFrom, validTo, run, deletedAt, hash, extra } = version;
+  return [seqTo, row, seq, validFrom, validTo, run, deletedAt, hash, extra];
 }

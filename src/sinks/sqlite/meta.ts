@@ -3,7 +3,19 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import { cellOf, type Tx } from '../../sql/database.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
+import { hasTable } from '../ledger/has-table.ts';
 import type { Stamp } from '../ledger/record-table.ts';
+import type { LastCommits } from '../ledger/known-overview.ts';
+
+/**
+ * `last_commit`: random text of the newest transaction that held the connector. Kept when the connector is forgotten.
+ */
+export const commitsSql = `
+CREATE TABLE _sync_commits (
+  connector TEXT PRIMARY KEY,
+  last_commit TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
 
 /** What every file of a sink says of itself. `seq` is the change counter of the whole file. */
 export const metaSql = `
@@ -14,7 +26,7 @@ CREATE TABLE _sync_meta (
   created_at TEXT NOT NULL,
   seq INTEGER NOT NULL
 ) STRICT;
-`;
+${commitsSql}`;
 
 /** Makes the sink's id. */
 export function insertMeta(db: Connection, kind: string, now: Instant): void {
@@ -52,6 +64,21 @@ export function takeSeqsOf(tx: Tx): Pick<Stamp, 'takeSeqs'> & { readonly save: (
       if (taken > 0) tx.put('UPDATE _sync_meta SET seq = seq + :taken', { taken });
     },
   };
+}
+
+/** In every transaction that holds the connector. */
+export function noteCommit(tx: Tx, connector: ConnectorName): void {
+  tx.put(
+    `INSERT INTO _sync_commits (connector, last_commit) VALUES (:connector, :token)
+     ON CONFLICT (connector) DO UPDATE SET last_commit = excluded.last_commit`,
+    { connector, token: randomUUID() },
+  );
+}
+
+/** `ServedSink.lastCommits`. */
+export async function lastCommits(tx: Tx): Promise<LastCommits> {
+  if (!(await hasTable(tx, '_sync_commits'))) return null;
+  return await tx.rows('SELECT connector, last_commit FROM _sync_commits');
 }
 
 /** The newest change number of the file, whatever the connector. */

@@ -5,6 +5,7 @@ import { openSqliteDatabase, type SqliteDatabase } from '../../sql/sqlite/open-s
 import { blockingMs, isBusy, storageFailure, whenUnlocked } from '../../sql/sqlite/sqlite-error.ts';
 import { explained } from '../../sql/explained.ts';
 import { defaultLockTimeoutMs, rememberPlace, toSinkError } from './sink-error.ts';
+import { processUser } from '../actions.ts';
 import { numbered, type RecordTables } from '../ledger/driver.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OpenHow } from '../sink-access.ts';
@@ -60,6 +61,7 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
   return {
     db,
     clock,
+    who: options.who ?? processUser(),
     sinkId: storedId(writer),
     records: beside?.records ?? records,
     ...(beside === undefined ? {} : { lines: beside.lines }),
@@ -73,11 +75,14 @@ export async function openLedgerFile(options: LedgerFileOptions): Promise<Ledger
         return false; // Opening it again reports what is wrong there.
       }
     },
+    giveBack: async () => await opened.compact(),
     runEnded: async () => foldLog(writer, file),
     reserveNumbers,
     highestPartition: async (tx) => await highestNumber(tx, 'partitions'),
     newestSeq,
     raiseSeq,
+    // A transaction that writes is alone from its start, and all processes of a file are on one machine.
+    alone: async () => Promise.resolve(clock.now()),
     [Symbol.asyncDispose]: async () => {
       await locks.releaseAll();
       await db[Symbol.asyncDispose]();

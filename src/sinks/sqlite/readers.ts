@@ -7,7 +7,7 @@ import { watchSqlite, type WatchedSqlite } from '../../sql/sqlite/watch-sqlite.t
 import { servedLedger } from '../ledger/served-ledger.ts';
 import type { OpenedToRead } from '../ledger-readers.ts';
 import type { ServedLedger } from '../sink-access.ts';
-import { newestSeq, storedId } from './meta.ts';
+import { lastCommits, newestSeq, storedId } from './meta.ts';
 import { isSinkThere, openDatabase, openReadonlyDatabase, type LedgerFormat } from './open-database.ts';
 import { sqliteTables } from './records/record-tables.ts';
 import { sqliteFormat } from './schema.ts';
@@ -164,6 +164,7 @@ export async function openServedFile({ sinkId, place, ...of }: ServedFile): Prom
       return await db.read(work);
     },
     mark: async () => (db === null ? null : await db.mark()),
+    lastCommits,
     [Symbol.asyncDispose]: async () => await db?.[Symbol.asyncDispose](),
   });
 }

@@ -1,12 +1,12 @@
 import { readVersion7, sqliteFromVersion7 } from './from-version-7.ts';
-import { ledgerSql, rememberedBytesSql } from '../ledger/schema.ts';
+import { ledgerSql, rememberedBytesSql, watchedSql } from '../ledger/schema.ts';
 import { sqliteCatalogSql } from '../ledger/catalog-sql.ts';
-import { metaSql } from './meta.ts';
+import { commitsSql, metaSql } from './meta.ts';
 import type { Connection } from '../../sql/sqlite/open-sqlite.ts';
 import type { LedgerFormat } from './open-database.ts';
 
 /** Raised with every change of the ledger's tables, which needs a migration. */
-export const schemaVersion = 9;
+export const schemaVersion = 10;
 
 /**
  * The ledger's tables in SQLite. The index of listings inside trees also says which are due, as it did in earlier
@@ -27,18 +27,19 @@ export const sqliteFormat: LedgerFormat = {
   sql: `${tablesSql}${sqliteCatalogSql}`,
   migrate: (db, version) => {
     if (version === 7) sqliteFromVersion7(db, sqliteLedgerSql, sqliteCatalogSql);
-    fromVersion8(db);
+    fromVersion8(db, version);
   },
 };
 
-/** What readers need of version 8 is as it is now. */
+/** What readers need of version 8 and later is as it is now; they look for the tables that version 9 lacks. */
 function readOlder(db: Connection, version: number): void {
   if (version === 7) readVersion7(db);
 }
 
-/** Brings a file of version 8 to version 9, in the transaction of the caller. */
-export function fromVersion8(db: Connection): void {
-  db.exec(sqliteDdl(rememberedBytesSql));
+/** Brings a file of version 8 or 9 to version 10, in the transaction of the caller. */
+export function fromVersion8(db: Connection, version: number): void {
+  if (version < 9) db.exec(sqliteDdl(rememberedBytesSql));
+  db.exec(`${sqliteDdl(watchedSql)}${commitsSql}`);
 }
 
 /**

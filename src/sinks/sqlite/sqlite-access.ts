@@ -47,6 +47,13 @@ export function ledgerFileAccess({ file, loadFormat, beforeReading, ...own }: Ow
       const { openServedFile } = await import('./readers.ts');
       return await openServedFile({ ...(await of()), place: own.place, sinkId: sink.id });
     },
+    openWatched: async () => {
+      await beforeReading?.();
+      const { openToRead, openServedFile } = await import('./readers.ts');
+      const { db, sinkId } = openToRead(await of());
+      await db[Symbol.asyncDispose]();
+      return await openServedFile({ ...(await of()), place: own.place, sinkId });
+    },
     freeBytes: async () => {
       const { bavail, bsize } = await statfs(dirname(own.place));
       return bavail * bsize;

@@ -9,7 +9,7 @@ import { ConnectorBusyError, overtakenError, releasedError } from '../acquire-er
 import { toSinkError } from './sink-error.ts';
 import type { ChangeLines, LedgerDriver, RecordTables, Taken } from '../ledger/driver.ts';
 import { holderOf, storedEpoch } from '../ledger/connectors.ts';
-import { takeSeqsOf } from './meta.ts';
+import { noteCommit, takeSeqsOf } from './meta.ts';
 
 /** What a sink keeps in files beside its database, in step with its transactions. */
 export interface Beside {
@@ -68,6 +68,7 @@ export function openLocks({ db, file, clock, beside }: LocksOptions) {
           const { takeSeqs, save } = takeSeqsOf(tx);
           const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
           save();
+          noteCommit(tx, connector);
           return result;
         }, how);
       },
@@ -90,6 +91,7 @@ export function openLocks({ db, file, clock, beside }: LocksOptions) {
           const next = (await storedEpoch(tx, connector)) + 1;
           beside?.taken(connector, next);
           await work(tx, next);
+          noteCommit(tx, connector);
           return next;
         },
         { isDurable: true },

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import { isSuccess, type WireAnswer, type WireStream } from '../../http/exchange.ts';
+import type { WireAnswer, WireStream } from '../../http/exchange.ts';
+import { isSuccess } from '../../http/read-body.ts';
 import type { OnExchange } from '../../http/seen-exchange.ts';
 import type { ApiLimits } from './api-limits.ts';
 import type { BrokenAnswers } from './broken-answers.ts';

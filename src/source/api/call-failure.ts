@@ -42,6 +42,11 @@ export function stopError(code: ErrorCode, message: string, of: SyncError | null
   return new SyncError(message, { code, recovery: 'stop', ...kept });
 }
 
+/** The service's own words, as an error may show them. */
+export function shownWords({ isMasked = false }: Pick<CallFacts, 'isMasked'>, words: string): string {
+  return isMasked && words !== '' ? '[hidden: the entity has a mask]' : words;
+}
+
 /** What the classifier must know about a call besides its answer. */
 export interface CallFacts {
   readonly purpose: 'execute' | 'catalog' | 'token';
@@ -50,6 +55,8 @@ export interface CallFacts {
   readonly entity: EntityName | null;
   /** A root partition's 403 and 404 speak of the entity. */
   readonly isRoot: boolean;
+  /** Records of the entity are masked: the words of the service, which may quote values of them, are not shown. */
+  readonly isMasked?: boolean;
   /** A smaller page can be asked for. */
   readonly canShrink: boolean;
   /** The call carried a page token, so the service may refuse it as expired. */

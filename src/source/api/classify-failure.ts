@@ -8,6 +8,7 @@ import {
   failuresOf,
   mayBeDone,
   type RetryRule,
+  shownWords,
 } from './call-failure.ts';
 import { retryAfterMs } from '../../http/header-values.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
@@ -38,7 +39,7 @@ export function classifyAnswer(
     waitMs: afterMs,
     context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
     throttleContext: { status },
-    say: (advice) => sentence(facts, status, redact(upstream.text), advice),
+    say: (advice) => sentence(facts, status, shownWords(facts, redact(upstream.text)), advice),
   });
 
   // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as

@@ -92,8 +92,10 @@ export function factsOf(request: Omit<ExecuteRequest, 'connector'>): CallFacts {
   const { definition, entity, action, params, isRoot } = request;
   const listed = action === 'list' ? definition.entities.get(entity) : undefined;
   const paging = listed === undefined ? [] : pagingParams(listed.pagination);
+  const isMasked = (definition.entities.get(entity)?.mask ?? null) !== null;
   return callFacts('execute', `${action} ${entity}`, {
     entity,
+    ...(isMasked ? { isMasked } : {}),
     isRoot,
     canShrink: paging.some(({ role }) => role === 'sizeParam'),
     hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),

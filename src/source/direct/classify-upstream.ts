@@ -1,15 +1,16 @@
 import type { UpstreamFailure } from '../../upstream/upstream-failure.ts';
-import { failuresOf, type CallFacts, type CallFailure } from '../api/call-failure.ts';
+import { failuresOf, shownWords, type CallFacts, type CallFailure } from '../api/call-failure.ts';
 
 type Failures = ReturnType<typeof failuresOf>;
 
 /** What a failure at the third party means for a walk: its class and its reason decide. */
 export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
-  const { status, waitMs, reason, text } = failure;
+  const { status, waitMs, reason } = failure;
+  const text = wordsOf(facts, failure);
   const context = { status, reason };
   const failures = failuresOf(facts, {
     status,
-    words: reason === 'answer' ? text : null,
+    words: reason === 'answer' ? failure.text : null,
     waitMs,
     context,
     throttleContext: context,
@@ -19,6 +20,7 @@ export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): Ca
   if (named !== null) return named;
   switch (failure.class) {
     case 'unauthorized':
+      if (reason === 'signIn') return fail('AUTH_FAILED', 'stop', null);
       return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
     case 'forbidden':
       return fail('FORBIDDEN', setAside, 'check what the credentials may read');
@@ -80,6 +82,7 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
     case 'otherOrigin':
       return fail('REDIRECTED', setAside, 'no other address is called: check the definition');
     case 'credentials':
+    case 'signIn':
       return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
     case 'notJson':
     case 'noRecords':
@@ -99,11 +102,18 @@ function refused({ reason }: UpstreamFailure, { fail, setAside }: Failures): Cal
 }
 
 /** The service's own words are quoted; what was found out here is reported as it is. */
-function sentence({ label }: CallFacts, failure: UpstreamFailure, advice: string | null): string {
-  const { status, text, reason } = failure;
+function sentence(facts: CallFacts, failure: UpstreamFailure, advice: string | null): string {
+  const { label } = facts;
+  const { status, reason } = failure;
+  const text = wordsOf(facts, failure);
   const found =
     reason === 'answer' && failure.class !== 'edge' && status !== null
       ? `${label} was answered with ${status} "${text}"`
       : `${label}: ${text}`;
   return advice === null ? found : `${found}; ${advice}`;
+}
+
+/** What was found out here quotes no value of a record. */
+function wordsOf(facts: CallFacts, { reason, text }: UpstreamFailure): string {
+  return reason === 'answer' ? shownWords(facts, text) : text;
 }

@@ -3,6 +3,7 @@ import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { OnExchange } from '../../http/seen-exchange.ts';
+import type { SignIn } from '../../sign-ins/sign-in.ts';
 import { openCallGate } from '../../upstream/call-gate.ts';
 import { openUpstream, type UpstreamAccount } from '../../upstream/open-upstream.ts';
 import { openMachineSlots } from '../../upstream/slots.ts';
@@ -27,6 +28,8 @@ export interface DirectConnector {
   readonly name: string;
   readonly definition: Definition;
   readonly credentials: ReadonlyMap<string, Secret>;
+  /** As of `UpstreamOptions`. */
+  readonly signIn?: SignIn | null;
   /** As of `SourceOptions`. */
   readonly onExchange?: OnExchange;
 }
@@ -45,10 +48,17 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
   const gate = openCallGate({ clock, maxWaitMs: maxThrottleWaitMs, openShared: openMachineSlots(clock) });
   return {
     /** Asks nothing. Throws `TypeError` for a definition without `upstream`. The caller closes the account. */
-    account: ({ name, definition, credentials, onExchange }: DirectConnector): UpstreamAccount =>
+    account: ({
+      name,
+      definition,
+      credentials,
+      signIn = null,
+      onExchange,
+    }: DirectConnector): UpstreamAccount =>
       openUpstream({
         ...(onExchange === undefined ? {} : { onExchange }),
         definition,
+        signIn,
         connector: name,
         gate,
         transport,
@@ -69,6 +79,8 @@ export function openDirectClient({ allowHosts, clock, maxThrottleWaitMs }: Direc
 export interface DirectSource extends Source, FileSource {
   /** The account that the credentials belong to, by one call while the source is open. Rejects as `connect` does. */
   origin(signal: AbortSignal): Promise<ConnectorOrigin>;
+  /** What the service calls the account, once `connect` has resolved; null where that is not known. */
+  accountName(): string | null;
 }
 
 /** The account's own limits hold beside these. */
@@ -89,6 +101,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const brokenAnswersOf = openBrokenAnswers();
   let shared: SharedBudget | null = null;
   let known: ConnectorOrigin | null = null;
+  let accountName: string | null = null;
   const { maxThrottleWaitMs } = limits;
   const budget = openCallBudget({
     concurrency: Math.min(options.concurrency, definition.upstream?.limits.concurrency ?? Infinity),
@@ -130,8 +143,9 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
   const origin = async (signal: AbortSignal): Promise<ConnectorOrigin> => {
     if (known !== null) return known;
     const facts = callFacts('catalog', 'check the credentials');
-    const { identity, host, serverTime } = await call(facts, () => account.check(signal), signal);
+    const { identity, name, host, serverTime } = await call(facts, () => account.check(signal), signal);
     if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
+    accountName = name === null || identity === null ? (name ?? identity) : `${name} (${identity})`;
     known = identity === null ? unnamedOrigin(host) : accountOrigin(definition, identity);
     shared ??= options.openBudget?.(known) ?? null;
     return known;
@@ -139,6 +153,7 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
 
   return {
     origin,
+    accountName: () => accountName,
     connect: async (signal) => void (await origin(signal)),
     async list({ entity, params, isRoot }, signal) {
       const { pagination } = checkDeclared(definition, entity, 'list', params);

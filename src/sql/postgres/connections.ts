@@ -15,6 +15,11 @@ export interface ConnectionsOptions {
   readonly onLoss: () => void;
   /** What an error of the server, or on the way to it, means to the caller. */
   readonly explain: (error: unknown) => unknown;
+  /**
+   * With all others of this process that lead to the same database and are shared: it may have hundreds of schemas. For
+   * readers, which need not know of a loss.
+   */
+  readonly areShared?: boolean | undefined;
 }
 
 /** What statements are given to. */
@@ -29,10 +34,10 @@ export type Connections = ReturnType<typeof openConnections>;
 const deadlineMs = 150_000;
 
 /** Connections to whichever of a server's hosts is no standby. */
-export function openConnections({ connection, direct, connections, onLoss, explain }: ConnectionsOptions) {
-  const pools = new Map<number, pg.Pool>();
-  /** The host that was no standby when it was last asked. */
-  let current = 0;
+export function openConnections({ connection, direct, connections, ...options }: ConnectionsOptions) {
+  const { onLoss, explain, areShared = false } = options;
+  const own = areShared ? sharePools(connection) : newPools();
+  const { pools } = own;
 
   const openPool = (host: number): pg.Pool => {
     const at = connection.hosts[host] ?? { host: 'localhost', port: 5432 };
@@ -51,6 +56,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
     for (let tried = 1; ; tried += 1) {
       let why: unknown = noPrimary();
       try {
+        const { current } = own;
         const client = await knownOrMade(pools, current, () => openPool(current)).connect();
         const isStandby = await leadsToStandby(client, connection).catch((error: unknown) => {
           destroy(client);
@@ -62,7 +68,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
         why = error;
       }
       onLoss();
-      current = (current + 1) % connection.hosts.length;
+      own.current = (own.current + 1) % connection.hosts.length;
       if (tried >= connection.hosts.length) throw why;
     }
   };
@@ -79,7 +85,7 @@ export function openConnections({ connection, direct, connections, onLoss, expla
       const to = direct ?? connection;
       let why: unknown = noPrimary();
       for (let tried = 0; tried < to.hosts.length; tried += 1) {
-        const at = to.hosts[(current + tried) % to.hosts.length];
+        const at = to.hosts[(own.current + tried) % to.hosts.length];
         if (at === undefined) break;
         const client = new pg.Client(clientConfig(to, at));
         leaveToQuestions(client);
@@ -94,9 +100,42 @@ export function openConnections({ connection, direct, connections, onLoss, expla
       throw explain(why);
     },
     end: async (): Promise<void> => {
+      own.users -= 1;
+      if (own.users > 0) return;
+      if (shared.get(keyOf(connection)) === own) shared.delete(keyOf(connection));
       await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
     },
   };
+}
+
+interface Pools {
+  /** By host. */
+  readonly pools: Map<number, pg.Pool>;
+  /** The host that was no standby when it was last asked. */
+  current: number;
+  users: number;
+}
+
+function newPools(): Pools {
+  return { pools: new Map(), current: 0, users: 1 };
+}
+
+const shared = new Map<string, Pools>();
+
+function sharePools(connection: PostgresConnection): Pools {
+  const key = keyOf(connection);
+  const known = shared.get(key);
+  if (known === undefined) {
+    const made = newPools();
+    shared.set(key, made);
+    return made;
+  }
+  known.users += 1;
+  return known;
+}
+
+function keyOf(connection: PostgresConnection): string {
+  return JSON.stringify({ ...connection, password: connection.password?.reveal() ?? null });
 }
 
 /**

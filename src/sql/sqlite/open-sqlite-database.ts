@@ -4,7 +4,7 @@ import { inTx } from './in-tx.ts';
 import type { Connection } from './open-sqlite.ts';
 import { readSqlite, type ReadableSqlite, type ReadSqliteOptions } from './read-sqlite.ts';
 import { statementsOn, type SqliteTx } from './sqlite-tx.ts';
-import { whenUnlocked, type LockWait } from './sqlite-error.ts';
+import { busyError, whenUnlocked, type LockWait } from './sqlite-error.ts';
 
 export interface SqliteOptions extends ReadSqliteOptions, LockWait {
   /** The connection that writes. This database closes it. */
@@ -19,6 +19,11 @@ export interface SqliteOptions extends ReadSqliteOptions, LockWait {
 export interface SqliteDatabase extends Database, ReadableSqlite {
   transact<Result>(work: (tx: SqliteTx) => Promise<Result>, how?: SqliteHow): Promise<Result>;
   read<Result>(work: (tx: SqliteTx) => Promise<Result>): Promise<Result>;
+  /**
+   * Rewrites the file without what was deleted, and empties the log: no byte of it is in either of them. Waits for
+   * readers as for the write lock, and throws as `transact`.
+   */
+  compact(): Promise<void>;
 }
 
 export interface SqliteHow extends TransactHow {
@@ -81,6 +86,15 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
   return {
     ...reading,
     transact,
+    compact: async () =>
+      await turns.take(async () => {
+        try {
+          await whenUnlocked(options, () => void writer.exec('VACUUM'));
+          await whenUnlocked(options, () => emptyLog(writer));
+        } catch (error) {
+          throw explain(error);
+        }
+      }),
     [Symbol.asyncDispose]: async () => {
       await turns.take(async () => {
         if (isClosed) return;
@@ -90,4 +104,10 @@ export function openSqliteDatabase(options: SqliteOptions): SqliteDatabase {
       });
     },
   };
+}
+
+/** Throws as SQLite does where a reader still needs the log. */
+function emptyLog(writer: Connection): void {
+  const [found] = writer.pragma('wal_checkpoint(TRUNCATE)') as readonly { readonly busy: number }[];
+  if (found?.busy === 1) throw busyError('a reader uses the log');
 }

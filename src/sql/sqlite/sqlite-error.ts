@@ -28,6 +28,11 @@ export function isBusy(error: unknown): boolean {
   return isSqliteError(error) && /^SQLITE_(BUSY|LOCKED)/.test(error.code);
 }
 
+/** What SQLite reports by a value is thrown as what it throws elsewhere. */
+export function busyError(reason: string): Error {
+  return new Database.SqliteError(reason, 'SQLITE_BUSY');
+}
+
 /** The file is no database of SQLite. */
 export function isNoDatabase(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB';

@@ -41,6 +41,17 @@ describe('the terminal', () => {
     expect(open({ isTTY: false }).terminal.columns()).toBeNull();
   });
 
+  it('takes the width of $COLUMNS, else 80, where the terminal does not know its own', () => {
+    for (const columns of [undefined, 0]) {
+      const asked = ({ COLUMNS = '' }): number | undefined => {
+        const { terminal, stderr } = open({ isTTY: true, env: { COLUMNS } });
+        Object.assign(stderr, { columns });
+        return terminal.style?.().columns;
+      };
+      expect([asked({ COLUMNS: '132' }), asked({ COLUMNS: 'wide' }), asked({})]).toEqual([132, 80, 80]);
+    }
+  });
+
   it('is not live in a pipe, on a dumb terminal, or with --json', () => {
     expect(open({ isTTY: false }).terminal.style).toBeNull();
     expect(open({ isTTY: true, env: { TERM: 'dumb' } }).terminal.style).toBeNull();

@@ -123,7 +123,7 @@ export function openingFiles(kind: FileSinkKind): void {
 
   it('knows when its file was moved away, serves what it read last meanwhile, and takes the file back', async () => {
     const sink = await bench().open();
-    await sink.pause(news, { since: instant(start), reason: 'why' });
+    await sink.pause([news], { since: instant(start), reason: 'why' });
     const access = accessSink(kind.options(bench().folder));
     await using served = await access.openServed({ durability: 'normal', clock: bench().clock });
     const file = kind.ledgerFile(bench().folder);

@@ -5,6 +5,7 @@ import { noCounts } from '../../../src/core/records.ts';
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { isLong } from '../../support/trials.ts';
 import {
   counts,
   member,
@@ -315,7 +316,7 @@ export function deleting(kind: SinkKind): void {
     }
   });
 
-  everywhere.each([1, 2, 3])(
+  everywhere.each(isLong ? [1, 2, 3] : [1])(
     'keeps count of live and deleted rows through anything (seed %i)',
     async (seed) => {
       const random = seededRandom(seed);

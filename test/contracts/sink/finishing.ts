@@ -40,6 +40,28 @@ export function finishing(kind: SinkKind): void {
     };
   }
 
+  everywhere(
+    'keeps what the newest page says of the run in progress for people, until the run ends',
+    async () => {
+      const sink = await bench().open();
+      const started = await bench().begin(sink, 'r1');
+      const { id } = await onlyPartition(sink, started.lease);
+      const shown = async (): Promise<string | null> => await sink.history.progress(started.run);
+      const store = async (record: string, change: Parameters<typeof page>[3] = {}): Promise<void> => {
+        await sink.commit(started.lease, [page(started, id, [member(record)], change)]);
+      };
+      expect(await shown()).toBeNull();
+      await store('1', { shown: '{"leftMs":1}' });
+      await store('2');
+      expect(await shown()).toBe('{"leftMs":1}');
+      await store('3', { shown: '{"leftMs":2}', seal: sealed });
+      expect(await shown()).toBe('{"leftMs":2}');
+      const entities = [entityReport(members, { fetched: 3, inserted: 3 })];
+      await sink.finish(started.lease, started.run, report(started, { entities }));
+      expect([await shown(), await count('_sync_progress')]).toEqual([null, 0]);
+    },
+  );
+
   everywhere('stores the report word for word, bigints in parameters too', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const failure = {

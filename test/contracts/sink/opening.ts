@@ -56,7 +56,7 @@ export function opening(kind: SinkKind): void {
     expect([served.sinkId, await served.lost(), await served.problem()]).toEqual([sink.id, null, null]);
     const before = await served.overview();
     expect(await served.overview()).toBe(before);
-    await sink.pause(news, { since: instant(start), reason: 'moving house' });
+    await sink.pause([news], { since: instant(start), reason: 'moving house' });
     expect(await served.pause(news)).toMatchObject({ reason: 'moving house' });
     expect(await served.paused()).toEqual(new Set([news]));
     expect((await served.overview()).get(news)?.paused?.reason).toBe('moving house');

@@ -38,8 +38,8 @@ export function operating(kind: SinkKind): void {
       const sink = await bench().open();
       await using history = await bench().openHistory();
       expect(await history.pauses()).toEqual([]);
-      await sink.pause(wiki, { since: now(), reason: 'moving house' });
-      await sink.pause(news, { since: now(), reason: 'too expensive' });
+      await sink.pause([wiki], { since: now(), reason: 'moving house' });
+      await sink.pause([news], { since: now(), reason: 'too expensive' });
       const paused = [
         { connector: news, since: now(), reason: 'too expensive' },
         { connector: wiki, since: now(), reason: 'moving house' },
@@ -47,8 +47,8 @@ export function operating(kind: SinkKind): void {
       expect(await history.pauses()).toEqual(paused);
       expect(await (await bench().open()).history.pauses()).toEqual(paused);
       expect(await history.connectors()).toEqual([]);
-      expect(await sink.resume(wiki)).toBe(true);
-      expect(await sink.resume(wiki)).toBe(false);
+      expect(await sink.resume([wiki, unseen])).toEqual(new Set([wiki]));
+      expect(await sink.resume([wiki])).toEqual(new Set());
       expect(await history.pauses()).toEqual(paused.slice(0, 1));
     },
   );
@@ -56,9 +56,13 @@ export function operating(kind: SinkKind): void {
   it('keeps the beginning of a pause that is given another reason', async () => {
     const sink = await bench().open();
     const since = now();
-    await sink.pause(news, { since, reason: 'first' });
-    await sink.pause(news, { since: instant(bench().clock.now() + hourMs), reason: 'second' });
-    expect(await sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
+    await sink.pause([news], { since, reason: 'first' });
+    const later = instant(bench().clock.now() + hourMs);
+    await sink.pause([news, wiki], { since: later, reason: 'second' });
+    expect(await sink.history.pauses()).toEqual([
+      { connector: news, since, reason: 'second' },
+      { connector: wiki, since: later, reason: 'second' },
+    ]);
   });
 
   // Proves promise 11.3
@@ -68,7 +72,7 @@ export function operating(kind: SinkKind): void {
       const holder = await bench().open();
       const started = await bench().begin(holder, 'r1');
       const beside = await bench().open();
-      await beside.pause(news, { since: now(), reason: 'enough' });
+      await beside.pause([news], { since: now(), reason: 'enough' });
       expect(await holder.history.isCancelRequested(started.run)).toBe(false);
       expect(await beside.requestCancel(started.run, now())).toBe(true);
       expect(await beside.requestCancel(started.run, now())).toBe(true);
@@ -98,7 +102,7 @@ export function operating(kind: SinkKind): void {
     await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
     const started = await bench().begin(sink, 'r2');
     const other = await sink.acquire(identity({ connector: wiki }));
-    await sink.pause(unseen, { since: now(), reason: 'moving house' });
+    await sink.pause([unseen], { since: now(), reason: 'moving house' });
     const [first, second, third, ...more] = await sink.history.overview();
     expect(more).toEqual([]);
     const { lastRun, definition, connectorId, baseUrl } = (await sink.history.connectors([news]))[0] ?? {};

@@ -53,8 +53,11 @@ export function resetting(kind: SinkKind): void {
   });
   const ofMembers = { entity: members, tables: [membersTable, opensTable] };
   const theirs = [members, opens].map((entity) => ({ connector: news, entity }));
-  const contents = (without: readonly StoredEntity[]): Promise<readonly string[]> =>
-    kind.contents(bench().folder, without);
+  /** Without the notes that the reset makes of itself. */
+  const contents = async (without: readonly StoredEntity[]): Promise<readonly string[]> =>
+    (await kind.contents(bench().folder, without)).filter(
+      (line) => !/^(_sync_actions: |_sync_commits: |sqlite_sequence: name=_sync_actions)/.test(line),
+    );
 
   /**
    * Two connectors with rows, shared rows, missing rows, windows, a refused record and an unfinished run; no process
@@ -222,6 +225,72 @@ export function resetting(kind: SinkKind): void {
         /^_sync_counts: run=r\d/.test(line);
       expect(after).toEqual(before.filter((line) => !isOurs(line)));
       expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
+      const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
+      const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
+      await next.walk(showing(['1']));
+      await next.finish();
+      expect(await bench().rows()).toHaveLength(1);
+    },
+  );
+
+  // Proves promise 13
+  everywhere(
+    'removes a connector with everything of it, also after an early end, and leaves the other one whole',
+    async () => {
+      const sink = await filled();
+      await sink.pause([news], { since: instant(bench().clock.now()), reason: 'leaving' });
+      await sink.purges.purge(news, {
+        entity: lists,
+        keyTexts: ['["purged"]'],
+        canReturn: false,
+        removeFile: () => Promise.reject(new Error('There is no file')),
+        signal: AbortSignal.timeout(60_000),
+      });
+      // What is written only where the settings ask for it, or while a run is under way.
+      for (const connector of [news, other]) {
+        for (const [table, columns, values] of [
+          ['_sync_masks', 'entity, mask, key_id', "'unread', 'm', 'k'"],
+          ['_sync_versions', 'entity, since', "'unread', ''"],
+          ['_sync_retained', 'entity, complete_after, checked_at', "'unread', 0, ''"],
+          ['_sync_progress', 'run, shown', "'r', '{}'"],
+        ] as const) {
+          await bench().ledger(
+            `INSERT INTO ${table} (connector, ${columns}) VALUES ('${connector}', ${values})
+             ON CONFLICT DO NOTHING`,
+          );
+        }
+      }
+      const holder = { pid: 1, host: 'here', command: 'remove', since: instant(bench().clock.now()) };
+      const left: (number | null)[] = [];
+      const { before, after } = await changed(
+        async () => {
+          const begun = await sink.repair.remove(news, holder);
+          expect(await begun.dropSome()).toBeGreaterThan(-1);
+          await expect(sink.repair.remove(news, holder)).rejects.toMatchObject({ code: 'CONNECTOR_BUSY' });
+          await begun[Symbol.asyncDispose]();
+          expect(await sink.history.removal(news)).toMatchObject({ rows: 5 });
+          expect(await sink.history.connectors([news])).toEqual([]);
+          const refused = { code: 'REMOVAL_UNFINISHED' };
+          await expect(sink.acquire(identity())).rejects.toMatchObject(refused);
+          await expect(sink.repair.reset(news, scope({}))).rejects.toMatchObject(refused);
+          await using resumed = await sink.repair.remove(news, holder);
+          do left.push(await resumed.dropSome());
+          while (left.at(-1) !== null);
+          await resumed.finish();
+        },
+        [lists, members, opens].map((entity) => ({ connector: news, entity })),
+      );
+      const isOurs = (line: string): boolean =>
+        /^_sync_(?!counters|leases|purged|purge_keys)\w+: (.*\|)?connector=news(\||$)/.test(line) ||
+        /^_sync_counts: run=r\d/.test(line);
+      expect(after).toEqual(before.filter((line) => !isOurs(line)));
+      expect(before.some((line) => line.startsWith('_sync_pauses: '))).toBe(true);
+      expect(await sink.history.removal(news)).toBeNull();
+      expect((await sink.history.purged(news))?.noteOf(lists, '["purged"]')).not.toBeNull();
+      expect((await sink.history.actions({ connector: news, limit: 1 }))[0]).toMatchObject({
+        action: 'remove',
+        detail: { entities: 3, rows: 5 },
+      });
       const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
       const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
       await next.walk(showing(['1']));

@@ -1,9 +1,12 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
+import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
+import { questionsIn, reportText } from '../../../src/definitions/import/report.ts';
 import { readServiceFile } from '../../../src/definitions/import/service-file.ts';
+import { parseDefinition } from '../../../src/definitions/load-definitions.ts';
 import { it } from '../../support/it.ts';
-import { importText, outcomeOf, serviceText } from '../../support/import/miniature.ts';
+import { importText, outcomeOf, serviceText, type Listing } from '../../support/import/miniature.ts';
 
 const onePage = { 'x-airbyte-no-pagination': 'All of them come in a single response.' };
 const listings = { things: { more: onePage } };
@@ -13,7 +16,7 @@ const files: readonly (readonly [string, string, RegExp])[] = [
   ['no OpenAPI document', 'name: x', /expected a connector\.yaml/],
   ['a list', '[1, 2]', /expected a connector\.yaml/],
   ['no listing', JSON.stringify({ ...(JSON.parse(sound) as object), paths: {} }), /x-airbyte-action: list/],
-  ['nesting without end', '['.repeat(200_000), /nesting|YAML/],
+  ['nesting without end', '['.repeat(200_000), /^[^\n]*: expected less nesting in it$/],
   [
     'a bomb of aliases',
     [
@@ -40,6 +43,22 @@ const files: readonly (readonly [string, string, RegExp])[] = [
     /expected lower-case words/,
   ],
   ['no id', serviceText({ listings, info: { 'x-airbyte-connector-definition-id': 'x' } }), /UUID/],
+  ['a key twice', `${sound.slice(0, -1)}, "info": {}}`, /the key "info" is there twice/],
+  [
+    'a chain of references without end',
+    JSON.stringify({
+      ...(JSON.parse(sound) as object),
+      components: {
+        schemas: Object.fromEntries(
+          Array.from({ length: 1_000 }, (_, at) => [
+            `A${at}`,
+            { $ref: `#/components/schemas/A${(at + 1) % 1_000}` },
+          ]),
+        ),
+      },
+    }),
+    /in a circle or over more than 32 others/,
+  ],
   ['a key that reaches a prototype', `${sound.slice(0, -1)}, "__proto__": {}}`, /reserved/],
 ];
 
@@ -91,6 +110,11 @@ describe('a hostile part of a file', () => {
     'file:///etc/passwd',
     'https://api.corner-shop.example/{x}',
     'javascript:alert(1)',
+    'http://169.254.169.254/latest/meta-data',
+    'http://10.0.0.1',
+    'https://${HOST}/v1',
+    "https://{{ lookup('env', 'HOST') }}/v1",
+    'https://$(hostname).example',
   ];
 
   it.for(addresses)('refuses the address %s', (url, { folder }) => {
@@ -137,5 +161,80 @@ describe('a hostile part of a file', () => {
     ).definition?.text;
     expect(text).toContain('# undeclared, kept in _extra: 1\n');
     expect(text).toContain('toString: to_string');
+  });
+
+  const templates: readonly (readonly [string, Listing, RegExp])[] = [
+    ['in a path', { path: '/${HOME}/things', more: onePage }, /^asked: value/],
+    [
+      'in a path, with braces',
+      { path: "/{{ lookup('file', '/etc/passwd') }}", more: onePage },
+      /^refused: its path holds/,
+    ],
+    [
+      'in a default',
+      { params: { q: { schema: { type: 'string', default: "{{ lookup('env') }}" } } }, more: onePage },
+      /^refused: the default of q is computed/,
+    ],
+    ['in a place of records', { extractor: '${items}', more: onePage }, /^refused: the place of its records/],
+  ];
+
+  it.for(templates)('refuses a template %s', ([, listing, expected], { folder }) => {
+    expect(outcomeOf(importText(folder, serviceText({ listings: { things: listing } }), 'direct'))).toMatch(
+      expected,
+    );
+  });
+
+  it('keeps a text that another program would fill as it is', ({ folder }) => {
+    const params = { q: { schema: { type: 'string', default: '${AWS_SECRET_ACCESS_KEY}' } } };
+    const imported = importText(
+      folder,
+      serviceText({ listings: { things: { params, more: onePage } } }),
+      'direct',
+    );
+    const { definition } = parseDefinition('x.yaml', imported.definition?.text ?? '');
+    expect(definition?.entities.get('things' as never)?.fixedParams).toMatchObject({
+      q: '${AWS_SECRET_ACCESS_KEY}',
+    });
+  });
+
+  it('of 100,000 values of an enum or 1,000 fields within each other three times is read in bounded time', ({
+    folder,
+  }) => {
+    const values = Array.from({ length: 100_000 }, (_, at) => `v${at}`);
+    const params = { kind: { required: true, schema: { type: 'string', enum: values } } };
+    const text = serviceText({ listings: { things: { params, more: onePage } } });
+    const [question] = questionsIn([importText(folder, text, 'direct')]);
+    expect(question?.choices).toHaveLength(20);
+    const wide = (inner: object) =>
+      Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`p${at}`, { properties: inner }]));
+    const file = join(folder, 'openapi.yaml');
+    const schemas = { A: wide({}), B: { properties: wide({ a: {} }) } };
+    const ref = { $ref: '#/components/schemas/B' };
+    const nested = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`q${at}`, ref]));
+    const items = { type: 'array', items: { type: 'object', properties: nested } };
+    const schema = { properties: { ...nested, items } };
+    const get = { responses: { 200: { content: { 'application/json': { schema } } } } };
+    const root = {
+      openapi: '3.0.0',
+      info: { title: 'Wide' },
+      components: { schemas },
+      paths: { '/x': { get } },
+    };
+    writeFileSync(file, JSON.stringify(root));
+    expect(plainService(readPlainFile(file), ['/x']).operations[0]?.metadata.size).toBeLessThanOrEqual(1_000);
+  });
+
+  it('shows nothing that steers a terminal or ends a table', ({ folder }) => {
+    const name = 'a\u001b[2Jb|c`d';
+    const text = serviceText({
+      listings: { things: { more: { ...onePage, 'x-airbyte-entity': name } } },
+      info: { title: 'Shop\u001b]0;owned\u0007 \u202e# x\n\n## y' },
+    });
+    const imported = importText(folder, text, 'direct');
+    const service = readServiceFile(join(folder, 'connector.yaml'));
+    const report = reportText(service, [imported]);
+    expect(report.split('\n')[0]).toBe('# Import of Shop ]0;owned # x ## y');
+    expect(report).toContain('| a \\[2Jb\\|c\\`d | refused |');
+    expect(/\p{Cc}|\p{Cf}/u.test(report.replaceAll('\n', ''))).toBe(false);
   });
 });

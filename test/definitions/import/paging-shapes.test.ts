@@ -5,8 +5,8 @@ import { importListing, outcomeOf, writtenIn, type Listing } from '../../support
 const size = { schema: { type: 'integer', maximum: 50 } };
 const nullable = { type: ['string', 'null'] };
 
-/** Every shape in which public files page: what the service itself is asked, and what an API can be. */
-const shapes: readonly (readonly [string, Listing, object, object])[] = [
+/** Every shape in which public files page: what the service itself is asked, and what an API can be; null: nothing. */
+const shapes: readonly (readonly [string, Listing, object, object | null])[] = [
   [
     'a token that a parameter takes',
     {
@@ -59,6 +59,28 @@ const shapes: readonly (readonly [string, Listing, object, object])[] = [
     { extractor: '$', params: { cursor: 'string' }, meta: { next: '@link.next' } },
     { pagination: { kind: 'pageToken' }, paging: { kind: 'linkHeader', keep: ['cursor'] } },
     { kind: 'pageToken', tokenParam: 'cursor', tokenKeys: [{ key: 'next', param: 'cursor' }] },
+  ],
+  [
+    'a next address of which no parameter is declared',
+    {
+      params: { limit: size },
+      meta: { next: '$.links.next' },
+      answer: { links: { properties: { next: nullable } } },
+    },
+    {
+      pagination: { kind: 'pageToken', tokenParam: 'next_page', sizeParam: 'limit', maxSize: 50 },
+      paging: { kind: 'nextUrl', path: 'links.next', keep: 'any' },
+    },
+    null,
+  ],
+  [
+    'a Link header of which no parameter is declared',
+    { extractor: '$', meta: { next: '@link.next' } },
+    {
+      pagination: { kind: 'pageToken', tokenParam: 'next_page' },
+      paging: { kind: 'linkHeader', keep: 'any' },
+    },
+    null,
   ],
   [
     'offsets',
@@ -143,6 +165,10 @@ describe('an import', () => {
       upstream: { entities: { things: { list: { ...request, ...(paging && { paging }) } } } },
     });
     const ofApi = importListing(folder, listing, 'hosted');
+    if (hosted === null) {
+      expect(outcomeOf(ofApi)).toMatch(/^refused: page 1 only/);
+      return;
+    }
     expect(writtenIn(ofApi)).toMatchObject({ entities: { things: { pagination: hosted } } });
   });
 

@@ -26,6 +26,22 @@ describe('a trap', () => {
     expect(outcomeOf(imported, 'others')).toMatch(/^refused: its request is that of things/);
   });
 
+  it('of a place in the path that a person answers for fills it', ({ folder }) => {
+    const params = { shop: { in: 'path', required: true, schema: { type: 'string' } } };
+    const text = serviceText({
+      listings: { things: { path: '/shops/{shop}/things', params, more: onePage } },
+    });
+    expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(/^asked: value/);
+    expect(writtenIn(importText(folder, text, 'direct', { values: { shop: 'corner' } }))).toMatchObject({
+      entities: {
+        things: {
+          actions: { list: { params: { shop: { type: 'string', required: true } } } },
+          fixedParams: { shop: 'corner' },
+        },
+      },
+    });
+  });
+
   it('of a default deep in a body that separates two listings keeps the default', ({ folder }) => {
     const search = (path: string, value: string): Listing => ({
       path,
@@ -178,7 +194,7 @@ describe('a trap', () => {
     };
     const text = serviceText({ listings: { things: { params, more: onePage } } });
     expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(
-      /^asked: value its default limits .*2024-01-01/,
+      /^asked: value its default \(2024-01-01\) may leave records out/,
     );
     const imported = importText(folder, text, 'direct', { values: { from: '2010-01-01' } });
     expect(writtenIn(imported)).toMatchObject({
@@ -203,4 +219,68 @@ describe('a trap', () => {
     const none = importText(folder, serviceText({ listings, schemes: { computed } }), 'direct');
     expect(outcomeOf(none)).toMatch(/^refused: no way to sign in can be used: its header X-Sum/);
   });
+
+  it('of a name that reaches a prototype, or is SQL, leaves the others as they are', ({ folder }) => {
+    const names = ['constructor', 'prototype', '__proto__', 'x"; DROP TABLE things; --', '../../etc/passwd'];
+    const listings = Object.fromEntries(
+      names.map((name, at): [string, Listing] => [
+        `a${at}`,
+        { more: { ...onePage, 'x-airbyte-entity': name } },
+      ]),
+    );
+    const text = serviceText({ listings: { ...listings, things: { more: onePage } } });
+    const imported = importText(folder, text, 'direct');
+    expect(names.map((name) => outcomeOf(imported, name).slice(0, 19))).toEqual(
+      names.map(() => 'refused: its name c'),
+    );
+    expect(outcomeOf(imported)).toBe('converted');
+    expect(Object.keys(writtenIn(imported)['entities'] as object)).toEqual(['things']);
+  });
+
+  it('of an answer that names no parameter or no place asks again', ({ folder }) => {
+    const text = serviceText({ listings: { things: { params: { from: 'string' } } } });
+    const ask = (paging: object) =>
+      outcomeOf(
+        importText(folder, text, 'direct', { entities: { things: { values: {}, paging } as never } }),
+      );
+    expect(ask({ by: 'token', param: 'cursor', from: 'next' })).toMatch(
+      /names the parameter cursor; the file declares from/,
+    );
+    expect(ask({ by: 'token', param: 'from' })).toMatch(/lacks from/);
+  });
+
+  const ways = [
+    [
+      { by: 'token', param: 'from', from: 'meta.next' },
+      { kind: 'pageToken', tokenParam: 'from' },
+    ],
+    [
+      { by: 'address', param: 'from', from: 'header Link' },
+      { kind: 'pageToken', tokenParam: 'from' },
+    ],
+    [
+      { by: 'page', param: 'number', first: 0 },
+      { kind: 'page', pageParam: 'number', first: 0 },
+    ],
+    [
+      { by: 'offset', param: 'number' },
+      { kind: 'offset', offsetParam: 'number', sizeParam: 'limit' },
+    ],
+    [
+      { by: 'lastRecord', param: 'from' },
+      { kind: 'lastRecord', tokenParam: 'from', field: 'id' },
+    ],
+  ] as const;
+
+  it.for(ways)(
+    'of pages that only a person knows is left by the answer %j',
+    ([paging, pagination], { folder }) => {
+      const params = { from: 'string', number: integer(), limit: integer() };
+      const text = serviceText({ listings: { things: { params } } });
+      const answers = { entities: { things: { values: {}, paging } } };
+      expect(writtenIn(importText(folder, text, 'direct', answers))).toMatchObject({
+        entities: { things: { pagination } },
+      });
+    },
+  );
 });

@@ -15,12 +15,12 @@ import {
   storeWorld,
   syncProcesses,
 } from '../../support/service/store-world.ts';
-import { repeats } from '../../support/trials.ts';
+import { isLong, repeats } from '../../support/trials.ts';
 
 /** KILLS asks for more. */
 const kills = repeats('KILLS', { share: 2, full: 20 });
 
-it.each(['workspace-notes', 'email-marketing'])(
+it.each(['workspace-notes', ...(isLong ? ['email-marketing'] : [])])(
   'has all of %s after its syncs were killed at any moment',
   async (name) => {
     await using world = storeWorld({ clock: instantClock() });

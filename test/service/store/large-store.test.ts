@@ -6,7 +6,7 @@ import { execute, never, searchable, storeWorld } from '../../support/service/st
 import { isLong } from '../../support/trials.ts';
 
 const mailing = 'email-marketing';
-const size = isLong ? 100_000 : 50_000;
+const size = isLong ? 100_000 : 20_000;
 
 it(`answers get between any two pages of a sync of ${size} records, which is found complete`, async () => {
   await using world = storeWorld();

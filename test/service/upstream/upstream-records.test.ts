@@ -29,6 +29,7 @@ import {
 } from '../../support/upstream/upstream-world.ts';
 import { walkAccount } from '../../support/upstream/walk-account.ts';
 import { searchable } from '../../support/service/store-world.ts';
+import { isLong } from '../../support/trials.ts';
 
 /** The listings of a connector, as a client of the service reads them. */
 function listings(served: ServedWorld, id: string): Pick<UpstreamAccount, 'list'> {
@@ -177,38 +178,60 @@ describe.each<[string, () => Promise<World>]>([
     expect(body).toMatchObject({ context_store_readiness: { readiness: 'Ready' } });
   });
 
-  it('is synced through serve to rows that equal the truth, and a second run writes none', async ({
-    folder,
-  }) => {
-    const world = await opened(openWorld());
-    const served = await serveWorlds([world]);
-    const connectorId = await served.connect(world);
-    const { definition } = world;
-    const sink = sampleSinks.sqlite;
-    const run = { baseUrl: served.service.url, definition, connectorId, sink: sink.options(folder) };
-    expect(await syncOnce(run)).toMatchObject({ outcome: 'ok', failures: [] });
-    for (const entity of definition.entities.values()) {
-      const { rows, exploded } = expectedRows(entity, world.truth(entity.name));
-      const tables = [
-        [entity.table, rows],
-        [entity.explodedTable, exploded],
-      ] as const;
-      for (const [table, all] of tables) {
-        if (table === null) continue;
-        const expected = entity.name === 'comments' ? ofPages(all) : all;
-        const stored = sink.rows(folder, definition.name, table);
-        expect([table.entity, [...stored.keys()].toSorted()]).toEqual([
-          table.entity,
-          [...expected.keys()].toSorted(),
-        ]);
-        for (const [key, row] of expected) expect(stored.get(key), `${table.entity} ${key}`).toEqual(row);
+  // In `npm test` test/e2e/direct-and-served.test.ts and test/e2e/direct-sync.test.ts show it together.
+  it.runIf(isLong)(
+    'is synced through serve to rows that equal the truth, and a second run writes none',
+    async ({ folder }) => {
+      const world = await opened(openWorld());
+      const served = await serveWorlds([world]);
+      const connectorId = await served.connect(world);
+      const { definition } = world;
+      const sink = sampleSinks.sqlite;
+      const run = { baseUrl: served.service.url, definition, connectorId, sink: sink.options(folder) };
+      expect(await syncOnce(run)).toMatchObject({ outcome: 'ok', failures: [] });
+      for (const entity of definition.entities.values()) {
+        const { rows, exploded } = expectedRows(entity, world.truth(entity.name));
+        const tables = [
+          [entity.table, rows],
+          [entity.explodedTable, exploded],
+        ] as const;
+        for (const [table, all] of tables) {
+          if (table === null) continue;
+          const expected = entity.name === 'comments' ? ofPages(all) : all;
+          const stored = sink.rows(folder, definition.name, table);
+          expect([table.entity, [...stored.keys()].toSorted()]).toEqual([
+            table.entity,
+            [...expected.keys()].toSorted(),
+          ]);
+          for (const [key, row] of expected) expect(stored.get(key), `${table.entity} ${key}`).toEqual(row);
+        }
       }
-    }
-    const second = await syncOnce(run);
-    expect(second.entities.map(({ counts }) => counts.inserted + counts.updated)).toEqual(
-      second.entities.map(() => 0),
-    );
-  });
+      const second = await syncOnce(run);
+      expect(second.entities.map(({ counts }) => counts.inserted + counts.updated)).toEqual(
+        second.entities.map(() => 0),
+      );
+    },
+  );
+});
+
+it('serves of a real account the entities that its definition has requests for, and indexes these', async ({
+  folder,
+}) => {
+  const world = await opened(mailchimpWorld());
+  const { definition } = world;
+  if (definition.upstream === null) throw new Error('the definition has no requests');
+  const entities = new Map([...definition.upstream.entities].filter(([name]) => name !== 'campaigns'));
+  const partial = { ...definition, upstream: { ...definition.upstream, entities } };
+  const served = await serveWorlds([{ ...world, definition: partial }], { data: folder, isIndexed: true });
+  const id = await served.connect(world);
+  await searchable(served.service.stores, id);
+  const { body } = await served.client.get(`${connectorsPath}/${id}/inspect`);
+  expect(body).toMatchObject({ context_store_readiness: { readiness: 'Ready' } });
+  for (const action of ['list', 'search']) {
+    const answer = await served.execute(id, { entity: 'campaigns', action, params: {} });
+    expect(refusalOf(answer)).toMatchObject({ status: 400, text: expect.stringContaining('campaigns') });
+  }
+  expect((await served.execute(id, { entity: 'lists', action: 'list' })).status).toBe(200);
 });
 
 /** Those below single blocks are not asked for by default. */

@@ -91,7 +91,7 @@ describe('statements of partitions and deletes', () => {
         step,
       ),
     );
-    // `dropConnector`.
-    expect(whole).toHaveLength(1);
+    // `dropConnector` and `dropSome`.
+    expect(whole).toHaveLength(2);
   });
 });

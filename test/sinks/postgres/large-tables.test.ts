@@ -86,6 +86,7 @@ it(
         ]),
         seen: openSeenRows(news, 1),
         raw: openRawRows(news, now),
+        purged: null,
         followed: new Map<string, number>(),
       };
       const stamp = { run: 'r1' as RunId, now, takeSeqs: async () => await Promise.resolve(1_000_000) };

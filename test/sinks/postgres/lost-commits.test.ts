@@ -16,20 +16,21 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { PagedRun, rowsPerPage } from '../../support/sinks/paged-run.ts';
 import { byKey } from '../../support/stored-rows.ts';
 import { chosenEntities, syncOnce } from '../../support/sync-once.ts';
-import { repeats, startSeed } from '../../support/trials.ts';
+import { isLong, repeats, startSeed } from '../../support/trials.ts';
 
 /* A server that answers COMMIT before the commit is on its disk, and is killed: it comes back without the last ones. */
 
 const losing = { wal_writer_delay: '10s', wal_writer_flush_after: '1GB', checkpoint_timeout: '1h' };
 const kills = repeats('KILLS', { share: 1, full: 60 });
 const seed = startSeed();
+const size = isLong ? 'small' : { members: 1_200 };
 
 // Proves promise 1.1
 it(
   `reads again what a killed server has lost of a run (${kills} kills, seed ${seed})`,
   async ({ folder }) => {
     await using postgres = await startPostgres({ config: losing });
-    const service = await startSampleService('small', { latencyMs: 2 });
+    const service = await startSampleService(size, { latencyMs: 2 });
     onTestFinished(async () => await service.close());
     const kind = await postgresSinkKindOn(postgres);
     const random = seededRandom(seed);
@@ -64,7 +65,7 @@ it(
       for (const { table } of [...definition.entities.values()].filter((one) => entities.has(one.name))) {
         stored.set(table.entity, rowsOf(table, await kind.readRows(home, name, table)));
       }
-      const truth = new Map([...storedByDefault(name, 'small')].filter(([entity]) => stored.has(entity)));
+      const truth = new Map([...storedByDefault(name, size)].filter(([entity]) => stored.has(entity)));
       const differences = differencesFrom(truth, definition, ({ entity }) => stored.get(entity) ?? new Map());
       expect({ ...where, ...differences }).toEqual({ ...where, ...noDifferences });
     }

@@ -14,6 +14,7 @@ import {
   rootOf,
 } from '../../contracts/sink/fixture.ts';
 import { RunInHand, param, type Shown } from '../../contracts/sink/run-in-hand.ts';
+import { isLong } from '../../support/trials.ts';
 
 const kind = await postgresSinkKind();
 const listCount = 150;
@@ -80,17 +81,22 @@ describe('what a run reads of PostgreSQL', () => {
     await bench.closeSinks();
   }
 
-  it.each([
-    ['without statistics', 'SELECT 1'],
+  const times = [
     ['with statistics of a time when nothing was due', 'VACUUM ANALYZE'],
-  ])('is of no table and no index more than a few times what is stored, %s', async (_, between) => {
-    await run('r1', 0);
-    await bench.ledger(between);
-    await run('r2', 0);
-    await run('r3', 1);
-    const stored = listCount * (membersOfList + 1);
-    // A statement for each page that looked through all partitions of the connector would read 22,500 in the first run
-    // alone.
-    expect((await reads()).filter(({ rows }) => rows > 12 * stored)).toEqual([]);
-  });
+    ['without statistics', 'SELECT 1'],
+  ] as const;
+
+  it.each(times.slice(0, isLong ? 2 : 1))(
+    'is of no table and no index more than a few times what is stored, %s',
+    async (_, between) => {
+      await run('r1', 0);
+      await bench.ledger(between);
+      await run('r2', 0);
+      await run('r3', 1);
+      const stored = listCount * (membersOfList + 1);
+      // A statement for each page that looked through all partitions of the connector would read 22,500 in the first
+      // run alone.
+      expect((await reads()).filter(({ rows }) => rows > 12 * stored)).toEqual([]);
+    },
+  );
 });

@@ -27,7 +27,7 @@ it('answers with what was read last while the server is away, and reads again wh
   onTestFinished(async () => await postgres.stop());
   const options = optionsOf(postgres);
   const sink = await openSink(options, { clock });
-  await sink.pause(news, { since: instant(start), reason: 'moving house' });
+  await sink.pause([news], { since: instant(start), reason: 'moving house' });
   const lease = await sink.acquire(identity());
   await lease[Symbol.asyncDispose]();
   await sink[Symbol.asyncDispose]();

@@ -68,7 +68,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     let held: Database.Database | null = null;
     await using sink = await open({ clock: releasing(() => held?.exec('COMMIT')) });
     held = hold();
-    await sink.pause(news, why);
+    await sink.pause([news], why);
     expect(await sink.history.pauses()).toMatchObject([{ connector: news }]);
   });
 

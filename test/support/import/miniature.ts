@@ -22,8 +22,8 @@ export interface Listing {
   readonly record?: Json;
   /** Members of the operation, by their whole names. */
   readonly more?: Json;
-  /** Whether the service has a `get` by id. */
-  readonly get?: boolean;
+  /** Whether the service has a `get` by id; or its path, such as `/lists/{list_id}/segments/{segment_id}`. */
+  readonly get?: boolean | string;
 }
 
 export interface Service {
@@ -43,7 +43,8 @@ export function serviceText(service: Service): string {
   for (const [entity, listing] of Object.entries(service.listings)) {
     const { path = `/${entity}`, method = 'get' } = listing;
     (paths[path] ??= {})[method] = operation(entity, listing);
-    if (listing.get === true) paths[`${path}/{id}`] = { get: getOperation(entity, listing) };
+    const one = listing.get === true ? `${path}/{id}` : listing.get;
+    if (typeof one === 'string') (paths[one] ??= {})['get'] = getOperation(entity, one, listing);
   }
   return JSON.stringify({
     openapi: '3.1.0',
@@ -105,12 +106,12 @@ function parameter(name: string, one: Json | string): Json {
     : { name, in: 'query', ...one };
 }
 
-function getOperation(entity: string, { record = { id, name: text } }: Listing): Json {
+function getOperation(entity: string, path: string, { record = { id, name: text } }: Listing): Json {
   const schema = { type: 'object', properties: record };
   return {
     'x-airbyte-entity': entity,
     'x-airbyte-action': 'get',
-    parameters: [{ name: 'id', in: 'path', required: true, schema: text }],
+    parameters: pathParams(path),
     responses: { '200': { content: { 'application/json': { schema } } } },
   };
 }

@@ -48,13 +48,13 @@ export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promi
   return {
     monitor,
     logged,
-    get: (path, request) => send(monitor.url, path, request),
+    get: (path, request) => sendRaw(monitor.url, path, request),
     [Symbol.asyncDispose]: () => monitor[Symbol.asyncDispose](),
   };
 }
 
 /** Unlike fetch, sends the given Host header and does not normalize the path. */
-async function send(url: string, path: string, request: RawRequest = {}): Promise<Answer> {
+export async function sendRaw(url: string, path: string, request: RawRequest = {}): Promise<Answer> {
   const { hostname, port } = new URL(url);
   const outgoing = httpRequest({
     host: hostname,

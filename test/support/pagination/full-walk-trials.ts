@@ -5,7 +5,7 @@ import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';
 import { repeats, startSeed } from '../trials.ts';
 
 export const firstSeed = startSeed();
-export const trials = repeats('TRIALS', { share: 100, full: 2000 });
+export const trials = repeats('TRIALS', { share: 40, full: 2000 });
 
 /**
  * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many walks ended

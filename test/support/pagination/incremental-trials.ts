@@ -11,7 +11,7 @@ import { simulatedSync, type SimulatedEntity, type SimulatedSync } from './simul
 import { repeats, startSeed } from '../trials.ts';
 
 export const firstSeed = startSeed();
-export const trials = repeats('TRIALS', { share: 60, full: 2000 });
+export const trials = repeats('TRIALS', { share: 30, full: 2000 });
 const hourMs = 3_600_000;
 
 /**

@@ -182,7 +182,10 @@ function ask(
     const url = new URL('https://made-up.example/');
     const value: JsonValue = { total, next, more };
     const header = (): string => `<${next}>; rel="${more ? 'next' : 'first'}"`;
-    const metadata = call.readMetadata({ value, status: 200, header, url }, records);
+    const metadata = call.readMetadata(
+      { value, status: 200, header, url, holdsSecret: () => false },
+      records,
+    );
     return {
       records: records.slice(call.from, call.to),
       metadata: { total, ...own, ...metadata },

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Paging } from '../../../src/definitions/upstream/upstream.ts';
 
-export type TokenKind = 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader';
+export type TokenKind = 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader' | 'anyOfUrl' | 'anyOfLink';
 
 /**
  * `repeats`, `leadsBack`: behind the last page comes that page again, or the first one, for ever. `skips`: a page
@@ -17,12 +17,15 @@ export interface TokenPage {
 }
 
 const body = (name: string): { kind: 'body'; path: string[] } => ({ kind: 'body', path: [name] });
+const anyOfAddress = { keep: { except: [] }, isAlone: true };
 const fromAddress = { keep: ['cursor'], isAlone: false };
 export const tokenPaging: Readonly<Record<TokenKind, Paging>> = {
   cursor: { kind: 'cursor', token: body('next'), more: null },
   lastRecord: { kind: 'lastRecord', field: ['id'], more: body('more') },
   nextUrl: { kind: 'nextUrl', url: ['next'], ...fromAddress },
   linkHeader: { kind: 'linkHeader', url: [], ...fromAddress },
+  anyOfUrl: { kind: 'nextUrl', url: ['next'], ...anyOfAddress },
+  anyOfLink: { kind: 'linkHeader', url: [], ...anyOfAddress },
 };
 
 interface Asked {
@@ -34,7 +37,10 @@ interface Asked {
 
 /** A token is the row it stands at, and how many have led there: no two are alike. */
 export function tokenPage(rows: readonly string[], { kind, length, fault, token }: Asked): TokenPage {
-  const [row = 0, step = 0] = (token ?? '').split('.').map(Number);
+  const [row = 0, step = 0] = (token ?? '')
+    .replace(/^place-(.*)-of-row$/, '$1')
+    .split('.')
+    .map(Number);
   let start = kind === 'lastRecord' && token !== null ? rows.indexOf(token) + 1 : row;
   if (start > 0 && start >= rows.length) {
     if (fault === 'leadsBack') start = 0;
@@ -49,9 +55,12 @@ export function tokenPage(rows: readonly string[], { kind, length, fault, token 
       : !isOver || (fault !== undefined && fault !== 'skips' && step < 40);
   const at = `${end}.${step + 1}`;
   const isToken = kind === 'cursor' || kind === 'lastRecord';
+  const isAny = kind === 'anyOfUrl' || kind === 'anyOfLink';
+  // As the place of a cursor, not as a number.
+  const place = isAny ? `place-${at}-of-row&step=${step}` : at;
   return {
     records: rows.slice(from, from + length).map((id) => ({ id })),
-    next: !more ? null : isToken ? at : `https://made-up.example/list?cursor=${at}`,
+    next: !more ? null : isToken ? at : `https://made-up.example/list?cursor=${place}`,
     more,
   };
 }

@@ -3,12 +3,12 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, realpathSync
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { testProgram } from '../ensure-built.ts';
 import type { RecordedSteps } from './recorded-steps.ts';
 import { readOperations, type Contents, type Recording } from './recording.ts';
 
 const source = fileURLToPath(new URL('record-writes.c', import.meta.url));
-const program = fileURLToPath(new URL('recorded-syncs.ts', import.meta.url));
-const typescriptLoader = import.meta.resolve('tsx');
+const program = testProgram('support/power-loss/recorded-syncs.mjs');
 
 /** Why nothing can be recorded on this machine; null where it can. */
 export function whyNoRecorder(): string | null {
@@ -58,7 +58,6 @@ export async function recordSyncs(options: RecordingOptions): Promise<Recording>
   const log = join(workFolder, 'operations.log');
   const output = openSync(join(workFolder, 'output.log'), 'w');
   const child = fork(program, [JSON.stringify(steps)], {
-    execArgv: ['--import', typescriptLoader],
     env: { ...process.env, LD_PRELOAD: library, RECORD_FOLDER: realpathSync(folder), RECORD_LOG: log },
     stdio: ['ignore', output, 'pipe', 'ipc'],
   });

@@ -48,7 +48,11 @@ export function plan(
   wishes: Partial<typeof noWishes> = {},
   sinkId = 'sink-1',
 ): PublicationPlan {
-  return planPublication(newest, { sinkId, connectors: [connector] }, { ...noWishes, ...wishes });
+  return planPublication(
+    newest,
+    { sinkId, connectors: [connector], removed: [] },
+    { ...noWishes, ...wishes },
+  );
 }
 
 /** The manifest that a plan leads to; every entity had one new row. */

@@ -73,6 +73,8 @@ export interface Change {
   readonly deletes?: readonly string[];
   readonly tables?: readonly EntityTable[];
   readonly isWhole?: boolean;
+  /** Versions of the members are kept from now on. */
+  readonly hasHistory?: boolean;
   /** Called when the members are stored, before `more` of them are. */
   readonly onStored?: () => void;
   readonly more?: Change['upserts'];
@@ -158,8 +160,11 @@ export function openPublishWorld(): PublishWorld {
 }
 
 /** As far as a publication looks at it. */
-export function connectorOf(sink: SinkOptions): ConnectorSettings {
-  const entities = new Map([[members, { table: membersTable, explodedTable: opensTable }]]);
+export function connectorOf(
+  sink: SinkOptions,
+  history: { readonly keepMs: number | null } | null = null,
+): ConnectorSettings {
+  const entities = new Map([[members, { table: membersTable, explodedTable: opensTable, history }]]);
   return { name: news, sink, entities, definition: { entities } } as unknown as ConnectorSettings;
 }
 
@@ -168,7 +173,8 @@ async function runOnce(sink: Sink, clock: Clock, number: number, change: Change)
   const startedAt = instant(clock.now());
   const run = `${startedAt.replaceAll(/[-:.]/g, '')}-${String(number).padStart(8, '0')}` as RunId;
   await using lease = await sink.acquire(identity());
-  await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true }));
+  const versions = new Map(change.hasHistory === true ? [[members, { keepMs: null }] as const] : []);
+  await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true, versions }));
   const { id } = await onlyPartition(sink, lease);
   const pageOf = (stored: NonNullable<Change['upserts']>, seal: Seal | null): PageCommit => {
     const columns = tables[0]?.columns ?? [];

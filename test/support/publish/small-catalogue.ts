@@ -9,6 +9,7 @@ export function smallCatalogue(place: Catalogue['place']): Catalogue {
     entity: entity as EntityName,
     title: 'Shop {{ hostile }} {% title %}',
     description: null,
+    versionsOf: null,
     name: `shop__${entity}`,
     generation: 1,
     schema: 1,

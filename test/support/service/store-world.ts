@@ -177,21 +177,16 @@ export function syncProcesses(): readonly number[] {
 
 /** Process numbers of this process's children with this in their command line. */
 export function childrenNamed(name: string): readonly number[] {
-  return readdirSync('/proc')
-    .filter((entry) => /^\d+$/.test(entry))
-    .filter((pid) => isChild(pid) && fileOf(pid, 'cmdline').includes(name))
+  return readdirSync('/proc/self/task')
+    .flatMap((thread) => fileOf(`self/task/${thread}/children`).split(' '))
+    .filter((pid) => pid !== '' && fileOf(`${pid}/cmdline`).includes(name))
     .map(Number);
 }
 
-function isChild(pid: string): boolean {
-  const [, parent] = fileOf(pid, 'stat').split(') ').at(-1)?.split(' ') ?? [];
-  return Number(parent) === process.pid;
-}
-
-/** '' for a process that has gone meanwhile. */
-function fileOf(pid: string, name: string): string {
+/** '' for a process or thread that has gone meanwhile. */
+function fileOf(name: string): string {
   try {
-    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+    return readFileSync(`/proc/${name}`, 'utf8');
   } catch {
     // It has gone.
     return '';

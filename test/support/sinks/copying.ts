@@ -77,12 +77,20 @@ export async function fillWithNews(bench: Bench, rows: number, random: () => num
   const counted = entityReport(members, { fetched: rows + 1, quarantined: 1, inserted: rows });
   await sink.finish(started.lease, started.run, report(started, { entities: [counted] }));
   await started.lease[Symbol.asyncDispose]();
+  const failed = {
+    connector: news,
+    kind: 'failed',
+    subject: '',
+    since: '2026-03-01T10:00:00.000Z',
+    detail: '{}',
+  };
+  await sink.notices.update([news], () => ({ stored: [failed], dropped: [], messages: [] }));
   bench.clock.advance(1_000);
   const killed = await bench.begin(sink, 'r2', { isFull: true });
   const again = await onlyPartition(sink, killed.lease);
   await sink.commit(killed.lease, [page(killed, again.id, records.slice(0, 5))]);
   await killed.lease[Symbol.asyncDispose]();
-  await sink.pause(news, { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
+  await sink.pause([news], { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
 }
 
 /** The same sink, whose copies end with `stop` in front of call number `at` of a target, or behind it. */
@@ -107,6 +115,11 @@ export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
         storeRecords: async (table, rows) =>
           await around(async () => {
             await target.storeRecords(table, rows);
+          }),
+        versionsTo: async (table) => await target.versionsTo(table),
+        storeVersions: async (table, versions) =>
+          await around(async () => {
+            await target.storeVersions(table, versions);
           }),
         storeFacts: async (batch) =>
           await around(async () => {

@@ -1,8 +1,11 @@
 import type { Tx } from '../../../src/sql/database.ts';
 import type { PartitionState, Transition } from '../../../src/sinks/ledger/partitions/states.ts';
+import { sealing } from '../../../src/sinks/ledger/partitions/end-walk.ts';
+import { transitions } from '../../../src/sinks/ledger/partitions/transitions.ts';
+import { walking } from '../../../src/sinks/ledger/partitions/walking.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
 
-export type Run = ((tx: Tx, values: object) => unknown) & Transition;
+type Run = ((tx: Tx, values: object) => unknown) & Transition;
 type Row = { readonly id: number } & Readonly<Record<string, unknown>>;
 
 /** What those did that were run, in all tests of a file. */
@@ -12,11 +15,22 @@ export const wrongMoves: string[] = [];
 /** Each look reads every partition. */
 const mostRows = 200;
 
+/** From now on every transition of a partition is observed. Ends with what is returned. */
+export function observeTransitions(): () => void {
+  const before = [transitions, sealing, walking].map((named) => [named, { ...named }] as const);
+  for (const [named, runs] of before) {
+    // `as`: the table is constant but for this.
+    const observed = Object.entries(runs).map(([name, run]) => [name, observedTransition(run as Run)]);
+    Object.assign(named, Object.fromEntries(observed));
+  }
+  return () => before.forEach(([named, runs]) => Object.assign(named, runs));
+}
+
 /**
  * The same transition, with a look at all partitions before and behind it. Statements run in the order given, so
  * nothing waits for the looks.
  */
-export function observedTransition(run: Run): Run {
+function observedTransition(run: Run): Run {
   const around = (tx: Tx, values: object): unknown => {
     seenTransitions.add(run.what);
     const before = look(tx);

@@ -66,6 +66,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     volatile: [],
     moved: new Map(),
     filledFrom: new Map(),
+    reveals: new Map(),
     searchable: new Map(),
     actions,
     pagination,
@@ -84,6 +85,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     explode: null,
     table,
     explodedTable: null,
+    mask: null,
   };
 }
 

@@ -75,7 +75,7 @@ const copying = { from: { name: 'one' }, to: { name: 'two' }, onProgress: () => 
 export async function workByHand(bench: Bench, sink: Sink): Promise<void> {
   await walkMembers(bench, sink, { connector: odd, run: 'odd-1', records: oddRecords(60) });
   await deleteHalf(bench, sink);
-  await sink.pause(odd, { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
+  await sink.pause([odd], { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
   if (bench.kind.options(bench.folder).type === 'jsonl') return;
   const elsewhere = mkdtempSync(join(tmpdir(), 'elsewhere-'));
   const path = join(elsewhere, 'other.db');

@@ -54,7 +54,7 @@ async function copiedAtEach(
 }
 
 /** Of every connection that is open or will be. Gives what takes it back. */
-function beforeEachStatement(work: () => void): () => void {
+export function beforeEachStatement(work: () => void): () => void {
   const memory = new Database(':memory:');
   const statement = Object.getPrototypeOf(memory.prepare('SELECT 1')) as object;
   memory.close();

@@ -23,19 +23,19 @@ export async function openStored({
   const bench = new Bench(await storedKind(type));
   const options = bench.kind.options(bench.folder);
   mkdirSync(join(bench.folder, 'files'), { mode: 0o700 });
-  if (options.type === 'postgres') await loadSchema(options.schema);
+  if (options.type === 'postgres') await loadSchema(name, options.schema);
   else unpackFolder(`${name}.json.br`, join(bench.folder, 'sink'));
   return { bench, expected: unpackJson(`${name}-expected.json.br`) as Expected };
 }
 
 /** As if this server had always held it: nothing was restored. */
-async function loadSchema(schema: string): Promise<void> {
+async function loadSchema(name: string, schema: string): Promise<void> {
   const { url } = await sharedPostgres();
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
     await client.query('SET standard_conforming_strings = on; SET check_function_bodies = off');
-    await client.query(unpackText('postgres.sql.br').replaceAll('stored_sink', schema));
+    await client.query(unpackText(`${name}.sql.br`).replaceAll('stored_sink', schema));
     await client.query(
       `UPDATE ${quoted(schema)}._sync_meta SET system_identifier = (SELECT system_identifier::text FROM pg_control_system())`,
     );

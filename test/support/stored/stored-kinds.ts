@@ -16,6 +16,9 @@ export const storedSinks = [
   { type: 'postgres', version: 2, name: 'postgres' },
   { type: 'sqlite', version: 8, name: 'sqlite-8' },
   { type: 'jsonl', version: 8, name: 'jsonl-8' },
+  { type: 'sqlite', version: 9, name: 'sqlite-9' },
+  { type: 'jsonl', version: 9, name: 'jsonl-9' },
+  { type: 'postgres', version: 3, name: 'postgres-3' },
 ] as const;
 export type StoredSink = (typeof storedSinks)[number];
 

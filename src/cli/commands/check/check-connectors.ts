@@ -10,7 +10,7 @@ import type { ApiClient } from '../../../source/api/open-api-client.ts';
 import { type ConnectorOrigin, isAccount, isUnnamed } from '../../../source/connector-origin.ts';
 import { count, counted, printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
-import { keylessText } from '../../output/keyless-text.ts';
+import { keylessText } from '../../../wording/keyless-text.ts';
 import { everyWorkspace } from '../../find-in-workspaces.ts';
 import { knownOverviews } from '../../list-page.ts';
 import {

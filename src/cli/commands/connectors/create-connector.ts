@@ -156,7 +156,10 @@ type NamedDefinition =
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** By name or by id. Throws USAGE, naming what there is, for what is neither. */
-export function definitionNamed({ definitions }: LocalSettings, text: string): NamedDefinition {
+export function definitionNamed(
+  { definitions }: Pick<LocalSettings, 'definitions'>,
+  text: string,
+): NamedDefinition {
   const known = [...definitions.values()];
   const found = known.find(({ name, id }) => name === text || id.toLowerCase() === text.toLowerCase());
   if (found !== undefined) return { kind: 'known', id: found.id, definition: found };

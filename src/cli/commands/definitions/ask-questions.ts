@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import type { Answers, Question } from '../../../definitions/import/answers.ts';
-import { placeOfAnswer } from '../../../definitions/import/answers.ts';
+import { pagingWays, placeOfAnswer } from '../../../definitions/import/answers.ts';
 import { printable } from '../../../telemetry/format.ts';
 import type { CommandContext } from '../../command.ts';
 
@@ -25,7 +25,7 @@ export function askQuestions({ terminal, input, signal }: CommandContext) {
         if (isOver) break;
         asked.add(placeOfAnswer(question).join(' '));
         terminal.print(
-          `Question ${index + 1} of ${fresh.length}: ${printable(question.why)}`,
+          `Question ${index + 1} of ${fresh.length}${subjectOf(question)}: ${printable(question.why)}`,
           hintOf(question),
         );
         found = withAnswer(found, question, await read());
@@ -38,16 +38,26 @@ export function askQuestions({ terminal, input, signal }: CommandContext) {
   };
 }
 
+function subjectOf(question: Question): string {
+  return 'entity' in question ? `, ${printable(question.entity)}` : '';
+}
+
 function hintOf(question: Question): string {
   const choices = question.choices.slice(0, 20).map(printable).join(', ');
   const nothing = 'Enter leaves it open.';
   switch (question.kind) {
     case 'key':
       return `  The fields that identify a record, with commas between, or none${choices === '' ? '' : ` (perhaps ${choices})`}. ${nothing}`;
+    case 'records':
+      return `  Which of them has the records (${choices})? ${nothing}`;
     case 'paging':
-      return `  "single" if one answer has everything. ${nothing}`;
+      return [
+        '  "single" if one answer has everything. Else how it pages: "token <parameter> <place in the answer>",',
+        `  "page <parameter>", "offset <parameter>" or "lastRecord <parameter>". ${nothing}`,
+      ].join('\n');
     case 'server':
     case 'value':
+    case 'ownValue':
       return `  ${question.name}${choices === '' ? '' : ` (${choices})`}? ${nothing}`;
   }
 }
@@ -59,13 +69,29 @@ function withAnswer(answers: Answers, question: Question, text: string): Answers
       return { ...answers, server: { ...answers.server, [question.name]: text } };
     case 'value':
       return { ...answers, values: { ...answers.values, [question.name]: text } };
+    case 'ownValue': {
+      const { values } = answers.entities[question.entity] ?? { values: {} };
+      return withEntity(answers, question.entity, { values: { ...values, [question.name]: text } });
+    }
+    case 'records':
+      return withEntity(answers, question.entity, { records: text });
     case 'paging':
-      return text === 'single' ? withEntity(answers, question.entity, { paging: 'single' }) : answers;
+      return withPaging(answers, question.entity, text);
     case 'key':
       return withEntity(answers, question.entity, {
         key: text === 'none' ? text : text.split(',').map((name) => name.trim()),
       });
   }
+}
+
+/** `token cursor meta.next`: as the file of answers has it. */
+function withPaging(answers: Answers, entity: string, text: string): Answers {
+  const [word = '', param = '', ...from] = text.split(/\s+/);
+  if (word === 'single') return withEntity(answers, entity, { paging: word });
+  const by = pagingWays.find((way) => way === word);
+  if (by === undefined || param === '') return answers;
+  const place = from.length === 0 ? {} : { from: from.join(' ') };
+  return withEntity(answers, entity, { paging: { by, param, ...place } });
 }
 
 function withEntity(answers: Answers, entity: string, more: Partial<Answers['entities'][string]>): Answers {

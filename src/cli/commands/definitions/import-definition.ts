@@ -6,6 +6,7 @@ import { importChanges } from '../../../definitions/import/compare-definitions.t
 import { importService, type Imported } from '../../../definitions/import/import-service.ts';
 import { readManifest } from '../../../definitions/import/manifest.ts';
 import type { ModeName } from '../../../definitions/import/modes.ts';
+import { plainService, readPlainFile } from '../../../definitions/import/plain-file.ts';
 import { outcomeText, questionsIn, reportText, totalsOf } from '../../../definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../../../definitions/import/service-file.ts';
 import { answersText } from '../../../definitions/import/write-answers.ts';
@@ -15,22 +16,27 @@ import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fittingTable, leftColumns, wrapped } from '../../output/text-table.ts';
 import { writeGenerated, writeWhole, type WrittenFile } from '../publish/write-generated.ts';
 import { askQuestions } from './ask-questions.ts';
+import { showListings } from './list-operations.ts';
 
 export const importDefinition = command({
-  description: 'Make definitions of a connector.yaml, and a report on each of its entities.',
-  argument: ['<file>', 'a connector.yaml: an OpenAPI document that names entities and actions'],
+  description: 'Make definitions of a connector.yaml or an OpenAPI file, and a report on each entity.',
+  argument: ['<file>', 'a connector.yaml: an OpenAPI document that names entities and actions; see --from'],
   options: {
-    '-o, --output <folder>': { text: 'folder of definitions to write to', isRequired: true },
-    '--mode <mode>': {
-      text: 'hosted: read through an API; direct: from the service itself; or both, a file for each',
-      default: 'both',
+    '-o, --output <folder>': 'folder of definitions to write to',
+    '--from <kind>': {
+      text: 'what the file is: connector, or openapi for the OpenAPI 3 file of any service',
+      default: 'connector',
     },
+    '--path <path...>':
+      'with --from openapi: a GET that answers with a list, such as /tickets, or cases=/tickets to name its entity; without any they are listed',
+    '--mode <mode>':
+      'hosted: read through an API; direct: from the service itself; or both, a file for each (default: both; with --from openapi direct)',
     '--only <entities>': 'these entities and their parents, with commas between',
     '--answers <file>':
       'answers to what the file leaves open (default: import/<name>.answers.yaml in the folder)',
     '--with <manifest>': 'take keys and cursor fields from a low-code manifest.yaml of the same service',
     '--diff <file>':
-      'show what differs from an earlier connector.yaml or definition: columns, keys, what is read again',
+      'show what differs from an earlier file or definition: columns, keys, what is read again',
   },
   help: `
 Every entity is converted, asked about, or refused with the reason. On a screen it asks; elsewhere the questions
@@ -38,13 +44,17 @@ stand in the file of answers. Nothing is downloaded, and no template of the file
 
 Examples:
   $ connector-sync definitions import connector.yaml -o my-definitions
+  $ connector-sync definitions import openapi.yaml --from openapi
+  $ connector-sync definitions import openapi.yaml --from openapi --path /tickets --path /users/{id}/orders -o my-definitions
   $ connector-sync definitions import new/connector.yaml --diff old/connector.yaml -o my-definitions`,
   run: async (context, flags, file) => await runImport(context, flags, file),
 });
 
 export interface ImportFlags {
-  readonly output: string;
-  readonly mode: string;
+  readonly output: string | undefined;
+  readonly from: string;
+  readonly path: readonly string[];
+  readonly mode: string | undefined;
   readonly only: string | undefined;
   readonly answers: string | undefined;
   readonly with: string | undefined;
@@ -53,9 +63,18 @@ export interface ImportFlags {
 
 async function runImport(context: CommandContext, flags: ImportFlags, file: string): Promise<ExitCode> {
   const { cwd, terminal } = context;
-  const mode = oneOf('--mode', flags.mode, ['hosted', 'direct', 'both']);
-  const modes: readonly ModeName[] = mode === 'both' ? ['hosted', 'direct'] : [mode];
-  const service = readServiceFile(resolve(cwd, file));
+  const from = oneOf('--from', flags.from, ['connector', 'openapi']);
+  if (from === 'connector' && flags.path.length > 0) {
+    throw usage(
+      '--path: a connector.yaml names its entities, see --only; a plain OpenAPI file needs --from openapi.',
+    );
+  }
+  const modes = modesOf(flags, from);
+  if (from === 'openapi' && flags.path.length === 0) return showListings(context, file);
+  if (flags.output === undefined) throw usage('Expected -o <folder>, the folder of definitions to write to.');
+  const read = (path: string): ServiceFile =>
+    from === 'openapi' ? plainService(readPlainFile(path), flags.path) : readServiceFile(path);
+  const service = read(resolve(cwd, file));
   const folder = resolve(cwd, flags.output);
   const answersFile = join(folder, 'import', `${service.name}.answers.yaml`);
   const given = answersOf(
@@ -77,7 +96,7 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
   const changes =
     flags.diff === undefined
       ? null
-      : importChanges(resolve(cwd, flags.diff), imports, (old) => importWith(answers, old));
+      : importChanges(resolve(cwd, flags.diff), imports, (old) => importWith(answers, read(old)));
   terminal.printJson({
     service: { name: service.name, version: service.version, sha256: service.sha256 },
     imports: imports.map((one) => ({
@@ -96,8 +115,17 @@ async function runImport(context: CommandContext, flags: ImportFlags, file: stri
     changes,
   });
   showImports(context, service, imports, changes);
-  showNext(context, folder, answersAt, written, questions);
+  showNext(context, folder, answersAt, imports, written, questions);
   return written.length === 0 && questions.length === 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+function modesOf({ mode }: ImportFlags, from: 'connector' | 'openapi'): readonly ModeName[] {
+  const chosen = mode === undefined ? null : oneOf('--mode', mode, ['hosted', 'direct', 'both']);
+  if (from === 'connector') return chosen === null || chosen === 'both' ? ['hosted', 'direct'] : [chosen];
+  if (chosen === null || chosen === 'direct') return ['direct'];
+  throw usage(
+    `--mode ${chosen}: a plain OpenAPI file describes the service itself, and is read in direct mode only. For hosted mode the API needs a connector of the service: import its connector.yaml.`,
+  );
 }
 
 /** Answers in a file that is named must be there; in the usual place they may be. */
@@ -168,6 +196,7 @@ function showNext(
   { terminal, cwd, program }: CommandContext,
   folder: string,
   answersAt: string,
+  imports: readonly Imported[],
   written: readonly WrittenFile[],
   questions: readonly Question[],
 ): void {
@@ -184,11 +213,23 @@ function showNext(
     const where = `${counted(questions.length, 'question')} ${questions.length === 1 ? 'is' : 'are'} open: answer in`;
     terminal.print(...wrapped(`${where} ${shown(answersAt)} and import again.`, terminal.columns()));
   }
-  const [first] = written;
-  if (first === undefined) {
+  if (written.length === 0) {
     terminal.print('No definition was written: no entity is converted yet.');
     return;
   }
-  const path = shown(join(folder, first.path));
-  terminal.print('Next:', `  ${program} definitions show ${path}`, `  ${program} definitions check ${path}`);
+  for (const { mode, definition, outcomes } of imports) {
+    if (definition === null) continue;
+    const path = shown(join(folder, `${definition.name}.yaml`));
+    const [entity = ''] = [...outcomes].find(([, { kind }]) => kind === 'converted') ?? [];
+    const lines =
+      mode === 'hosted'
+        ? [`definitions show ${path}`, `definitions check ${path}`]
+        : [`definitions try ${path} ${entity}`, `init --direct ${path}`];
+    terminal.print(`Next, ${nextOf[mode]}:`, ...lines.map((line) => `  ${program} ${line}`));
+  }
 }
+
+const nextOf: Readonly<Record<ModeName, string>> = {
+  hosted: 'for connectors behind an API',
+  direct: 'to read a page of the service without storing it, and to write a config for "sync"',
+};

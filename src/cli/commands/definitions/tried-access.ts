@@ -4,6 +4,7 @@ import { isConnectorId, isConnectorName } from '../../../core/names.ts';
 import { Secret } from '../../../core/secret.ts';
 import { usage } from '../../../core/usage-error.ts';
 import { servedDefinition, type Definition } from '../../../definitions/definition.ts';
+import { maskedDefinition, type Masks } from '../../../definitions/mask/masked-definition.ts';
 import { buildDirect } from '../../../settings/build-direct.ts';
 import { connectorNamed } from '../../../settings/chosen-connectors.ts';
 import { readSettings, withParts } from '../../../settings/load-settings.ts';
@@ -44,13 +45,13 @@ export function chooseConnector(
 ): Chosen {
   const own = config ?? environmentSettings(context);
   const settings = { ...own, allowUpstreamHosts: [...own.allowUpstreamHosts, ...allowHosts] };
-  const chosen = (address: ConnectorSettings['address']): Chosen => ({
-    connector: triedConnector(definition, address),
+  const chosen = (address: ConnectorSettings['address'], masks: Masks = new Map()): Chosen => ({
+    connector: triedConnector(definition, address, masks),
     settings: { ...settings, access: address.kind === 'direct' ? null : withParts(settings, 'api').api },
   });
   if (name !== null) {
     const entry = isConnectorName(name) ? settings.connectors.get(name) : undefined;
-    if (entry !== undefined) return chosen(addressOf(entry, definition, settings));
+    if (entry !== undefined) return chosen(addressOf(entry, definition, settings), entry.masks);
     if (settings.parts.api === null || !isConnectorId(name)) connectorNamed(settings, name);
     if (isConnectorId(name)) return chosen({ kind: 'id', id: name });
   }
@@ -91,20 +92,28 @@ function addressOf(
   const given = Object.fromEntries(
     [...address.credentials].map(([field, secret]) => [field, secret.reveal()]),
   );
-  return triedCredentials(
+  const tried = triedCredentials(
     definition,
     given,
     (field) => `credentials of ${name}${field === null ? '' : `, ${field}`}`,
   );
+  return tried.kind === 'direct' ? { ...tried, signIn: address.signIn } : tried;
 }
 
 /** A connector that no config has, at this address, with the rates of its definition. */
-function triedConnector(definition: Definition, address: ConnectorSettings['address']): ReadConnector {
+function triedConnector(
+  definition: Definition,
+  address: ConnectorSettings['address'],
+  masks: Masks,
+): ReadConnector {
   const { name, rateLimit } = definition;
   if (!isConnectorName(name)) throw new TypeError(`expected the name of a checked definition, got ${name}`);
   return {
     name,
-    definition: address.kind === 'direct' ? definition : servedDefinition(definition),
+    definition: maskedDefinition(
+      address.kind === 'direct' ? definition : servedDefinition(definition),
+      masks,
+    ),
     address,
     ...rateLimit,
   };

@@ -1,4 +1,5 @@
 import { type AskedPublication, ordinaryPublication, publishTarget } from '../../../app/publish-target.ts';
+import { openNotifier } from '../../../notify/open-notifier.ts';
 import type { Manifest, PublishedEntity } from '../../../publish/manifest.ts';
 import type { HeldBack } from '../../../publish/plan-publication.ts';
 import type { NewGeneration, PublishEnd } from '../../../publish/publish-once.ts';
@@ -48,7 +49,9 @@ export async function showPublication(
       [...rowsByEntity].slice(-mostLines).map(([entity, rows]) => `  ${entity}  ${counted(rows, 'row')}`),
   });
   const isAfterSync = asked === 'after-sync';
+  await using notifier = await openNotifier({ settings, clock, note: (line) => terminal.note(line) });
   const end = await publishTarget(target, {
+    notifier,
     ...(isAfterSync ? ordinaryPublication : asked),
     clock,
     signal,

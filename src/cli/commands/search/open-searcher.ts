@@ -76,6 +76,11 @@ export async function openRemoteSearcher(
       `${name} cannot be searched at the API; ${names === '' ? 'no entity of the connector can' : `these can: ${names}`}. Without --remote the stored records are searched.`,
     );
   }
+  if (entity.mask !== null) {
+    throw usage(
+      `${name} has a mask, and the API's indexed store answers with clear values. Without --remote the stored records are searched.`,
+    );
+  }
   const { signal } = context;
   const app = await openPatientApp(context, settings, 'search');
   try {

@@ -37,7 +37,11 @@ export async function readQuery(
 }
 
 /** JSON, `@file`, or `-` for standard input. */
-async function readFilter(context: CommandContext, given: string): Promise<JsonValue> {
+export async function readFilter(
+  context: CommandContext,
+  given: string,
+  flag = '--filter',
+): Promise<JsonValue> {
   const text =
     given === '-'
       ? await readInput(context.input(), maxBytes, context.signal)
@@ -49,9 +53,9 @@ async function readFilter(context: CommandContext, given: string): Promise<JsonV
     filter = parseJsonText(text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw usage(`--filter: expected JSON such as {"eq": {"status": "sent"}}, got invalid JSON: ${why}`);
+    throw usage(`${flag}: expected JSON such as {"eq": {"status": "sent"}}, got invalid JSON: ${why}`);
   }
-  if (!isJsonObject(filter)) throw usage('--filter: expected a JSON object, got other JSON.');
+  if (!isJsonObject(filter)) throw usage(`${flag}: expected a JSON object, got other JSON.`);
   return filter;
 }
 

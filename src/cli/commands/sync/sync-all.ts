@@ -9,7 +9,7 @@ import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
 import type { RunReport } from '../../../sinks/run-report.ts';
 import { type CommandContext, durationOf, wholeNumber } from '../../command.ts';
 import { type ExitCode, exitCodeOfReport, exitCodes, reportFailureOf } from '../../output/exit-codes.ts';
-import { endText } from '../../output/run-report-text.ts';
+import { endText } from '../../../wording/run-report-table.ts';
 import { showRun } from '../../output/show-run.ts';
 
 /** A connector, and which of its entities a person named. */

@@ -5,6 +5,7 @@ import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
 import {
   factNames,
   type CopiedConnector,
+  type CopiedTable,
   type CopyInto,
   type CopyTarget,
   type FactName,
@@ -12,14 +13,16 @@ import {
 import { shifted, movedNumber } from '../../copies/facts.ts';
 import { parseNames } from '../../stored-json.ts';
 import { noRun } from '../acquire.ts';
+import { noteAction } from '../actions.ts';
 import { holdConnector, rivalOf, storedIdentity } from '../connectors.ts';
 import type { Ledger } from '../ledger.ts';
 import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import type { RecordTables } from '../driver.ts';
 import { textsOf } from '../tables.ts';
+import { newestVersion } from '../versions/closed-versions.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../../../sql/database.ts';
-import { writePause } from '../runs/runs.ts';
+import { writePauses } from '../runs/runs.ts';
 import { textHash } from '../../../sql/text-hash.ts';
 import { insertFacts } from './insert-facts.ts';
 
@@ -51,7 +54,14 @@ export async function openTarget(
           });
         });
       },
-      storeFacts: async ({ of, rows }) => {
+      versionsTo: async (table) => {
+        if (!keepsVersions(ledger, table)) return null;
+        return await transact(async (tx) => await newestVersion(tx, ledger.records, { connector, ...table }));
+      },
+      storeVersions: async (table, versions) =>
+        await transact(async (tx) => await ledger.records.writeVersions(tx, connector, table, versions)),
+      storeFacts: async ({ of, rows: given }) => {
+        const rows = of === 'versions' && !ledger.records.keepsVersions ? [] : given;
         // It may run again: what it changes in memory is set after it.
         facts = await transact(async (tx) => {
           if (facts === null) await dropFacts(tx, connector);
@@ -69,10 +79,11 @@ export async function openTarget(
           if (facts === null) await dropFacts(tx, connector);
           await writeTables(tx, ledger.records, copied, facts?.runs ?? 0);
           await holdConnector(tx, { ...copied, holder: how.holder }, taken.epoch);
-          if (copied.pause !== null) await writePause(tx, connector, copied.pause);
+          if (copied.pause !== null) await writePauses(tx, [connector], copied.pause);
           await ledger.raiseSeq(tx, connector, copied.newestSeq);
           await ledger.records.renewViews(tx, connector);
           ledger.lines?.end(connector);
+          noteAction(tx, ledger, { action: 'copy-from', connector, detail: { from: how.from } });
           await tx.run(`UPDATE _sync_copies SET finished_at = :now WHERE connector = :connector`, {
             connector,
             now: instant(ledger.clock.now()),
@@ -84,6 +95,11 @@ export async function openTarget(
     await taken.release();
     throw error;
   }
+}
+
+/** A sink of lines takes none: the lines of the source stay there. */
+function keepsVersions({ records }: Pick<Ledger, 'records'>, table: CopiedTable): boolean {
+  return table.hasVersions && records.keepsVersions;
 }
 
 /** Runs come newest first. */
@@ -125,9 +141,11 @@ async function begin(
     return { state: 'resumed', marker: known };
   }
   if (known !== undefined) await dropCopy(tx, ledger.records, connector, known);
-  for (const { entity, key, stored } of tables) {
+  for (const copiedTable of tables) {
+    const { entity, key, stored } = copiedTable;
     const table = { entity, key, columns: stored };
-    await ledger.records.ensure(tx, { connector, table, stored: [] });
+    const kept = keepsVersions(ledger, copiedTable) ? { versions: { isNew: true, isOn: true } } : {};
+    await ledger.records.ensure(tx, { connector, table, stored: [], ...kept });
   }
   const marker = firstMarker(copied, await ledger.reserveNumbers(tx, 'partitions', copied.highestPartition));
   await tx.run(
@@ -156,14 +174,19 @@ async function dropCopy(
   await tx.run(`DELETE FROM _sync_copies WHERE connector = :connector`, { connector });
 }
 
-export async function dropFacts(tx: Tx, connector: ConnectorName): Promise<void> {
+/** `kept`: facts that stay. */
+export async function dropFacts(
+  tx: Tx,
+  connector: ConnectorName,
+  kept: readonly FactName[] = [],
+): Promise<void> {
   await tx.run(
     `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = :connector)`,
     { connector },
   );
   await transitions.dropConnector(tx, { connector });
   for (const of of factNames) {
-    if (of === 'counts' || of === 'partitions') continue;
+    if (of === 'counts' || of === 'partitions' || kept.includes(of)) continue;
     await tx.run(`DELETE FROM _sync_${of} WHERE connector = :connector`, { connector });
   }
 }

@@ -8,6 +8,7 @@ import {
   type CopiedConnector,
   type CopiedRecord,
   type CopiedTable,
+  type CopiedVersion,
   type CopySource,
   type FactBatch,
   type FactName,
@@ -18,12 +19,14 @@ import { factColumns } from '../../copies/facts.ts';
 import { inPages, onePageOf } from '../../copies/in-pages.ts';
 import type { Holder, StoredIdentity } from '../../lease.ts';
 import type { TableColumns } from '../../decisions/stored-table.ts';
+import { noteAction } from '../actions.ts';
 import { checkWhole, noRun } from '../acquire.ts';
 import { noteCopiedTo, noteHolder } from '../connectors.ts';
 import { readPause } from '../history/read-overview.ts';
 import type { Taken } from '../driver.ts';
 import type { Ledger } from '../ledger.ts';
 import { readColumns, type ColumnTexts } from '../tables.ts';
+import { versionedEntities } from '../versions/versions.ts';
 import { camelCase } from '../../../sql/statement.ts';
 import type { Tx } from '../../../sql/database.ts';
 
@@ -46,11 +49,18 @@ export async function openSource(
         inPages<CopiedRecord>((last, limit) =>
           ask((tx) => ledger.records.readWhole(tx, connector, table, last?.row ?? after, limit)),
         ),
+      versions: (table, after) =>
+        inPages<CopiedVersion>((last, limit) =>
+          ask((tx) => ledger.records.readVersions(tx, connector, table, last?.seqTo ?? after, limit)),
+        ),
       facts: () => readFacts(connector, ask),
       noteCopied: async ({ from, to }) =>
         await taken.inTurn(async () => {
           const copiedTo = writeJson({ from, to, at: instant(ledger.clock.now()) });
-          await taken.transact(noRun, (tx) => noteCopiedTo(tx, connector, copiedTo));
+          await taken.transact(noRun, async (tx) => {
+            const isNew = await noteCopiedTo(tx, connector, copiedTo);
+            if (isNew) noteAction(tx, ledger, { action: 'copy-to', connector, detail: { to } });
+          });
         }),
       [Symbol.asyncDispose]: async () => await taken.release(),
     };
@@ -64,7 +74,7 @@ interface ConnectorRow extends StoredIdentity, Pick<CopiedConnector, 'definition
   readonly epoch: number;
 }
 
-type TableRow = Omit<CopiedTable, keyof TableColumns> & ColumnTexts;
+type TableRow = Omit<CopiedTable, keyof TableColumns | 'hasVersions'> & ColumnTexts;
 
 async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promise<CopiedConnector> {
   const found = await tx.first<ConnectorRow>(
@@ -80,8 +90,10 @@ async function describe(tx: Tx, ledger: Ledger, connector: ConnectorName): Promi
      FROM _sync_tables WHERE connector = :connector ORDER BY entity`,
     { connector },
   );
+  const versioned = await versionedEntities(tx, connector);
   const tables = rows.map(({ key, stored, declared, evolved, ...table }): CopiedTable => ({
     ...table,
+    hasVersions: versioned.has(table.entity),
     ...readColumns({ key, stored, declared, evolved }),
   }));
   // All that changes records takes the connector for a run first, which notes its epoch; a reset with data drops
@@ -145,6 +157,14 @@ const keys = {
   hours: ['entity', 'hour'],
   quarantine: ['id'],
   downloads: ['id'],
+  versions: ['entity'],
+  days: ['entity', 'day'],
+  masks: ['entity'],
+  actions: ['id'],
+  conditions: ['kind', 'subject'],
+  purge_keys: ['key_id'],
+  purged: ['entity', 'mac'],
+  retained: ['entity'],
 } as const satisfies Record<FactName, readonly string[]>;
 
 /**

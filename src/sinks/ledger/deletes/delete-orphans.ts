@@ -8,7 +8,7 @@ import { transitions } from '../partitions/transitions.ts';
 import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans, orphansGone, type Missed } from './noted-rows.ts';
 import { dropShared, leavePlaces, otherPlaces } from './places.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import { partitionsBelow } from './rows-below.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import type { OwnedRow, RecordTable, RowOwner } from '../record-table.ts';

@@ -1,6 +1,7 @@
 import type { EntityName } from '../../../core/names.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { noteInDay } from '../day-account.ts';
+import { noteInDays } from '../days.ts';
 import { endFiles } from '../downloads/note-files.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -43,6 +44,7 @@ export async function deleteRows(
   const table = current.tables.get(entity);
   await table?.tombstone(tx, rows, stamp);
   addDeleted(tx, of, rows.length);
+  noteInDays(tx, connector, [{ entity, deleted: rows.length }], stamp.now);
   await leaveAllPlaces(tx, of, rows);
   endMissing(tx, of, rows);
   await endFiles(tx, of, keyTexts);

@@ -10,7 +10,7 @@ import type { Candidate, Deletes, EndedPartition, EntityMissing, Judgement } fro
 import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';
 import { dayChanges } from '../day-account.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import { long, type Commit, type InLease, type Ledger } from '../ledger.ts';
 import type { Leftover } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';

@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { OfEntity } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /* `_sync_also`: where rows have been met besides their owner. */

@@ -3,7 +3,7 @@ import { standing } from '../../decisions/standing.ts';
 import type { Candidate } from '../../deletes.ts';
 import type { RowsOf } from '../../run-report.ts';
 import { columnOf } from '../../../sql/database.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Commit } from '../ledger.ts';
 import { openStoredTable } from '../tables.ts';
 import type { RecordTable } from '../record-table.ts';

@@ -11,7 +11,7 @@ import {
   type OtherPlace,
 } from '../../decisions/missing-rows.ts';
 import type { EndedPartition } from '../../deletes.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Commit } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { OwnedRow } from '../record-table.ts';

@@ -10,9 +10,10 @@ import {
   widerTable,
 } from '../../decisions/drift-columns.ts';
 import type { Commit, CurrentRun, InLease, Ledger } from '../ledger.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import type { Drift } from '../../drift.ts';
+import { keptVersions } from '../versions/versions.ts';
 import { addEvolved, knownTable, knownTables } from '../tables.ts';
 import { knownOrMade } from '../../../core/known-or-made.ts';
 
@@ -105,7 +106,8 @@ export function ledgerDrift({ db, records }: Ledger, inLease: InLease): Drift {
         const columns = await records.fitting(tx, before, wanted);
         if (columns.length === 0) return [];
         await addEvolved(tx, { connector, entity }, columns);
-        const place = { connector, table: widerTable(entity, table, columns), stored };
+        const kept = await keptVersions(tx, { connector, entity });
+        const place = { connector, table: widerTable(entity, table, columns), stored, ...kept };
         await records.ensure(tx, place);
         await records.fill(tx, place, columns, stamp);
         await records.renewViews(tx, connector);

@@ -4,13 +4,22 @@ import { mergeDrift, type SeenDrift } from '../../decisions/drift-columns.ts';
 import type { DriftRow } from '../../drift.ts';
 import type { LedgerReader } from '../../ledger-reader.ts';
 import { parseFailure, parseFileFailure, parseParams } from '../../stored-json.ts';
+import { readActions } from '../actions.ts';
+import { countsOfRun } from '../counts.ts';
 import { readCopies, readUnfinishedCopy } from '../copies/read-copies.ts';
+import { readDays } from '../days.ts';
 import type { RecordTables } from '../driver.ts';
+import { readMasks } from '../masks.ts';
+import { readOutbox } from '../notices/outbox.ts';
+import { readRemoval } from '../repair/read-removal.ts';
+import { readProgress } from '../shown-progress.ts';
+import { readCompleteAfter } from '../purges/expire-rows.ts';
+import { readPurgeNotes } from '../purges/purge-notes.ts';
 import { knownTables } from '../tables.ts';
 import { readConnectors } from './read-connectors.ts';
 import { readFreshness, readOverview, readPause, readPauses } from './read-overview.ts';
 import { readMissing, readRowHistory } from './read-row-history.ts';
-import { readRun, readRuns } from './read-runs.ts';
+import { readRecentRuns, readRun, readRuns, readScopeChanges } from './read-runs.ts';
 
 /** `read` gives each query a separate state, or all of them the same one. */
 export function ledgerReader(
@@ -24,14 +33,25 @@ export function ledgerReader(
   return {
     runs: asked(readRuns),
     run: asked(readRun),
+    recentRuns: asked(readRecentRuns),
+    scopeChanges: asked(readScopeChanges),
+    counts: asked(countsOfRun),
+    progress: asked(readProgress),
     connectors: asked(readConnectors),
-    overview: asked(readOverview),
+    overview: asked((tx) => readOverview(tx)),
     pauses: asked(readPauses),
     pause: asked(readPause),
     freshness: asked(readFreshness),
     unfinishedCopy: asked(readUnfinishedCopy),
     copies: asked(readCopies),
+    removal: asked(readRemoval),
     drift: asked(readDrift),
+    actions: asked(readActions),
+    days: asked(readDays),
+    masks: asked(readMasks),
+    outbox: asked(readOutbox),
+    purged: asked(readPurgeNotes),
+    completeAfter: asked(readCompleteAfter),
     missing: asked(async (tx, connector, limit) => await readMissing(tx, records, connector, limit)),
     explain: asked(
       async (tx, connector, table, keyText) => await readRowHistory(tx, records, connector, table, keyText),

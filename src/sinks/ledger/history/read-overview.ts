@@ -9,7 +9,7 @@ import type {
 } from '../../ledger-reader.ts';
 import type { StoredIdentity } from '../../lease.ts';
 import type { RunReport } from '../../run-report.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { newestRunsSql, runColumns } from './read-runs.ts';
 
@@ -17,60 +17,124 @@ interface Of {
   readonly connector: ConnectorName;
 }
 
+type Reported = Pick<
+  ConnectorOverview,
+  'missing' | 'unproven' | 'error' | 'failures' | 'quarantined' | 'resumeAt'
+>;
+
+const nothingReported: Reported = {
+  missing: [],
+  unproven: [],
+  error: null,
+  failures: [],
+  quarantined: 0,
+  resumeAt: null,
+};
+
 /**
- * The states of all connectors. One statement for each kind of fact, whatever the number of connectors; only those
- * reports are read in which something is missing.
+ * The states of all connectors, or of `only` these. One statement for each kind of fact, whatever the number of
+ * connectors; only those reports are read that say more than "everything is fine".
  */
-export async function readOverview(tx: Tx): Promise<readonly ConnectorOverview[]> {
+export async function readOverview(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<readonly ConnectorOverview[]> {
+  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
+  const of = only === undefined ? {} : { only };
   const identities = await tx.rows<StoredIdentity & Of>(
-    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors`,
+    `SELECT connector, definition, connector_id, base_url FROM _sync_connectors ${which}`,
+    of,
   );
   const identityOf = byConnector(identities.map(({ connector, ...identity }) => ({ connector, identity })));
-  const pauses = byConnector(await readPauses(tx));
-  const lastRuns = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns)));
-  const ended = byConnector(await tx.rows<RunFacts>(newestRunsSql(runColumns, 'AND one.report IS NOT NULL')));
-  const freshness = grouped(
-    await tx.rows<EntityFreshness & Of>(
-      `SELECT connector, entity, as_of FROM _sync_tables ORDER BY connector, entity`,
+  const pauses = byConnector(await readPauses(tx, only));
+  const { lastRuns, ended } = await readNewestRuns(tx, only);
+  const tables = grouped(
+    await tx.rows<EntityFreshness & Of & { readonly rows: number }>(
+      `SELECT connector, entity, as_of, rows - deleted AS rows FROM _sync_tables ${which} ORDER BY connector, entity`,
+      of,
     ),
     ({ connector }) => connector,
   );
-  const missing = await readReports(tx, somethingMissing, ({ entities }) =>
-    entities
-      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
-      .filter(({ withheld, pending }) => withheld + pending > 0),
-  );
-  const unproven = await readReports(tx, `run.report LIKE '%"unproven":[{%'`, (report) =>
-    report.unproven.map(({ entity, listings }) => ({ entity, listings })),
-  );
-  return [...new Set([...identityOf.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
-    connector,
-    identity: identityOf.get(connector)?.identity ?? null,
-    paused: pauses.get(connector) ?? null,
-    lastRun: lastRuns.get(connector) ?? null,
-    lastEnded: ended.get(connector) ?? null,
-    freshness: freshness.get(connector) ?? [],
-    missing: missing.get(connector) ?? [],
-    unproven: unproven.get(connector) ?? [],
-  }));
+  const reported = await readReports(tx, only);
+  return [...new Set([...identityOf.keys(), ...pauses.keys()])]
+    .toSorted()
+    .map((connector): ConnectorOverview => {
+      const ofTables = tables.get(connector) ?? [];
+      return {
+        connector,
+        identity: identityOf.get(connector)?.identity ?? null,
+        paused: pauses.get(connector) ?? null,
+        lastRun: lastRuns.get(connector) ?? null,
+        lastEnded: ended.get(connector) ?? null,
+        freshness: ofTables,
+        rows: ofTables.reduce((sum, { rows }) => sum + rows, 0),
+        ...(reported.get(connector) ?? nothingReported),
+      };
+    });
 }
 
-const somethingMissing = `(replace(run.report, '"withheld":0', '') LIKE '%"withheld":%' OR replace(run.report, '"pending":0', '') LIKE '%"pending":%')`;
+/** Most connectors are not running: their newest run is the newest that ended. */
+async function readNewestRuns(tx: Tx, asked: readonly ConnectorName[] | undefined) {
+  const newest = await tx.rows<RunFacts & { readonly hasReport: boolean }>(
+    `${newestRunsSql(`${runColumns}, run.report IS NOT NULL AS has_report`)}
+     ${asked === undefined ? '' : 'WHERE known.connector IN {asked text}'}`,
+    asked === undefined ? {} : { asked },
+  );
+  const lastRuns = byConnector(newest.map(({ hasReport: _hasReport, ...run }): RunFacts => run));
+  const ended = new Map(
+    newest.flatMap(({ connector, hasReport }) => {
+      const run = lastRuns.get(connector);
+      return hasReport && run !== undefined ? [[connector, run] as const] : [];
+    }),
+  );
+  const only = newest.flatMap(({ connector, hasReport }) => (hasReport ? [] : [connector]));
+  const earlier = await tx.rows<RunFacts>(
+    `${newestRunsSql(runColumns, 'AND one.report IS NOT NULL')} WHERE known.connector IN {only text}`,
+    { only },
+  );
+  return { lastRuns, ended: new Map([...ended, ...byConnector(earlier)]) };
+}
+
+const isWorthReading = `(run.state <> 'ok' OR run.report LIKE '%"unproven":[{%'
+  OR replace(run.report, '"withheld":0', '') LIKE '%"withheld":%'
+  OR replace(run.report, '"pending":0', '') LIKE '%"pending":%'
+  OR replace(run.report, '"quarantined":0', '') LIKE '%"quarantined":%')`;
 
 /** From the newest reports: most hold nothing of the kind, and their text shows that before it is parsed. */
-async function readReports<Said>(
+async function readReports(
   tx: Tx,
-  which: string,
-  read: (report: RunReport) => readonly Said[],
-): Promise<ReadonlyMap<ConnectorName, readonly Said[]>> {
+  only: readonly ConnectorName[] | undefined,
+): Promise<ReadonlyMap<ConnectorName, Reported>> {
+  const which = only === undefined ? '' : 'AND known.connector IN {only text}';
   const reports = await tx.rows<Of & { readonly report: string }>(
-    `${newestRunsSql('run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${which}`,
+    `${newestRunsSql('run.connector, run.report', 'AND one.report IS NOT NULL')} WHERE ${isWorthReading} ${which}`,
+    only === undefined ? {} : { only },
   );
-  return new Map(reports.map(({ connector, report }) => [connector, read(parseReport(report))]));
+  return new Map(reports.map(({ connector, report }) => [connector, reportedIn(parseReport(report))]));
 }
 
-export async function readPauses(tx: Tx): Promise<readonly PausedConnector[]> {
-  return await tx.rows(`SELECT connector, since, reason FROM _sync_pauses ORDER BY connector`);
+function reportedIn({ entities, unproven, error, failures, resumeAt }: RunReport): Reported {
+  return {
+    missing: entities
+      .map(({ entity, withheld, pending }): EntityMissing => ({ entity, withheld, pending }))
+      .filter(({ withheld, pending }) => withheld + pending > 0),
+    unproven: unproven.map(({ entity, listings }) => ({ entity, listings })),
+    error,
+    failures: [...new Map(failures.map(({ code, recovery }) => [code, { code, recovery }])).values()],
+    quarantined: entities.reduce((sum, { counts }) => sum + counts.quarantined, 0),
+    resumeAt,
+  };
+}
+
+export async function readPauses(
+  tx: Tx,
+  only?: readonly ConnectorName[],
+): Promise<readonly PausedConnector[]> {
+  const which = only === undefined ? '' : 'WHERE connector IN {only text}';
+  return await tx.rows(
+    `SELECT connector, since, reason FROM _sync_pauses ${which} ORDER BY connector`,
+    only === undefined ? {} : { only },
+  );
 }
 
 export async function readPause(tx: Tx, connector: ConnectorName): Promise<PausedConnector | null> {

@@ -2,11 +2,12 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
 import { standing } from '../../decisions/standing.ts';
-import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-reader.ts';
-import { grouped } from '../grouped.ts';
+import type { MissingRow, PartitionHistory, RowHistory } from '../../row-history.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { RecordTables } from '../driver.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { openStoredTable, storedTable } from '../tables.ts';
+import { readRowVersions } from '../versions/row-versions.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export async function readRowHistory(
@@ -17,19 +18,27 @@ export async function readRowHistory(
   keyText: string,
 ): Promise<RowHistory | null> {
   const { entity } = table;
-  const isStored = (await storedTable(tx, { connector, entity })) !== undefined;
-  const found = isStored ? await records.row(tx, connector, table, keyText) : undefined;
+  const stored = await storedTable(tx, { connector, entity });
+  if (stored === undefined) return null;
+  const found = await records.row(tx, connector, table, keyText);
   if (found === undefined) return null;
   const { run, owner, ...row } = found;
   const [missing] = await tx.rows<NotedRow>(
     `${missingSql()} AND m.connector = :connector AND m.entity = :entity AND m.row = :row`,
     { connector, entity, row: row.row },
   );
+  const versions = await readRowVersions(
+    tx,
+    records,
+    { connector, entity },
+    { row: row.row, columns: stored.columns },
+  );
   return {
     ...row,
     changedByRun: run,
     missing: missing === undefined ? null : missingRow(missing, keyText),
     partition: owner === null ? null : await readPartition(tx, owner),
+    ...(versions === null ? {} : { versions }),
   };
 }
 

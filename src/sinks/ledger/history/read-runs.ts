@@ -1,7 +1,9 @@
+import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { Tx } from '../../../sql/database.ts';
-import type { LedgerReader, RunFacts, RunSummary } from '../../ledger-reader.ts';
-import { parseReport } from '../../stored-json.ts';
+import type { LedgerReader, RunFacts, RunSummary, ScopeChange } from '../../ledger-reader.ts';
+import { parseReport, parseScope } from '../../stored-json.ts';
+import { grouped } from '../../../core/grouped.ts';
 
 export const runColumns = 'run, kind, run.connector, state, started_at, finished_at, continues';
 
@@ -29,10 +31,52 @@ export async function readRuns(
   return runs.map(runSummary);
 }
 
+/** Without their reports, which may be long. One search in the index of runs for each connector. */
+export async function readRecentRuns(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+  limit: number,
+): Promise<ReadonlyMap<ConnectorName, readonly RunFacts[]>> {
+  const runs = await tx.rows<RunFacts>(
+    `SELECT ${runColumns} FROM {v: connector text}
+       JOIN _sync_runs AS run ON run.connector = v.connector AND run.number >= coalesce((
+         SELECT number FROM _sync_runs AS one WHERE one.connector = v.connector
+         ORDER BY number DESC LIMIT 1 OFFSET :before), 0)
+     ORDER BY number DESC`,
+    { v: connectors.map((connector) => ({ connector })), before: limit - 1 },
+  );
+  return grouped(runs, ({ connector }) => connector);
+}
+
 export async function readRun(tx: Tx, run: RunId): Promise<RunSummary | null> {
   const sql = `SELECT ${runColumns}, report FROM _sync_runs AS run WHERE run = :run`;
   const found = await tx.first<RunRow>(sql, { run });
   return found === undefined ? null : runSummary(found);
+}
+
+/** `LedgerReader.scopeChanges`. */
+export async function readScopeChanges(
+  tx: Tx,
+  connector: ConnectorName,
+  limit: number,
+): Promise<readonly ScopeChange[]> {
+  const changes = await tx.rows<{ run: RunId; startedAt: Instant; scope: string; before: string }>(
+    `SELECT run, started_at, scope, before FROM (
+       SELECT run, started_at, scope, number, lag(scope) OVER (ORDER BY number) AS before
+       FROM _sync_runs WHERE connector = :connector AND kind = 'sync'
+     ) AS run WHERE scope <> before ORDER BY number DESC LIMIT :limit`,
+    { connector, limit },
+  );
+  return changes.map(({ run, startedAt, scope, before }) => {
+    const [now, then] = [parseScope(scope), parseScope(before)];
+    return {
+      run,
+      at: startedAt,
+      isOtherDefinition: now.definition !== then.definition,
+      added: now.entities.filter((entity) => !then.entities.includes(entity)),
+      removed: then.entities.filter((entity) => !now.entities.includes(entity)),
+    };
+  });
 }
 
 /** The newest of kind `sync`; null where there was none. */

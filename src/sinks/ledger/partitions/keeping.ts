@@ -1,5 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { OfEntities } from '../../../core/names.ts';
+import type { OfEntities, OfEntity } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import { insertFacts } from '../copies/insert-facts.ts';
 import { write } from '../../../sql/database.ts';
@@ -88,6 +88,20 @@ export const keeping = {
     to: ['unknown'],
     run: write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
   }),
+  walkFromStart: transition({
+    what: 'records of the entity were purged, and its position may name one: its walk begins again',
+    from: anyKnown,
+    run: write<OfEntity>(
+      `UPDATE _sync_partitions SET position = NULL
+      WHERE connector = :connector AND entity = :entity AND position IS NOT NULL`,
+    ),
+  }),
+  purge: transition({
+    what: 'the record above was purged',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<Ids>(`DELETE FROM _sync_partitions WHERE id IN {ids bigint}`),
+  }),
   abandon: transition({
     what: 'of a backfill that was not resumed for too long',
     from: anyKnown,
@@ -131,6 +145,14 @@ export const keeping = {
     from: anyKnown,
     to: ['unknown'],
     run: write<{ connector: string }>(`DELETE FROM _sync_partitions WHERE connector = :connector`),
+  }),
+  dropSome: transition({
+    what: 'a connector is removed with its data, some of its listings at a time',
+    from: anyKnown,
+    to: ['unknown'],
+    run: write<{ connector: string; atOnce: number }>(
+      `DELETE FROM _sync_partitions WHERE id IN (SELECT id FROM _sync_partitions WHERE connector = :connector LIMIT :atOnce)`,
+    ),
   }),
   /** With the ids given. */
   copyIn: transition({

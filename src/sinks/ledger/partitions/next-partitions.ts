@@ -2,7 +2,7 @@ import { parseParams, parsePosition, parseProof } from '../../stored-json.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { Partition, WalkFailure } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { CurrentRun, HeldConnector, Commit } from '../ledger.ts';
 import type { Tx } from '../../../sql/database.ts';
 import { fullOrigins, leftWork, partitionsById, readLeftovers, type Leftover } from './read-partitions.ts';

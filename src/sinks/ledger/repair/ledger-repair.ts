@@ -1,9 +1,12 @@
 import * as z from 'zod';
+import type { SyncError } from '../../../core/errors.ts';
 import type { EntityName, RunId, ConnectorName } from '../../../core/names.ts';
+import { usage } from '../../../core/usage-error.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
 import { checkCounts } from '../../decisions/add-up.ts';
 import type { Repair, UndeletedRows, ResetCounts, ResetScope } from '../../repair.ts';
 import type { RowsOf } from '../../run-report.ts';
+import { noteAction } from '../actions.ts';
 import { dropFacts } from '../copies/copy-in.ts';
 import { addCounts } from '../counts.ts';
 import { deleteRows } from '../deletes/delete-rows.ts';
@@ -19,13 +22,16 @@ import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 import { storedIdentity } from '../connectors.ts';
 import type { RecordTables } from '../driver.ts';
 import { forbidContinuing } from '../runs/runs.ts';
-import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
+import { knownEntities } from '../tables.ts';
+import { openRemoval } from './removal.ts';
+import { cellOf, type Tx } from '../../../sql/database.ts';
 
 /** `Repair` of a sink. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: (connector, what) => reset(ledger, connector, what),
     adopt: (identity, now) => adopt(ledger, identity, now),
+    remove: (connector, holder) => openRemoval(ledger, connector, holder),
     undelete: inLease(undelete, long),
     storeRecord: inLease(storeOne),
     tombstoneRecord: inLease(tombstoneOne),
@@ -49,7 +55,12 @@ async function undelete(commit: Commit, of: RunId, limit: number): Promise<Undel
     rows.push({ entity, rows: tombstoned.length });
     left -= tombstoned.length;
   }
-  const revived = rows.map(({ entity, rows: count }) => ({ entity, inserted: 0, revived: count }));
+  const revived = rows.map(({ entity, rows: count }) => ({
+    entity,
+    inserted: 0,
+    revived: count,
+    changed: 0,
+  }));
   const numbers = await tableNumbers(tx, { connector, entities: revived.map(({ entity }) => entity) });
   noteStored(tx, connector, revived, { origin: current.origin, now: stamp.now, numbers });
   return { rows, isDone: left > 0 };
@@ -73,6 +84,7 @@ async function storeOne(
 ): Promise<PageCounts> {
   const { current, tx } = commit;
   const { keyText } = record;
+  if (current.purged?.isPurged(entity, record) === true) throw purgedError(entity);
   const before = (await current.tables.get(entity)?.find(tx, [record]))?.get(keyText);
   const shown = [{ entity, records: [record], isInsertOnly: false, isEdited, owner: null }];
   const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
@@ -82,6 +94,12 @@ async function storeOne(
   current.seen.save(tx);
   if (before !== undefined && before.deletedAt !== null) await giveBackBelow(commit, entity, [keyText]);
   return counts;
+}
+
+function purgedError(entity: EntityName): SyncError {
+  return usage(
+    `This record of ${entity}, or the one that it belongs to, was purged, and purged records stay away. To let it return, purge it once more with --allow-return.`,
+  );
 }
 
 /**
@@ -113,12 +131,16 @@ async function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope)
   const mend = what.withData ? null : await ledger.lines?.findDamage(connector, resetEntities(what));
   return await repairing(ledger, connector, async (tx) => {
     const resetting: Resetting = { tx, records: ledger.records, connector, what };
-    const entities = await knownEntities(resetting);
+    const entities = await knownEntities(tx, connector);
     const isKnown = what.entity !== null || (await storedIdentity(tx, connector)) !== undefined;
     checkReset(connector, what, isKnown ? entities : null);
     await mend?.(tx);
     const chosen = resetEntities(what);
-    return chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
+    const counts =
+      chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
+    const { entity, withData } = what;
+    noteAction(tx, ledger, { action: 'reset', connector, entity, detail: { withData, ...counts } });
+    return counts;
   });
 }
 
@@ -134,20 +156,11 @@ async function resetConnector(resetting: Resetting, entities: readonly EntityNam
   await forbidContinuing(tx, connector);
   if (!what.withData) return { partitions, rows: 0 };
   const rows = await dropRecords(resetting, entities);
-  // The rest of the connector. A pause stays: it is a person's request, not progress.
-  await dropFacts(tx, connector);
-  await deleteOf(resetting, ['_sync_tables', '_sync_connectors', '_sync_copies']);
+  // The rest of the connector. A pause stays: it is a person's request, not progress; so does what people did, and what
+  // they purged stays away.
+  await dropFacts(tx, connector, ['actions', 'purge_keys', 'purged']);
+  await deleteOf(resetting, ['_sync_tables', '_sync_connectors', '_sync_copies', '_sync_progress']);
   return { partitions, rows };
-}
-
-/** Every entity of which there is anything, tables made from others' records included. */
-async function knownEntities({ tx, connector }: Resetting): Promise<readonly EntityName[]> {
-  return await columnOf(
-    tx,
-    `SELECT entity FROM _sync_tables WHERE connector = :connector
-     UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
-    { connector },
-  );
 }
 
 /**
@@ -171,11 +184,15 @@ const readScope = z.object({ entities: z.array(z.string()) });
 
 const tablesOfRecords = [
   '_sync_tables',
+  '_sync_versions',
   '_sync_hours',
+  '_sync_days',
   '_sync_also',
   '_sync_quarantine',
   '_sync_drift',
   '_sync_downloads',
+  '_sync_retained',
+  '_sync_masks',
 ];
 
 /** The records and what the ledger says of them; gives how many there were. The partitions stay. */

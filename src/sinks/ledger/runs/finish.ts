@@ -9,18 +9,22 @@ import {
 } from '../../decisions/end-run.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { RunReport } from '../../run-report.ts';
+import { pruneActions } from '../actions.ts';
 import { pruneDay } from '../day-account.ts';
+import { maskedWhole } from '../masks.ts';
+import { pruneDays } from '../days.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfRun } from '../counts.ts';
 import { dropSeen } from '../seen-rows.ts';
+import { dropProgress } from '../shown-progress.ts';
 import { agreed, wasRead } from '../stored-rows.ts';
 import { endRun, forbidContinuing } from './runs.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../decisions/standing.ts';
 import { dropShared } from '../deletes/places.ts';
-import { grouped } from '../grouped.ts';
+import { grouped } from '../../../core/grouped.ts';
 import type { Tx } from '../../../sql/database.ts';
 
 /**
@@ -47,7 +51,10 @@ export async function finishRun(commit: Commit, report: RunReport): Promise<RunR
   }
   if (isDoubted(stored)) await forbidContinuing(tx, connector);
   forgetRuns(commit);
+  dropProgress(tx, connector);
   pruneDay(tx, connector, stamp.now);
+  pruneDays(tx, connector, stamp.now);
+  pruneActions(tx, connector, stamp.now);
   return wrong;
 }
 
@@ -78,7 +85,7 @@ async function endWindow(
 }
 
 async function noteWhole(
-  { ledger, held: { connector }, current, tx }: Commit,
+  { ledger, held: { connector }, current, tx, stamp }: Commit,
   report: RunReport,
 ): Promise<void> {
   const { run, isFull, tables, entities } = current;
@@ -91,6 +98,7 @@ async function noteWhole(
   const whole = readWhole(report, tables.keys(), entities);
   wasRead(tx, connector, run, whole);
   const read = whole.map(({ entity }) => entity);
+  maskedWhole(tx, connector, read, stamp.now);
   await ledger.lines?.giveUpLost(tx, { connector, entities: read });
 }
 

@@ -3,7 +3,7 @@ import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
 import type { Pause } from '../../lease.ts';
 import type { RunOutcome } from '../../run-report.ts';
-import { cellOf, type Tx } from '../../../sql/database.ts';
+import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
 
 export async function newestRun(
   tx: Tx,
@@ -62,13 +62,15 @@ export function endRun(
   );
 }
 
-/** True when the run is `running`; the first request's time stays. */
-export async function requestCancel(tx: Tx, run: RunId, now: Instant): Promise<boolean> {
-  const asked = await tx.run(
-    `UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, :now) WHERE run = :run AND state = 'running'`,
+/** The run's connector where it is `running`, else null; the first request's time stays. */
+export async function requestCancel(tx: Tx, run: RunId, now: Instant): Promise<ConnectorName | null> {
+  const connector = await cellOf<ConnectorName>(
+    tx,
+    `UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, :now) WHERE run = :run AND state = 'running'
+     RETURNING connector`,
     { run, now },
   );
-  return asked > 0;
+  return connector ?? null;
 }
 
 export async function interruptRunning(tx: Tx, connector: ConnectorName): Promise<void> {
@@ -82,16 +84,28 @@ export async function forbidContinuing(tx: Tx, connector: ConnectorName): Promis
   await tx.run(`UPDATE _sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
 }
 
-/** Notes that the connector is not to be run; keeps `since` where it is paused already. */
-export async function writePause(tx: Tx, connector: ConnectorName, { since, reason }: Pause): Promise<void> {
+/** Notes that the connectors are not to be run; one that is paused already keeps its `since`. */
+export async function writePauses(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+  { since, reason }: Pause,
+): Promise<void> {
   await tx.run(
-    `INSERT INTO _sync_pauses (connector, since, reason) VALUES (:connector, :since, :reason)
+    `INSERT INTO _sync_pauses (connector, since, reason)
+     SELECT v.connector, v.since, v.reason FROM {v: connector text, since text, reason text} ORDER BY v.connector
      ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
-    { connector, since, reason },
+    { v: connectors.map((connector) => ({ connector, since, reason })) },
   );
 }
 
-/** True when the connector was paused. */
-export async function dropPause(tx: Tx, connector: ConnectorName): Promise<boolean> {
-  return (await tx.run(`DELETE FROM _sync_pauses WHERE connector = :connector`, { connector })) > 0;
+/** Gives those that were paused. */
+export async function dropPauses(
+  tx: Tx,
+  connectors: readonly ConnectorName[],
+): Promise<readonly ConnectorName[]> {
+  return await columnOf(
+    tx,
+    `DELETE FROM _sync_pauses WHERE connector IN {connectors text} RETURNING connector`,
+    { connectors },
+  );
 }

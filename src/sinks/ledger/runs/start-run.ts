@@ -8,16 +8,20 @@ import {
   type NewRun,
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
+import { noteAction } from '../actions.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft, type Scope } from '../partitions/read-partitions.ts';
 import { transitions } from '../partitions/transitions.ts';
+import { noteMasks } from '../masks.ts';
 import { storedRawKey } from '../connectors.ts';
 import { countsOfChain } from '../counts.ts';
 import { plannedTable, type PlannedTable } from '../planned-table.ts';
+import { readWithholding } from '../purges/withhold.ts';
 import { openRawRows } from '../raw-rows.ts';
 import { dropSeen, openSeenRows } from '../seen-rows.ts';
 import { declareTables, describeTables } from '../tables.ts';
+import { switchVersions } from '../versions/versions.ts';
 import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
 /**
@@ -46,6 +50,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const { connector } = held;
   const scope: Scope = { connector, window: plan.window, entities: plan.entities };
   await interruptRunning(tx, connector);
+  await noteMasks(tx, connector, plan, stamp.now);
   const tables = await ensureTables(starting);
   await describeTables(tx, connector, plan.described ?? []);
   await ledger.records.renewViews(tx, connector);
@@ -83,15 +88,19 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
 async function ensureTables({
   ledger: { records },
   held: { connector },
-  plan: { tables },
+  plan: { tables, versions },
   tx,
   stamp,
 }: Starting): Promise<ReadonlyMap<EntityName, PlannedTable>> {
   const changes = await declareTables(tx, records, connector, tables);
+  const entities = tables.map(({ entity }) => entity);
+  const wished = records.keepsVersions ? versions : undefined;
+  const kept = await switchVersions(tx, { connector, entities }, wished, stamp.now);
   const planned = new Map<EntityName, PlannedTable>();
   for (const [index, table] of tables.entries()) {
     const { stored = [], filled = [] } = changes[index] ?? {};
-    const place = { connector, table, stored };
+    const ofRows = kept.get(table.entity);
+    const place = { connector, table, stored, ...(ofRows === undefined ? {} : { versions: ofRows }) };
     await records.ensure(tx, place);
     await records.fill(tx, place, filled, stamp);
     planned.set(table.entity, plannedTable(records.open(place), table.columns.length));
@@ -110,7 +119,7 @@ async function unfinishedRun(
 }
 
 async function beginRun(
-  { held, plan, tx }: Starting,
+  { ledger, held, plan, tx }: Starting,
   earlier: EarlierRun | null,
   tables: CurrentRun['tables'],
 ): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
@@ -120,6 +129,7 @@ async function beginRun(
   const scope = scopeOf(plan, definitionHash);
   const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
   const origin = await insertRun(tx, begun, earlier);
+  if (plan.act !== undefined) noteAction(tx, ledger, { ...plan.act, connector, run });
   const startedAtFirst = (await chainStartedAt(tx, origin)) ?? startedAt;
   return {
     run,
@@ -136,6 +146,7 @@ async function beginRun(
     tables,
     seen: openSeenRows(connector, origin),
     raw: openRawRows(connector, startedAtFirst),
+    purged: await readWithholding(tx, connector, plan.tables),
     followed: new Map(),
   };
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
+import type { LastCommits } from '../../ledger/known-overview.ts';
 import { parseHolder } from '../../stored-json.ts';
 import { columnOf, cellOf, type Tx } from '../../../sql/database.ts';
 import type { LeaseSession } from './lease-session.ts';
@@ -116,6 +117,11 @@ export async function renewLeases(
 export async function newestSeq(tx: Tx, connector: ConnectorName): Promise<number> {
   const sql = `SELECT seq FROM _sync_counters WHERE connector = :connector`;
   return (await cellOf<number>(tx, sql, { connector })) ?? 0;
+}
+
+/** `ServedSink.lastCommits`. */
+export async function lastCommits(tx: Tx): Promise<LastCommits> {
+  return await tx.rows('SELECT connector, last_commit FROM _sync_counters');
 }
 
 /** Its next one is above `least`. */

@@ -1,18 +1,13 @@
 import type { Instant } from '../../../core/clock.ts';
-import { keyTextOf, type Column, type EntityTable } from '../../../core/records.ts';
+import type { EntityTable } from '../../../core/records.ts';
 import type { Tx } from '../../../sql/database.ts';
-import {
-  encodeArray,
-  encodeRows,
-  type BinaryType,
-  type BinaryValue,
-} from '../../../sql/postgres/encode-binary.ts';
+import { encodeArray, type BinaryType, type BinaryValue } from '../../../sql/postgres/encode-binary.ts';
 import { postgresTx } from '../../../sql/postgres/session.ts';
 import { quoted } from '../../../sql/quoted.ts';
 import { textHash } from '../../../sql/text-hash.ts';
-import type { CopiedRecord, CopiedTable } from '../../copies.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
-import type { OwnedRow, RecordTable, Stamp, TablePlace, WrittenRow } from '../../ledger/record-table.ts';
+import type { OwnedRow, RecordTable, Stamp, TablePlace } from '../../ledger/record-table.ts';
+import { closeVersionsOf, type CloseVersions } from '../../records/close-versions.ts';
 import {
   keyedColumns,
   keyedRow,
@@ -22,18 +17,30 @@ import {
   type KeyedCells,
   type StoredCells,
 } from '../../records/mark-rows.ts';
-import { wholeCells, wholeColumns } from '../../records/whole-rows.ts';
+import { newestRows, type NewestRow } from '../../records/newest-rows.ts';
+import { wholeColumns } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey } from '../column-types.ts';
-import { quotedTable } from './names.ts';
+import { versionsName } from '../../records/version-names.ts';
+import { quotedTable, tableName } from './names.ts';
+import { rowsInto } from './rows-into.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const { connector, table } = place;
   const name = quotedTable(connector, table.entity);
-  return { ...findAndWrite(name, place), ...findRows(name, table), ...markRows(name, table) };
+  const close = closeVersionsOf(name, quoted(versionsName(tableName(connector, table.entity))), place);
+  return {
+    ...findAndWrite(name, place, close),
+    ...findRows(name, table),
+    ...markRows(name, table, close),
+  };
 }
 
 /** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
-function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
+function findAndWrite(
+  name: string,
+  place: TablePlace,
+  close: CloseVersions,
+): Pick<RecordTable, 'find' | 'write'> {
   const found = `SELECT ${storedColumns.map((column) => `t.${column}`).join(', ')}, k.n
     FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
   const inserting = insertOf(name, place.table);
@@ -51,14 +58,16 @@ function findAndWrite(name: string, place: TablePlace): Pick<RecordTable, 'find'
     },
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
-      const all = [...newestOf(rows, await stamp.takeSeqs(rows.length))];
+      const all = newestRows(rows, await stamp.takeSeqs(rows.length));
       const isNew = (one: NewestRow): boolean => one.owner !== undefined;
+      const changing = all.filter((one) => !isNew(one));
       inserting(tx, all.filter(isNew), stamp);
-      updating(
+      close(
         tx,
-        all.filter((one) => !isNew(one)),
-        stamp,
+        changing.map(({ row, seq, record: { hash } }) => ({ row, seq, hash })),
+        stamp.now,
       );
+      updating(tx, changing, stamp);
     },
   };
 }
@@ -107,74 +116,11 @@ function findRows(name: string, table: EntityTable): Pick<RecordTable, 'liveRows
 const ofOwners = '{v: owner bigint, after bigint, n}';
 const isInOwner = 't._partition = v.owner AND t._row > v.after AND t._deleted_at IS NULL';
 
-interface NewestRow extends WrittenRow {
-  readonly seq: number;
-}
-
-/** Each row once, as it was written last; a new row stays one. */
-function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<NewestRow> {
-  const newest = new Map<number, NewestRow>();
-  for (const [index, { row, record, owner }] of rows.entries()) {
-    const ownerOf = owner === undefined ? newest.get(row)?.owner : owner;
-    newest.set(row, {
-      row,
-      record,
-      seq: firstSeq + index,
-      ...(ownerOf === undefined ? {} : { owner: ownerOf }),
-    });
-  }
-  return newest.values();
-}
-
 type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
-
-const ownTypes: Readonly<Record<(typeof wholeColumns)[number], BinaryType>> = {
-  _row: 'bigint',
-  _extra: 'json',
-  _first_seen_at: 'timestamptz',
-  _changed_at: 'timestamptz',
-  _run_id: 'text',
-  _seq: 'bigint',
-  _hash: 'text',
-  _volatile_hash: 'text',
-  _deleted_at: 'timestamptz',
-  _partition: 'bigint',
-};
-
-/** Puts whole rows straight into a table; the cells of each: `_key`, those of `wholeColumns`, those of the columns. */
-function rowsInto(
-  name: string,
-  columns: readonly Column[],
-): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
-  const names = ['_key', ...wholeColumns, ...columns.map((column) => quoted(column.name))];
-  const types: readonly BinaryType[] = [
-    'bytea',
-    ...wholeColumns.map((column) => ownTypes[column]),
-    ...columns.map(({ type }) => binaryType[type]),
-  ];
-  const copy = `COPY ${name} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
-  return (tx, rows) => postgresTx(tx).put(copy, {}, encodeRows(types, rows));
-}
-
-/** `RecordTables.writeWhole`. */
-export function wholeRowsInto(
-  tx: Tx,
-  name: string,
-  { key, stored }: CopiedTable,
-  rows: readonly CopiedRecord[],
-  shift: number,
-): void {
-  const indexes = key.map((part) => stored.findIndex((column) => column.name === part));
-  const cells = rows.map((row) => {
-    const keyText = keyTextOf(indexes.map((index) => row.values[index] ?? null));
-    return [textHash(keyText), ...wholeCells(row, shift), ...row.values];
-  });
-  rowsInto(name, stored)(tx, cells);
-}
 
 /** The keys are new, and no other process may add any. */
 function insertOf(name: string, table: EntityTable): Writing {
-  const put = rowsInto(name, table.columns);
+  const put = rowsInto(name, ['_key', ...wholeColumns], table.columns);
   return (tx, rows, { now, run }) => {
     if (rows.length > 0) put(tx, cellsOf(rows, now, run));
   };

@@ -9,30 +9,37 @@ import type { Stamp } from '../../ledger/record-table.ts';
 import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
-import { readWhole } from '../../records/whole-rows.ts';
+import { readVersions, readWhole } from '../../records/whole-rows.ts';
 import { binaryType, canonicalKey, sqlType } from '../column-types.ts';
 import { viewsIn } from './current-views.ts';
+import { versionsName } from '../../records/version-names.ts';
 import { indexSuffixes, quotedTable, tableName } from './names.ts';
-import { fromArrays, openRecordTable, wholeRowsInto } from './open-record-table.ts';
+import { fromArrays, openRecordTable } from './open-record-table.ts';
+import { versionsInto, wholeRowsInto } from './rows-into.ts';
 import { checkRoom, columnsThatFit, usedColumns } from './row-limits.ts';
+import { addColumns, dropVersions, ensureVersions } from './version-tables.ts';
 
 /** Tables of records in the schema of the transaction. */
 export function postgresTables(schema: string): RecordTables {
   const views = viewsIn(schema);
   return {
     tableName,
+    keepsVersions: true,
     open: openRecordTable,
     ensure: async (tx, place) => {
       const { connector, table, stored } = place;
       const name = quotedTable(connector, table.entity);
       const missing = columnsMissingIn(table.columns, stored);
-      if (missing.length > 0) checkRoom(place, missing, await usedColumns(tx, name));
+      if (missing.length > 0 || place.versions?.isNew === true) {
+        checkRoom(place, missing, await usedColumns(tx, name));
+      }
       if (stored.length > 0) {
         addColumns(tx, name, missing);
-        return;
+      } else {
+        await dropOwnViews(tx, views, [tableName(connector, table.entity)]);
+        createTable(tx, tableName(connector, table.entity), table);
       }
-      await dropOwnViews(tx, views, [tableName(connector, table.entity)]);
-      createTable(tx, tableName(connector, table.entity), table);
+      ensureVersions(tx, schema, place);
     },
     fitting: async (tx, { connector, table, stored }, columns) => {
       const name = quotedTable(connector, table.entity);
@@ -41,15 +48,22 @@ export function postgresTables(schema: string): RecordTables {
       const added = new Set(columnsThatFit(stored, missing, await usedColumns(tx, name)));
       return fitting.filter((column) => added.has(column) || !missing.includes(column));
     },
-    fill: async (tx, { connector, table }, columns, stamp) => {
-      const name = quotedTable(connector, table.entity);
-      await fillFromExtra(tx, name, columns, stamp, (moved) => writeMoved(tx, name, columns, moved, stamp));
-    },
+    fill: async (tx, place, columns, stamp) =>
+      await fillFromExtra(
+        tx,
+        tableName(place.connector, place.table.entity),
+        place,
+        columns,
+        stamp,
+        (name, moved) => writeMoved(tx, name, columns, moved, stamp),
+      ),
     renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
+    clear: async () => Promise.resolve(0),
     drop: async (tx, connector, entities) => {
       if (entities.length === 0) return;
       const names = entities.map((entity) => tableName(connector, entity));
       await dropViewsOf(tx, views, names);
+      for (const name of names) dropVersions(tx, name);
       await tx.run(`DROP TABLE IF EXISTS ${names.map(quoted).toSorted().join(', ')}`);
     },
     row: async (tx, connector, table, keyText) => {
@@ -58,21 +72,18 @@ export function postgresTables(schema: string): RecordTables {
       const sql = rowFactsSql(quotedTable(connector, table.entity), '_key = :key');
       return await tx.first(sql, { key: textHash(canonical) });
     },
-    readWhole: async (tx, connector, { entity, stored }, after, limit) =>
-      await readWhole(tx, quotedTable(connector, entity), stored, { after, limit }),
+    readWhole: async (tx, connector, table, after, limit) =>
+      await readWhole(tx, quotedTable(connector, table.entity), table, { after, limit }),
     writeWhole: async (tx, connector, table, rows, shift) =>
       wholeRowsInto(tx, quotedTable(connector, table.entity), table, rows, shift),
+    readVersions: async (tx, connector, table, after, limit) =>
+      await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, {
+        after,
+        limit,
+      }),
+    writeVersions: async (tx, connector, { entity, stored }, versions) =>
+      versionsInto(tx, quoted(versionsName(tableName(connector, entity))), stored, versions),
   };
-}
-
-/** Only nullable ones: the table is not rewritten. */
-function addColumns(tx: Tx, name: string, columns: readonly Column[]): void {
-  if (columns.length === 0) return;
-  const added = columns.map((column) => `ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
-  // It waits for every reader of the table, and later readers wait for it: therefore several short attempts.
-  tx.put(`SET LOCAL lock_timeout = '5s'`);
-  tx.put(`ALTER TABLE ${name} ${added.join(', ')}`);
-  tx.put(`SET LOCAL lock_timeout = '10s'`);
 }
 
 /**

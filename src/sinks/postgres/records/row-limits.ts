@@ -9,8 +9,10 @@ const mostColumns = 1_600;
 const mostRowBytes = 8_160;
 /** `_row` and `ownColumns` of record-tables.ts. */
 const ownColumnCount = 11;
-/** Of those at their widest, with what aligns them. */
-const ownBytes = 216;
+/** `_valid_from` and `_valid_seq`, of rows with versions. */
+const versionColumnCount = 2;
+/** Of all of them at their widest, with what aligns them. */
+const ownBytes = 232;
 const tupleHeaderBytes = 23;
 /** A long text or document leaves a pointer of 18 bytes in the row. */
 const pointerBytes = 18;
@@ -50,11 +52,12 @@ export function columnsThatFit(
  * row.
  */
 export function checkRoom(
-  { connector, table: { entity }, stored }: TablePlace,
+  { connector, table: { entity }, stored, versions }: TablePlace,
   added: readonly Column[],
   used: number,
 ): void {
-  const problem = problemOf([...stored, ...added], totalOf(used, added));
+  const more = versions?.isNew === true ? versionColumnCount : 0;
+  const problem = problemOf([...stored, ...added], totalOf(used, added) + more);
   if (problem === null) return;
   throw new SyncError(
     `PostgreSQL has no room for the table of ${connector}/${entity}: ${problem}. ` +

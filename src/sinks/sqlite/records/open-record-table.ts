@@ -4,17 +4,24 @@ import { sqliteTx, type SqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { StoredRow } from '../../decisions/meet-record.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
 import type { FoundBy, OwnedRow, KeyedRow, RecordTable, TablePlace } from '../../ledger/record-table.ts';
+import { closeVersionsOf, type CloseVersions } from '../../records/close-versions.ts';
 import { markRows, storedColumns, storedRow, type StoredCells } from '../../records/mark-rows.ts';
+import { newestRows } from '../../records/newest-rows.ts';
+import { versionsName } from '../../records/version-names.ts';
 import { ownerIndexName, keyCondition, keyValues } from './table-sql.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {
   const name = tableName(place.connector, place.table.entity);
-  const marks = markRows(quoted(name), place.table);
-  return { ...findAndWrite(place), ...findRows(name, place.table, marks), ...marks };
+  const close = closeVersionsOf(quoted(name), quoted(versionsName(name)), place);
+  const marks = markRows(quoted(name), place.table, close);
+  return { ...findAndWrite(place, close), ...findRows(name, place.table, marks), ...marks };
 }
 
 /** The cost of every record of a page: a search for its key, and a write where it is new or changed. */
-function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTable, 'find' | 'write'> {
+function findAndWrite(
+  { connector, table, stored }: TablePlace,
+  close: CloseVersions,
+): Pick<RecordTable, 'find' | 'write'> {
   const name = quoted(tableName(connector, table.entity));
   const columns = table.columns.map((column) => quoted(column.name));
   const rest = table.columns.flatMap((column, index) => (table.key.includes(column.name) ? [] : [index]));
@@ -51,11 +58,14 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
       const { now, run } = stamp;
-      let seq = await stamp.takeSeqs(rows.length);
+      const newest = newestRows(rows, await stamp.takeSeqs(rows.length));
+      const changing = newest.flatMap(({ row, seq, record: { hash }, owner }) =>
+        owner === undefined ? [{ row, seq, hash }] : [],
+      );
+      close(tx, changing, now);
       const inserting = await sqliteTx(tx).prepared(insert);
       const updating = await sqliteTx(tx).prepared(update);
-      // In their order: of a row that is given several times the last one stays.
-      for (const { row, record, owner } of rows) {
+      for (const { row, record, seq, owner } of newest) {
         const { values, extra, hash, volatileHash } = record;
         if (owner === undefined) {
           const others = rest.map((index) => values[index]);
@@ -63,7 +73,6 @@ function findAndWrite({ connector, table, stored }: TablePlace): Pick<RecordTabl
         } else {
           inserting.run(row, values, extra, now, now, run, seq, hash, volatileHash, owner);
         }
-        seq += 1;
       }
     },
   };

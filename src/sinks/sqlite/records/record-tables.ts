@@ -5,39 +5,73 @@ import { sqliteTx } from '../../../sql/sqlite/sqlite-tx.ts';
 import type { CopiedRecord } from '../../copies.ts';
 import { columnsMissingIn, tableName } from '../../decisions/stored-table.ts';
 import type { RecordTables } from '../../ledger/driver.ts';
+import { hasTable } from '../../ledger/has-table.ts';
 import type { Stamp } from '../../ledger/record-table.ts';
 import { dropOwnViews, dropViewsOf, renewCurrentViews } from '../../records/current-views.ts';
 import { fillFromExtra, fittingColumns, type MovedRow } from '../../records/fill-from-extra.ts';
 import { rowFactsSql } from '../../records/mark-rows.ts';
-import { readWhole, wholeCells, wholeColumns } from '../../records/whole-rows.ts';
+import {
+  readVersions,
+  readWhole,
+  versionCells,
+  versionColumns,
+  wholeCells,
+  wholeColumnsOf,
+  type OwnColumn,
+} from '../../records/whole-rows.ts';
 import { views } from './current-views.ts';
 import { openRecordTable } from './open-record-table.ts';
+import { versionsName } from '../../records/version-names.ts';
 import { addColumnSql, createTableSql, keyValues } from './table-sql.ts';
+import { dropVersionsSql, ensureVersionsSql } from './version-tables.ts';
 
 /** Tables of records in the file that has the ledger. */
 export const sqliteTables: RecordTables = {
   tableName,
   open: openRecordTable,
-  ensure: async (tx, { connector, table, stored }) => {
+  keepsVersions: true,
+  ensure: async (tx, place) => {
+    const { connector, table, stored } = place;
     const name = tableName(connector, table.entity);
     if (stored.length === 0) await dropOwnViews(tx, views, [name]);
     const statements =
       stored.length === 0
         ? createTableSql(name, table)
         : columnsMissingIn(table.columns, stored).map((column) => addColumnSql(name, column));
-    for (const statement of statements) tx.put(statement);
+    for (const statement of [...statements, ...ensureVersionsSql(name, place)]) tx.put(statement);
   },
   fitting: async (tx, { connector, table }, columns) =>
     await fittingColumns(tx, quoted(tableName(connector, table.entity)), columns),
-  fill: async (tx, { connector, table }, columns, stamp) => {
-    const name = quoted(tableName(connector, table.entity));
-    await fillFromExtra(tx, name, columns, stamp, (moved) => writeMoved(tx, name, columns, moved, stamp));
-  },
+  fill: async (tx, place, columns, stamp) =>
+    await fillFromExtra(
+      tx,
+      tableName(place.connector, place.table.entity),
+      place,
+      columns,
+      stamp,
+      (name, moved) => writeMoved(tx, name, columns, moved, stamp),
+    ),
   renewViews: async (tx, connector) => await renewCurrentViews(tx, views, connector),
+  clear: async (tx, connector, entity, limit) => {
+    const name = tableName(connector, entity);
+    for (const [table, key] of [
+      [versionsName(name), '_seq_to'],
+      [name, '_row'],
+    ] as const) {
+      if (!(await hasTable(tx, table))) continue;
+      const some = `SELECT ${key} FROM ${quoted(table)} LIMIT :limit`;
+      const dropped = await tx.run(`DELETE FROM ${quoted(table)} WHERE ${key} IN (${some})`, { limit });
+      if (dropped > 0) return dropped;
+    }
+    return 0;
+  },
   drop: async (tx, connector, entities) => {
     const names = entities.map((entity) => tableName(connector, entity));
     await dropViewsOf(tx, views, names);
-    for (const name of names) await tx.run(`DROP TABLE IF EXISTS ${quoted(name)}`);
+    for (const name of names) {
+      for (const statement of dropVersionsSql(name)) tx.put(statement);
+      await tx.run(`DROP TABLE IF EXISTS ${quoted(name)}`);
+    }
   },
   row: async (tx, connector, table, keyText) => {
     const parts = keyValues(table, keyText);
@@ -48,10 +82,26 @@ export const sqliteTables: RecordTables = {
       Object.fromEntries(parts.map((part, index) => [`k${index}`, part])),
     );
   },
-  readWhole: async (tx, connector, { entity, stored }, after, limit) =>
-    await readWhole(tx, quoted(tableName(connector, entity)), stored, { after, limit }),
-  writeWhole: async (tx, connector, { entity, stored }, rows, shift) =>
-    await writeWhole(tx, quoted(tableName(connector, entity)), stored, { rows, shift }),
+  readWhole: async (tx, connector, table, after, limit) =>
+    await readWhole(tx, quoted(tableName(connector, table.entity)), table, { after, limit }),
+  writeWhole: async (tx, connector, table, rows, shift) =>
+    await insertCells(
+      tx,
+      tableName(connector, table.entity),
+      [wholeColumnsOf(table), table.stored],
+      rows,
+      (row) => wholeCells(row, table, shift),
+    ),
+  readVersions: async (tx, connector, table, after, limit) =>
+    await readVersions(tx, quoted(versionsName(tableName(connector, table.entity))), table, { after, limit }),
+  writeVersions: async (tx, connector, { entity, stored }, versions) =>
+    await insertCells(
+      tx,
+      versionsName(tableName(connector, entity)),
+      [versionColumns, stored],
+      versions,
+      versionCells,
+    ),
 };
 
 async function writeMoved(
@@ -75,16 +125,18 @@ async function writeMoved(
   }
 }
 
-async function writeWhole(
+/** `cells`: those of the sink's own columns; the record's values follow. */
+async function insertCells<Row extends Pick<CopiedRecord, 'values'>>(
   tx: Tx,
   name: string,
-  stored: readonly Column[],
-  { rows, shift }: { readonly rows: readonly CopiedRecord[]; readonly shift: number },
+  [own, stored]: readonly [readonly OwnColumn[], readonly Column[]],
+  rows: readonly Row[],
+  cells: (row: Row) => readonly unknown[],
 ): Promise<void> {
   if (rows.length === 0) return;
-  const columns = [...wholeColumns, ...stored.map((column) => quoted(column.name))];
+  const columns = [...own, ...stored.map((column) => quoted(column.name))];
   const statement = await sqliteTx(tx).prepared(
-    `INSERT INTO ${name} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+    `INSERT INTO ${quoted(name)} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
   );
-  for (const row of rows) statement.run(wholeCells(row, shift), row.values);
+  for (const row of rows) statement.run(cells(row), row.values);
 }

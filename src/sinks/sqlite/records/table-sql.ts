@@ -17,7 +17,7 @@ const ownColumns = `
   _deleted_at TEXT,
   _partition INTEGER`;
 
-const sqlType: Readonly<Record<FieldType, string>> = {
+export const sqlType: Readonly<Record<FieldType, string>> = {
   string: 'TEXT',
   integer: 'INTEGER',
   number: 'REAL',

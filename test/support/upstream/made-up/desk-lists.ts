@@ -90,6 +90,31 @@ export const deskLists: Readonly<Record<DeskEntity, (list: DeskList) => Answer>>
       { 'x-has-more': String(more), ...(more ? { 'x-next-cursor': cursors.at(rows, end) } : {}) },
     );
   },
+  /** By the next page's address, given as a path: what it has besides the place changes, and no filter goes with it. */
+  reviews({ request, rows, cursors }) {
+    const { query } = request;
+    const place = query.get('page_info');
+    if (place !== null && query.has('state')) throw invalid('page_info goes alone');
+    const start = startOf(rows, cursors, place);
+    const size = sizeOf(query.get('limit'));
+    const end = start + size;
+    const next = new URLSearchParams({ page_info: cursors.at(rows, end), limit: String(size) });
+    // The key of the caller is repeated, as some services do.
+    for (const [name, value] of query) if (name === 'apikey') next.set(name, value);
+    return jsonAnswer(200, {
+      reviews: rows.slice(start, end),
+      next_page_uri: end < rows.length ? `/api/reviews?${next.toString()}` : null,
+    });
+  },
+  /** By an address whose path ends in the place, which also knows the size of a page. */
+  parcels({ request, rows, cursors }) {
+    const [place = null, size = '20'] = (request.path.split('/')[3] ?? '').split('~').filter(Boolean);
+    const start = startOf(rows, cursors, place);
+    const length = sizeOf(place === null ? request.query.get('limit') : size);
+    const end = start + length;
+    const next = `/api/parcels/${cursors.at(rows, end)}~${length}`;
+    return jsonAnswer(200, { records: rows.slice(start, end), ...(end < rows.length ? { next } : {}) });
+  },
 };
 
 function startOf(rows: readonly JsonObject[], cursors: DeskCursors, cursor: string | null): number {

@@ -11,6 +11,8 @@ export const deskEntities = [
   'articles',
   'invoices',
   'messages',
+  'reviews',
+  'parcels',
 ] as const;
 
 export type DeskEntity = (typeof deskEntities)[number];

@@ -89,6 +89,7 @@ export async function startFakeDesk(options: FakeDeskOptions = {}): Promise<Fake
       return jsonAnswer(200, { ok: true, account: { id: accountId, name: accountName } });
     }
     if (path === '/api/articles/query') return list('articles', request);
+    if (path.startsWith('/api/parcels/')) return list('parcels', request);
     for (const entity of deskEntities) {
       if (entity !== 'articles' && path === `/api/${entity}` && method === 'GET') {
         return list(entity, request);

@@ -1,0 +1,208 @@
+import { instant } from '../core/clock.ts';
+import type { RunId } from '../core/names.ts';
+import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import type { ServedSink } from '../jobs/worker-context.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { Pause } from '../sinks/lease.ts';
+import { openSink } from '../sinks/registry.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
+import { overviewOf, readOverviews } from './connector-states.ts';
+import { checkHere, servedSink } from './locate-sink.ts';
+import { checkNotPaused, openQueuesOf, reachQueues, sinkIdOf } from './reach-queues.ts';
+
+type How = Pick<OpenHow, 'clock' | 'signal' | 'who'>;
+
+export const defaultReason = 'paused by hand';
+
+/**
+ * Pauses connectors: in their sinks first, because what counts is there and a worker asks it before every run; Redis
+ * then forgets their schedules. `onPaused` is called after each, with the run that is still in progress. Gives why
+ * Redis cannot be reached, else null. Throws USAGE, before anything is done, where a sink is on another machine.
+ */
+export async function pauseConnectors(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  text: string,
+  how: How & {
+    readonly onPaused: (connector: ConnectorSettings, pause: Pause, running: RunId | null) => void;
+  },
+): Promise<string | null> {
+  const reason = text.trim();
+  if (reason === '') throw usage('Expected a few words as the reason, got none.');
+  await using reached = await reachQueues(settings);
+  const { queues, problem } = reached;
+  const pause = { since: instant(how.clock.now()), reason };
+  await checkAllHere(connectors, queues);
+  for (const [sinkSettings, ofSink] of bySink(connectors)) {
+    await using sink = await openSink(sinkSettings, how);
+    for (const some of inParts(ofSink)) {
+      const names = some.map(({ name }) => name);
+      await sink.pause(names, pause);
+      await Promise.all(names.map(async (name) => await queues?.removeSchedule(sink.id, name)));
+      const last = await sink.history.recentRuns(names, 1);
+      for (const connector of some) {
+        const newest = last.get(connector.name)?.[0];
+        how.onPaused(connector, pause, newest?.state === 'running' ? newest.run : null);
+      }
+    }
+  }
+  return problem;
+}
+
+/**
+ * Takes their pauses back, and writes their schedules to Redis again; gives also why Redis does not take them.
+ * Otherwise as `pauseConnectors`.
+ */
+export async function resumeConnectors(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  how: How & { readonly onResumed: (connector: ConnectorSettings, wasPaused: boolean) => void },
+): Promise<string | null> {
+  await using reached = await reachQueues(settings);
+  const { queues, problem } = reached;
+  await checkAllHere(connectors, queues);
+  for (const [sinkSettings, ofSink] of bySink(connectors)) {
+    await using sink = await openSink(sinkSettings, how);
+    for (const some of inParts(ofSink)) {
+      const wasPaused = await sink.resume(some.map(({ name }) => name));
+      for (const connector of some) how.onResumed(connector, wasPaused.has(connector.name));
+    }
+  }
+  if (queues !== null) {
+    const served: ServedSink[] = [];
+    for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, how.clock));
+    try {
+      await writeSchedules(settings, queues, served);
+    } catch (error) {
+      // What counts is in the sinks already.
+      if (!(error instanceof SyncError)) throw error;
+      return error.message;
+    }
+  }
+  return problem;
+}
+
+/** What a person asks a worker for. */
+export interface AskedSync {
+  /** For `LedgerReader.actions`. */
+  readonly by: string;
+  /** What a guard withholds is let pass, in this run alone. */
+  readonly allowDeletes?: boolean;
+}
+
+export type OnQueued = (
+  connector: ConnectorSettings,
+  job: { readonly isNew: boolean; readonly state: string },
+) => void;
+
+/**
+ * Has a worker run connectors now. `onQueued` is called for each, with the state of its job; `isNew` false: it already
+ * waited or ran, and is left as it was. Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector and
+ * where no worker would take the job; then nothing was asked for.
+ */
+export async function runNow(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  asked: AskedSync,
+  how: { readonly program: string; readonly onQueued: OnQueued },
+): Promise<void> {
+  await using reached = await openRunQueues(settings, connectors, how.program);
+  for (const some of inParts(connectors)) {
+    const jobs = await Promise.all(
+      some.map(async ({ name, sink }) =>
+        reached.queues.enqueue(reached.idBySink.get(sink) ?? '', name, 'manual', asked),
+      ),
+    );
+    for (const [index, job] of jobs.entries()) {
+      const connector = some[index];
+      if (connector !== undefined) how.onQueued(connector, job);
+    }
+  }
+}
+
+/** Throws as `runNow` does, without asking for anything. */
+export async function checkRunnable(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  program: string,
+): Promise<void> {
+  await using _reached = await openRunQueues(settings, connectors, program);
+}
+
+async function openRunQueues(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  program: string,
+) {
+  await checkNotPaused(connectors, program);
+  const queues = await openQueuesOf(withParts(settings, 'redis'));
+  try {
+    const idBySink = new Map<SinkSettings, string>();
+    for (const sink of sinksOf(connectors)) idBySink.set(sink, await sinkIdOf(sink, queues, program));
+    return { queues, idBySink, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
+  } catch (error) {
+    await queues[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
+export async function writeSchedules(
+  settings: LocalSettings,
+  queues: Queues,
+  sinks: readonly ServedSink[],
+  takeOver: readonly string[] = [],
+): ReturnType<Queues['apply']> {
+  const names = new Set(sinks.map(({ name }) => name));
+  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
+  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
+  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
+  return await queues.apply({
+    connectors: new Map(connectors),
+    targets: [...settings.publish.values()],
+    sinks,
+    paused: async (sink) =>
+      new Set(
+        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
+          paused === null ? [] : [connector],
+        ),
+      ),
+    takeOver,
+    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
+  });
+}
+
+async function checkAllHere(connectors: readonly ConnectorSettings[], queues: Queues | null): Promise<void> {
+  for (const sink of sinksOf(connectors)) await checkHere(sink, queues);
+}
+
+/** How many connectors a transaction or a turn of Redis is about. */
+const atOnce = 500;
+
+function inParts(connectors: readonly ConnectorSettings[]): readonly (readonly ConnectorSettings[])[] {
+  return Array.from({ length: Math.ceil(connectors.length / atOnce) }, (_, part) =>
+    connectors.slice(part * atOnce, (part + 1) * atOnce),
+  );
+}
+
+function bySink(connectors: readonly ConnectorSettings[]) {
+  return sinksOf(connectors).map(
+    (sink) => [sink, connectors.filter((connector) => connector.sink.name === sink.name)] as const,
+  );
+}
+
+/** What became of what was asked of a worker. */
+export function queuedText({ isNew, state }: { readonly isNew: boolean; readonly state: string }): string {
+  if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
+  if (state === 'active') return 'already running';
+  return state === 'delayed' ? 'already waiting for its next attempt' : 'already waiting';
+}
+
+/** What a pause and its end say where `problem` keeps them from telling Redis. */
+export function unreachedText(problem: string): string {
+  return `This is stored in the sink and is in effect. A worker learns of it within a minute, because Redis could not be told: ${problem}`;
+}

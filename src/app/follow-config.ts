@@ -1,0 +1,68 @@
+import { hostname } from 'node:os';
+import { slept } from '../core/clock.ts';
+import { answerReload, newestReload } from '../jobs/reload-requests.ts';
+import { openReloads } from './open-reloads.ts';
+import { startScheduledRuns, type ScheduledRunsOptions, type WorkerConfig } from './start-scheduled-runs.ts';
+
+interface FollowConfigOptions extends Omit<ScheduledRunsOptions, 'problem'> {
+  /** Reads the config again. Rejects where it cannot be used. */
+  readonly read: () => Promise<WorkerConfig>;
+  /** Aborted when the worker is to stop. */
+  readonly signal: AbortSignal;
+}
+
+/** A reload that is asked for comes within this. One look costs a key of Redis. */
+const lookEveryMs = 2_000;
+
+/**
+ * A worker that follows its config: it reads it again when asked (`reload`), when `connector-sync reload` asks, and,
+ * with `watch: true`, when its files change. A config that cannot be used changes nothing: the one before stays in
+ * force, and the log, the pages, the metrics and a notification say so. As `startScheduledRuns`.
+ */
+export async function followConfig({ read, signal, ...options }: FollowConfigOptions) {
+  const { log, clock, settings } = options;
+  const { file } = settings;
+  const runs = await startScheduledRuns({ ...options, problem: () => reloads.problem() });
+  const reloads = openReloads({
+    first: options,
+    read,
+    apply: async (next) => await runs.reload(next),
+    onReload: ({ outcome, text }, refusedSince) => {
+      runs.metrics.onReload(outcome);
+      const refusal = outcome === 'refused' ? text : null;
+      void runs.notifier().configRead({ file, refusal, refusedSince });
+    },
+    log,
+    clock,
+    signal,
+  });
+  // What an earlier process refused is over: this one has begun with the config.
+  void runs.notifier().configRead({ file, refusal: null, refusedSince: null, isStart: true });
+
+  const followRequests = async (): Promise<void> => {
+    const prefix = (): string => reloads.settings().redis.prefix;
+    const newest = (): Promise<string | null> =>
+      // The connection reports its errors itself.
+      newestReload(runs.redis(), prefix()).catch(() => null);
+    let answered = await newest();
+    while (await slept(clock, lookEveryMs, signal)) {
+      const request = await newest();
+      if (request === null || request === answered) continue;
+      answered = request;
+      const done = await reloads.reload();
+      const answer = { worker: `${hostname()}:${process.pid}`, config: file, ...done };
+      await answerReload(runs.redis(), prefix(), request, answer).catch(() => undefined);
+    }
+  };
+  const following = Promise.all([followRequests(), reloads.followFiles()]).catch((error: unknown) =>
+    log.error({ err: error }, 'the config is no longer followed; restart the worker to use a new one'),
+  );
+  return {
+    ...runs,
+    reload: reloads.reload,
+    stop: async (): Promise<void> => {
+      await runs.stop();
+      await following;
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import { lstatSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ConnectorName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
+import { openExistingHistory, openSink, statusOf } from '../sinks/registry.ts';
+import type { UnfinishedRemoval } from '../sinks/repair.ts';
+import type { OpenHow } from '../sinks/sink-access.ts';
+import { targetStatus } from './publish-target.ts';
+import { holderOf } from './run-connector.ts';
+import { readSignIns, type SignInState } from './read-sign-ins.ts';
+import { signOut, type SignedOut } from './sign-in.ts';
+
+type How = Pick<OpenHow, 'clock'> & { readonly signal: AbortSignal };
+
+/** What a sink has of a connector. */
+export interface StoredConnector {
+  readonly sink: SinkSettings;
+  readonly entities: ConnectorStatus['entities'];
+  /** Runs in the history, a thousand at most. */
+  readonly runs: number;
+  /** A removal that was begun: what is stored counts for nothing already. */
+  readonly unfinished: UnfinishedRemoval | null;
+}
+
+const mostRuns = 1_000;
+
+/** Of those sinks that have anything of it. */
+export async function storedConnector(
+  name: ConnectorName,
+  sinks: readonly SinkSettings[],
+): Promise<readonly StoredConnector[]> {
+  const stored: StoredConnector[] = [];
+  for (const sink of sinks) {
+    await using history = await openExistingHistory(sink);
+    if (history === null) continue;
+    const status = await statusOf(history, name);
+    const unfinished = await history.removal(name);
+    const runs = await history.runs({ connector: name, limit: mostRuns });
+    const copy = await history.unfinishedCopy(name);
+    if (status === null && unfinished === null && copy === null && runs.length === 0) continue;
+    stored.push({ sink, entities: status?.entities ?? [], runs: runs.length, unfinished });
+  }
+  return stored;
+}
+
+/** A target, and how many of the connector's entities its newest publication has; null: it cannot be reached. */
+export interface HeldByTarget {
+  readonly target: string;
+  readonly entities: number | null;
+}
+
+/** Targets that the connector is published to, and hold something of it. */
+export async function targetsWith(
+  name: ConnectorName,
+  { publish }: LocalSettings,
+  how: How,
+): Promise<readonly HeldByTarget[]> {
+  const held: HeldByTarget[] = [];
+  for (const settings of publish.values()) {
+    const entities = await targetStatus(settings, how).then(
+      ({ newest }) => newest?.manifest.entities.filter(({ connector }) => connector === name).length ?? 0,
+      () => null, // What is wrong with a target is reported by its publications.
+    );
+    if (entities !== 0) held.push({ target: settings.name, entities });
+  }
+  return held;
+}
+
+/** Null for a connector that no person signs in to. */
+export async function signInOf(connector: ConnectorSettings, { clock }: How): Promise<SignInState | null> {
+  return (await readSignIns([connector], clock)).get(connector.name) ?? null;
+}
+
+interface RemoveRequest extends How {
+  readonly name: ConnectorName;
+  readonly sink: SinkSettings;
+  /** Null for one that has left the config: where its files lie is not known then. */
+  readonly connector: ConnectorSettings | null;
+  readonly settings: LocalSettings;
+  readonly onProgress: (rows: number) => void;
+  /** While no other process can use the connector, and nothing of it is left but that it is being removed. */
+  readonly beforeEnd: () => Promise<void>;
+}
+
+/**
+ * Drops all that a sink has of a connector, its files and its sign-in. A run that holds it is not waited for. Killed or
+ * interrupted, it is to be called again; until then the connector cannot be used. Throws `ConnectorBusyError`.
+ */
+export async function removeStored(request: RemoveRequest): Promise<SignedOut | null> {
+  const { name, sink: sinkSettings, connector, settings, clock, signal, onProgress, beforeEnd } = request;
+  if (connector !== null) checkFolder(connector);
+  await using sink = await openSink(sinkSettings, { clock, signal });
+  const holder = holderOf({ command: `connector-sync connectors remove ${name}`, clock });
+  await using removal = await sink.repair.remove(name, holder);
+  let rows = 0;
+  for (let dropped = await removal.dropSome(); dropped !== null; dropped = await removal.dropSome()) {
+    signal.throwIfAborted();
+    rows += dropped;
+    onProgress(rows);
+  }
+  const folder = connector === null ? null : folderOf(connector);
+  if (folder !== null) await rm(folder, { recursive: true, force: true });
+  const isSignedIn = connector?.address.kind === 'direct' && connector.address.signIn !== null;
+  const signedOut =
+    connector !== null && isSignedIn ? await signOut({ settings, connector, clock }, signal) : null;
+  await beforeEnd();
+  await removal.finish();
+  return signedOut;
+}
+
+/** What lies in it is this connector's alone. */
+function folderOf({ name, downloads }: ConnectorSettings): string | null {
+  return downloads === null ? null : join(downloads.directory, name);
+}
+
+function checkFolder(connector: ConnectorSettings): void {
+  const folder = folderOf(connector);
+  const found = folder === null ? undefined : lstatSync(folder, { throwIfNoEntry: false });
+  if (folder === null || found === undefined || found.isDirectory()) return;
+  throw usage(
+    `${folder} was expected to be the folder with the files of ${connector.name}, and is a link or a file. Nothing was removed; look what is there first.`,
+  );
+}

@@ -1,0 +1,73 @@
+import * as z from 'zod';
+import type { Clock } from '../core/clock.ts';
+import type { RunEvent } from '../core/events.ts';
+import { readJson, writeJson } from '../core/json-text.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { CallEstimate } from '../engine/estimate-calls.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
+import { expectedRecords, remaining } from '../telemetry/expected-records.ts';
+import { advanceProgress, startProgress, type Expected } from '../telemetry/progress.ts';
+import { rates } from '../telemetry/rates.ts';
+
+const shape = z.object({
+  entities: z.array(
+    z.object({
+      entity: z.string(),
+      /** How many records the run will have read of it; null: not known. */
+      expected: z.object({ records: z.number(), isEstimate: z.boolean() }).nullable(),
+    }),
+  ),
+  recordsPerSecond: z.number(),
+  left: z.object({ ms: z.number(), isAtLeast: z.boolean() }).nullable(),
+});
+
+/** What a terminal shows of a run in progress, for those who read the ledger alone. */
+export type ShownProgress = Readonly<z.output<typeof shape>>;
+
+/** Pages look that often. */
+const leastBetweenMs = 2_000;
+
+/** Follows a run for those who see only its ledger: by the same functions as the terminal that shows it. */
+export function openShownProgress(connector: ConnectorName, clock: Clock) {
+  let progress = startProgress(connector, clock.now());
+  let shownMs = clock.now();
+  return {
+    expect: (expected: ReadonlyMap<EntityName, Expected>): void => {
+      progress = startProgress(connector, clock.now(), expected);
+    },
+    onEvent: (event: RunEvent): void => {
+      progress = advanceProgress(progress, event, clock.now());
+    },
+    /** For the ledger; null: not yet again. */
+    text: (): string | null => {
+      const nowMs = clock.now();
+      if (nowMs - shownMs < leastBetweenMs) return null;
+      shownMs = nowMs;
+      const shown: ShownProgress = {
+        entities: [...progress.entities.keys()].map((entity) => ({
+          entity,
+          expected: expectedRecords(progress, entity),
+        })),
+        recordsPerSecond: rates(progress, nowMs).records,
+        left: remaining(progress, nowMs),
+      };
+      return writeJson(shown);
+    },
+  };
+}
+
+/** Null where it is not in this form: another version has written it. */
+export function readShownProgress(text: string | null): ShownProgress | null {
+  return text === null ? null : (shape.safeParse(readJson(text)).data ?? null);
+}
+
+/** What to expect of a run by what the sink holds. */
+export function expectedByEntity(
+  status: ConnectorStatus | null,
+  estimates: readonly CallEstimate[],
+): ReadonlyMap<EntityName, Expected> {
+  const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
+  return new Map(
+    estimates.map(({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }]),
+  );
+}

@@ -1,0 +1,108 @@
+import type { Clock } from '../core/clock.ts';
+import { usage } from '../core/usage-error.ts';
+import { readKey } from '../core/read-key.ts';
+import { isSharedSink } from '../settings/build-sinks.ts';
+import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
+import { openSignIn } from '../sign-ins/open-sign-in.ts';
+import type { IssuedTokens, SignIn } from '../sign-ins/sign-in.ts';
+import { callFacts } from '../source/api/call-failure.ts';
+import { classifyUpstream } from '../source/direct/classify-upstream.ts';
+import { openCallGate } from '../upstream/call-gate.ts';
+import { openAuthorization, type Authorization } from '../upstream/sign-in/open-authorization.ts';
+import { UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
+import { checkWritable } from './locate-sink.ts';
+
+/** Where the sign-in of a connector is stored; null for one that needs none. The caller disposes it. */
+export function signInAt({ signIn }: Pick<DirectAddress, 'signIn'>, clock: Clock): SignIn | null {
+  if (signIn === null) return null;
+  const { key, ...place } = signIn;
+  return openSignIn({ ...place, key: key === null ? null : readKey(key.reveal()), clock });
+}
+
+interface LoginOptions {
+  readonly settings: LocalSettings;
+  readonly connector: ConnectorSettings;
+  readonly clock: Clock;
+}
+
+/**
+ * Has a person sign in: `ask` leads them through one of the ways, and what it brings is stored. Throws USAGE for a
+ * connector that needs no person; other failures as a run would report them.
+ */
+export async function signIn(
+  options: LoginOptions,
+  ask: (authorization: Authorization) => Promise<IssuedTokens>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { connector, clock } = options;
+  await using opened = openFor(options);
+  const { sink } = connector;
+  // The sign-in is a table of such a sink, which is made first where there is none.
+  if (isSharedSink(sink.type)) await checkWritable(sink, { clock, signal });
+  const tokens = await explained(async () => await ask(opened.authorization));
+  await opened.stored.store(tokens);
+}
+
+/** Notes with the sign-in what the service calls the account. */
+export async function nameAccount({ connector, clock }: Omit<LoginOptions, 'settings'>, account: string) {
+  await using stored = connector.address.kind === 'direct' ? signInAt(connector.address, clock) : null;
+  await stored?.nameAccount(account);
+}
+
+/** What became of the tokens: there were `none`; `failed`: the service did not take them back. */
+export type SignedOut =
+  { readonly kind: 'none' | 'revoked' | 'removed' } | { readonly kind: 'failed'; readonly why: string };
+
+/** Forgets a sign-in, and gives its tokens back to the service where that says how. */
+export async function signOut(options: LoginOptions, signal: AbortSignal): Promise<SignedOut> {
+  await using opened = openFor(options);
+  const was = await opened.stored.remove();
+  if (was === null) return { kind: 'none' };
+  try {
+    return { kind: (await opened.authorization.revoke(was.tokens, signal)) ? 'revoked' : 'removed' };
+  } catch (error) {
+    if (!(error instanceof UpstreamFailure)) throw error;
+    return { kind: 'failed', why: error.text };
+  }
+}
+
+function openFor({ settings, connector, clock }: LoginOptions) {
+  const { name, definition, address } = connector;
+  if (address.kind !== 'direct') {
+    throw usage(`${name} is read through an API, which has its credentials: there is nothing to sign in to.`);
+  }
+  const transport = openUpstreamTransport({ allowHosts: settings.allowUpstreamHosts });
+  const gate = openCallGate({ clock });
+  const credentials = Object.fromEntries(
+    [...address.credentials].map(([field, secret]) => [field, secret.reveal()]),
+  );
+  const authorization = openAuthorization({
+    definition,
+    credentials,
+    connector: name,
+    transport,
+    gate,
+    clock,
+  });
+  const stored = signInAt(address, clock);
+  if (stored === null) throw new TypeError(`${name} has no place for a sign-in`);
+  return {
+    authorization,
+    stored,
+    [Symbol.asyncDispose]: async () => {
+      await stored[Symbol.asyncDispose]();
+      await gate[Symbol.asyncDispose]();
+      await transport[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof UpstreamFailure)) throw error;
+    throw classifyUpstream(error, callFacts('catalog', 'sign in')).error;
+  }
+}

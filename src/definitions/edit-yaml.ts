@@ -1,0 +1,147 @@
+import { isDeepStrictEqual } from 'node:util';
+import {
+  isCollection,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  parseDocument,
+  stringify,
+  type Pair,
+  type YAMLMap,
+} from 'yaml';
+import { parseYaml, yamlSyntax } from './read-yaml.ts';
+
+/**
+ * The text of a YAML file with one entry more, the last one of a map at its top. Every other byte stays: comments,
+ * order, quotes. Null where the file is written in a way that this cannot keep.
+ */
+export function withYamlEntry(text: string, top: string, name: string, value: object): string | null {
+  const { map, keyEnd } = topMap(text, top);
+  const last = map?.items.at(-1);
+  return checked(text, added(), top, (members) => ({ ...members, [name]: value }));
+
+  function added(): string {
+    if (map === null || last === undefined) {
+      // Nothing, `connectors:` or `connectors: {}`.
+      const body = blockOf(text, '  ', name, value);
+      if (keyEnd === null) {
+        const gap = text === '' || text.endsWith('\n') ? '' : newLineOf(text);
+        return [text, gap, top, ':', newLineOf(text), body, newLineOf(text)].join('');
+      }
+      const [, to] = map === null ? [keyEnd, keyEnd] : rangeOf(map);
+      return withLines(text.slice(0, keyEnd) + text.slice(to), keyEnd, body);
+    }
+    const end = endOf(last);
+    const indent = indentOf(text, last);
+    if (map.flow === true) {
+      const entry = `${JSON.stringify(name)}: ${JSON.stringify(value)}`;
+      const gap = indent === null ? ' ' : `${newLineOf(text)}${indent}`;
+      return `${text.slice(0, end)},${gap}${entry}${text.slice(end)}`;
+    }
+    return withLines(text, end, blockOf(text, indent ?? '  ', name, value));
+  }
+}
+
+/** The same without this entry. Comments around it stay, those inside it go. Null also where there is no such entry. */
+export function withoutYamlEntry(text: string, top: string, name: string): string | null {
+  const { map, keyEnd } = topMap(text, top);
+  const at = map?.items.findIndex((pair) => keyOf(pair) === name) ?? -1;
+  const pair = map?.items[at];
+  if (map === null || keyEnd === null || pair === undefined) return null;
+  return checked(text, removed(map, pair, keyEnd), top, (members) =>
+    Object.fromEntries(Object.entries(members).filter(([key]) => key !== name)),
+  );
+
+  function removed({ items, flow }: YAMLMap, gone: Pair, colon: number): string {
+    const [start, end] = [startOf(gone), endOf(gone)];
+    const [before, after] = [items[at - 1], items[at + 1]];
+    if (flow === true) {
+      const [from, to] =
+        after !== undefined ? [start, startOf(after)] : [before === undefined ? start : endOf(before), end];
+      return text.slice(0, from) + text.slice(to);
+    }
+    const from = text.lastIndexOf('\n', start - 1) + 1;
+    const lineEnd = text.indexOf('\n', end);
+    const to = lineEnd === -1 ? text.length : lineEnd + 1;
+    // A blank line before and one behind are one.
+    const gap = /\n(\r?\n)$/.exec(text.slice(0, from))?.[1] ?? '';
+    const isDouble = gap !== '' && /^(?:\r?\n|$)/.test(text.slice(to));
+    const rest = text.slice(0, isDouble ? from - gap.length : from) + text.slice(to);
+    return items.length > 1 ? rest : `${rest.slice(0, colon)} {}${rest.slice(colon)}`;
+  }
+}
+
+/** The map below a key at the top, and where that key ends, colon included; null: there is none. */
+function topMap(text: string, top: string): { readonly map: YAMLMap | null; readonly keyEnd: number | null } {
+  const { contents } = parseDocument(text, yamlSyntax);
+  const pair = isMap(contents) ? contents.items.find((one) => keyOf(one) === top) : undefined;
+  if (pair === undefined || !isScalar(pair.key)) return { map: null, keyEnd: null };
+  const keyEnd = text.indexOf(':', rangeOf(pair.key)[1]) + 1;
+  return { map: isMap(pair.value) ? pair.value : null, keyEnd };
+}
+
+function keyOf({ key }: Pair): string | null {
+  return isScalar(key) ? String(key.value) : null;
+}
+
+/** Where a node begins and ends in the text. */
+function rangeOf(node: unknown): readonly [from: number, to: number] {
+  const [from = 0, to = 0] = isNode(node) ? (node.range ?? []) : [];
+  return [from, to];
+}
+
+function startOf({ key }: Pair): number {
+  return rangeOf(key)[0];
+}
+
+/** Behind the last character that belongs to a pair: comments below it belong to what follows. */
+function endOf({ key, value }: Pair): number {
+  return Math.max(rangeOf(key)[1], endOfNode(value));
+}
+
+function endOfNode(node: unknown): number {
+  const last: unknown = isCollection(node) && node.flow !== true ? node.items.at(-1) : undefined;
+  if (isPair(last)) return endOf(last);
+  return last === undefined ? rangeOf(node)[1] : endOfNode(last);
+}
+
+/** What stands before the entry in its line; null where that is more than blanks. */
+function indentOf(text: string, pair: Pair): string | null {
+  const start = startOf(pair);
+  const before = text.slice(text.lastIndexOf('\n', start - 1) + 1, start);
+  return before.trim() === '' ? before : null;
+}
+
+function newLineOf(text: string): string {
+  return text.includes('\r\n') ? '\r\n' : '\n';
+}
+
+function blockOf(text: string, indent: string, name: string, value: object): string {
+  const lines = stringify({ [name]: value }, { lineWidth: 0 })
+    .trimEnd()
+    .split('\n');
+  return lines.map((line) => `${indent}${line}`).join(newLineOf(text));
+}
+
+/** With these lines below the one in which what stands before `end` ends. */
+function withLines(text: string, end: number, lines: string): string {
+  const before = text.slice(0, end).trimEnd();
+  const lineEnd = text.slice(before.length).search(/\r?\n|$/);
+  const at = before.length + lineEnd;
+  return `${text.slice(0, at)}${newLineOf(text)}${lines}${text.slice(at)}`;
+}
+
+/** The edited text where it says what the one before says, but for this change; else null. */
+function checked(
+  before: string,
+  after: string,
+  top: string,
+  change: (members: object) => object,
+): string | null {
+  const [was, is] = [before, after].map((text): unknown => parseYaml('', text).data ?? {});
+  if (typeof was !== 'object' || was === null) return null;
+  const members: unknown = Object.entries(was).find(([key]) => key === top)?.[1];
+  const wanted = { ...was, [top]: change(typeof members === 'object' && members !== null ? members : {}) };
+  return isDeepStrictEqual(is, wanted) ? after : null;
+}

@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { isJsonObject } from '../../core/json.ts';
+import { usage } from '../../core/usage-error.ts';
+import { suggestName } from '../suggest-name.ts';
+import { answerSchema, recordPlaces } from './operation.ts';
+import { columnName, listIn, objectIn, partIn, prefix, singular, textIn, wordsOf } from './parts.ts';
+import { namedOperation, withoutOurs } from './plain-operation.ts';
+import { plainSchemes } from './plain-sign-in.ts';
+import { openSchemas } from './schemas.ts';
+import { readOpenApi, serviceOf, type ServiceFile } from './service-file.ts';
+
+/** An operation of a plain file whose answers have a list. */
+export interface PlainListing {
+  readonly path: string;
+  /** A name for what it lists; null: its path gives none. */
+  readonly entity: string | null;
+  /** Where its answer has arrays of objects: `data.tickets`; an empty text is the answer itself. */
+  readonly records: readonly string[];
+  readonly isDeprecated: boolean;
+}
+
+export type PlainFile = ReturnType<typeof readPlainFile>;
+
+/** The OpenAPI file of any service, and what it lists. Throws `ProblemsError` DEFINITION_INVALID. */
+export function readPlainFile(file: string) {
+  const opened = readOpenApi(file, 'an OpenAPI document');
+  const schemas = openSchemas(opened.root);
+  const gets = Object.entries(objectIn(opened.root, 'paths')).flatMap(([path, item]) => {
+    const operation = partIn(schemas.resolve(item), 'get');
+    return isJsonObject(operation) ? [{ path, operation }] : [];
+  });
+  const listings = gets.flatMap(({ path, operation }): readonly PlainListing[] => {
+    const answer = answerSchema(operation, schemas);
+    const records = recordPlaces(answer, schemas);
+    const isArray = schemas.typeOf(answer) === 'array';
+    // One record, whose own lists are no entity.
+    const isRecord = !isArray && (/\}\/?$/.test(path) || schemas.properties(answer).has('id'));
+    if (records.length === 0 || isRecord) return [];
+    const isDeprecated = partIn(operation, 'deprecated') === true;
+    const places = records.map((place) => place.path.join('.'));
+    return [{ path, entity: entityOf(path), records: places, isDeprecated }];
+  });
+  return { opened, schemas, listings, gets: gets.length };
+}
+
+/**
+ * The file as if it named these listings as entities, with those above them and the operations that read one record.
+ * What else an import wants to know stands in what OpenAPI itself declares.
+ */
+export function plainService(
+  { opened, schemas, listings }: PlainFile,
+  paths: readonly string[],
+): ServiceFile {
+  const chosen = withParents(
+    paths.map((path) => listingAt(path, listings)),
+    listings,
+  );
+  const { root } = opened;
+  const items: Record<string, JsonValue> = {};
+  for (const [path, item] of Object.entries(objectIn(root, 'paths'))) {
+    const shared = schemas.resolve(item);
+    const list = chosen.find((one) => one.path === path);
+    const above = chosen.find((one) => isOneOf(path, one.path));
+    const operation = objectIn(shared, 'get');
+    const named =
+      list !== undefined
+        ? namedOperation(operation, list.entity, 'list', schemas)
+        : above !== undefined && Object.keys(operation).length > 0
+          ? namedOperation(operation, above.entity, 'get', schemas)
+          : null;
+    // Operations that no entity needs are as if they were not there, and stay where references find them.
+    items[path] = named === null ? item : { ...shared, get: named };
+  }
+  const info = withoutOurs(objectIn(root, 'info'));
+  const name = serviceName(textIn(info, 'title') ?? '');
+  const operations = chosen.map(({ path }) => objectIn(schemas.resolve(partIn(root, 'paths', path)), 'get'));
+  const adapted: JsonObject = {
+    ...root,
+    info: {
+      ...info,
+      [`${prefix}connector-name`]: name,
+      [`${prefix}connector-definition-id`]: uuidOf(name),
+    },
+    servers: plainServers(root),
+    components: {
+      ...objectIn(root, 'components'),
+      securitySchemes: plainSchemes(root, operations, schemas),
+    },
+    paths: items,
+  };
+  return serviceOf(opened, adapted, true);
+}
+
+/**
+ * One address, in which names stand for what a person has to say: `{address}` for the origin where the file has several
+ * or none.
+ */
+function plainServers(root: JsonObject): readonly JsonValue[] {
+  const servers = listIn(root, 'servers');
+  const [first] = servers;
+  const urls = servers.map((one) => textIn(one, 'url') ?? '');
+  const parts = urls.map((url) => /^(https:\/\/[^/{}]+)(\/[^{}]*)?$/.exec(url));
+  const [, , path = ''] = parts[0] ?? [];
+  if (urls.length > 1 && parts.every((one) => one !== null && (one[2] ?? '') === path)) {
+    const origins = [...new Set(parts.map((one) => one?.[1] ?? ''))];
+    if (origins.length > 1) return [{ url: `{address}${path}`, variables: { address: { enum: origins } } }];
+  }
+  if (isJsonObject(first) && /^[a-z]+:\/\/|^\{/i.test(urls[0] ?? '')) return [withoutPathVariables(first)];
+  return [{ url: `{address}${(urls[0] ?? '').replace(/\/$/, '')}`, variables: { address: {} } }];
+}
+
+/** Names behind the host have the default that OpenAPI demands: only those of the host tell accounts apart. */
+function withoutPathVariables(server: JsonObject): JsonObject {
+  const [, origin = '', path = ''] =
+    /^([a-z]+:\/\/[^/]*|[^/]*)(.*)$/i.exec(textIn(server, 'url') ?? '') ?? [];
+  const filled = path.replaceAll(
+    /\{(\w+)\}/g,
+    (whole, name: string) => textIn(server, 'variables', name, 'default') ?? whole,
+  );
+  return { ...server, url: `${origin}${filled}` };
+}
+
+interface Chosen extends PlainListing {
+  readonly entity: string;
+}
+
+/** `/tickets`, or `cases=/tickets`: the listing there, and how its entity is called. */
+function listingAt(text: string, listings: readonly PlainListing[]): Chosen {
+  const [, name, path = text] = /^([^/=]*)=(\/.*)$/.exec(text) ?? [];
+  const found = listings.find((one) => one.path === path);
+  if (found === undefined) {
+    const known = listings.map((one) => one.path);
+    throw usage(
+      `--path: the file has no GET ${JSON.stringify(path.slice(0, 200))} that answers with a list${suggestName(path, known)}. Without --path they are listed.`,
+    );
+  }
+  return { ...found, entity: name ?? found.entity ?? path };
+}
+
+/** With the listings that fill their paths: `/users` for `/users/{id}/orders`. */
+function withParents(wanted: readonly Chosen[], listings: readonly PlainListing[]): readonly Chosen[] {
+  const found = new Map(wanted.map((one) => [one.path, one]));
+  for (const { path } of found.values()) {
+    for (const one of listings) {
+      const isAbove = new RegExp(`^${literal(one.path.replace(/\/$/, ''))}/\\{[^}/]+\\}/`).test(path);
+      if (isAbove && !found.has(one.path)) found.set(one.path, { ...one, entity: one.entity ?? one.path });
+    }
+  }
+  const byEntity = new Map<string, string>();
+  for (const { entity, path } of found.values()) {
+    const other = byEntity.get(entity);
+    if (other !== undefined) {
+      const example = `--path ${entity}_too=${path}`;
+      throw usage(`--path: ${other} and ${path} would both be ${entity}. Name one of them: ${example}`);
+    }
+    byEntity.set(entity, path);
+  }
+  return [...found.values()];
+}
+
+function literal(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}
+
+/** `/tickets/{id}`, for `/tickets`. */
+function isOneOf(path: string, listing: string): boolean {
+  const rest = path.startsWith(listing.replace(/\/$/, ''))
+    ? path.slice(listing.replace(/\/$/, '').length)
+    : '';
+  return /^\/\{[^}/]+\}\/?$/.test(rest);
+}
+
+/** `/api/v2/users/{id}/orders.json`: `user_orders`. The same whatever else is imported. */
+function entityOf(path: string): string | null {
+  const segments = path
+    .replace(/\.json\/?$/, '')
+    .split('/')
+    .filter((one) => one !== '');
+  const last = segments.findLastIndex((one) => !one.startsWith('{'));
+  const above = segments.filter(
+    (one, at) => at < last && !one.startsWith('{') && segments[at + 1]?.startsWith('{'),
+  );
+  const name = [...above.map(singular), segments[last] ?? ''].join('_');
+  return columnName(name);
+}
+
+/** What a definition may be called: the words of the title, as many as there is room for. */
+function serviceName(title: string): string {
+  const words = wordsOf(title).filter((word) => !/^(?:the|api|rest|openapi|specification|v\d+)$/.test(word));
+  let name = '';
+  for (const word of words) {
+    const longer = name === '' ? word : `${name}-${word}`;
+    if (longer.length > 33) break;
+    name = longer;
+  }
+  return name;
+}
+
+/** The same one in every import. */
+function uuidOf(name: string): string {
+  const hex = createHash('sha256').update(`openapi ${name}`).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}

@@ -1,0 +1,83 @@
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { usage } from '../core/usage-error.ts';
+import { hasCode, syncDirectory } from './private-file.ts';
+
+interface ReplacedText {
+  /** Behind a link, the file that it leads to. */
+  readonly file: string;
+  /** What it must hold now; null: there must be none. */
+  readonly before: string | null;
+  readonly after: string;
+  /** An existing file whose owner and mode a new one gets. */
+  readonly like: string;
+  readonly nowMs: number;
+}
+
+const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+/** An edit takes milliseconds. */
+const abandonedMs = 60_000;
+
+/**
+ * Replaces the text of a file, whole or not at all, with its mode and owner kept. Throws USAGE where the file has
+ * changed meanwhile or another process is replacing it, and the system's error where the place does not allow it.
+ */
+export function replaceText({ file, before, after, like, nowMs }: ReplacedText): void {
+  const place = before === null ? file : realpathSync(file);
+  const model = statSync(before === null ? like : place);
+  // Its name is a lock: one process at a time replaces the file.
+  const temporary = join(dirname(place), `.${basename(place)}.edit`);
+  const descriptor = openAlone(temporary, place, nowMs);
+  try {
+    try {
+      const made = fstatSync(descriptor);
+      if (made.uid !== model.uid || made.gid !== model.gid) fchownSync(descriptor, model.uid, model.gid);
+      fchmodSync(descriptor, model.mode & 0o7777);
+      writeFileSync(descriptor, after);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    if (before === null) {
+      linkSync(temporary, place);
+    } else {
+      if (new TextDecoder().decode(readFileSync(place)) !== before) throw changed(file);
+      renameSync(temporary, place);
+    }
+  } catch (error) {
+    unlinkSync(temporary);
+    throw hasCode(error, 'EEXIST') ? changed(file) : error;
+  }
+  if (before === null) unlinkSync(temporary);
+  syncDirectory(dirname(place));
+}
+
+function openAlone(temporary: string, place: string, nowMs: number): number {
+  const found = statSync(temporary, { throwIfNoEntry: false });
+  if (found !== undefined && nowMs - found.mtimeMs > abandonedMs) unlinkSync(temporary);
+  try {
+    return openSync(temporary, createNew, 0o600);
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    throw usage(`Another process is editing ${place}. Nothing was changed; try again in a minute.`);
+  }
+}
+
+function changed(file: string): Error {
+  return usage(`${file} was changed by another process meanwhile. Nothing was written; try again.`);
+}

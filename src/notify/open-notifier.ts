@@ -1,0 +1,24 @@
+import { checkChannels } from '../settings/load-settings.ts';
+import type { Notifier, NotifierOptions } from './notifier.ts';
+
+/**
+ * Disposing it looks once more at the sinks that it has used, and sends for up to ten seconds. Throws CONFIG_INVALID
+ * where something of `notify` is missing here.
+ */
+export async function openNotifier(options: NotifierOptions): Promise<Notifier> {
+  checkChannels(options.settings);
+  if (options.settings.notify.size > 0) {
+    // Loaded only here: most configs have no channel.
+    const { tellingNotifier } = await import('./telling-notifier.ts');
+    return tellingNotifier(options);
+  }
+  const nothing = async (): Promise<void> => Promise.resolve();
+  return {
+    runEnded: nothing,
+    publicationEnded: nothing,
+    configRead: nothing,
+    look: nothing,
+    test: async () => Promise.resolve([]),
+    [Symbol.asyncDispose]: nothing,
+  };
+}

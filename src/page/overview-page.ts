@@ -1,0 +1,216 @@
+import { html, type SafeHtml } from '@remix-run/html-template';
+import { healthWords } from '../app/connector-health.ts';
+import { formatDuration } from '../settings/parse-unit.ts';
+import type { PublishSettings } from '../settings/settings.ts';
+import { count, counted, printable } from '../telemetry/format.ts';
+import { changesText, total } from './day-changes.ts';
+import { actLink, ago, badge, disclosed, page, targetLinks, type PageWorld } from './layout.ts';
+import {
+  type ListedConnector,
+  type OverviewData,
+  type OverviewQuery,
+  type OverviewSort,
+} from './read-overview-page.ts';
+import { nextRunText } from './next-run.ts';
+import { barsLegend, runBars } from './run-bars.ts';
+import { troubleText } from './trouble-text.ts';
+
+/** All connectors at a glance: what needs a person, what heals by itself, and a line for each. */
+export function overviewPage(
+  data: OverviewData,
+  targets: readonly PublishSettings[],
+  world: PageWorld,
+): string {
+  const { shown, total, unreadable } = data;
+  const main = html`<h1>Connectors</h1>
+    ${unreadable.map(
+      ({ sink, problem, connectors }) =>
+        html`<section class="notice failed" aria-label="Sink ${sink} cannot be read">
+          <p>
+            <strong>Sink ${sink} cannot be read</strong>, so ${counted(connectors, 'connector')} of it
+            ${connectors === 1 ? 'is' : 'are'} not shown. ${printable(problem)}
+          </p>
+        </section>`,
+    )}
+    ${troubleSection(data, true, world)} ${troubleSection(data, false, world)} ${filters(data)}
+    ${shown.length === 0 ? nothingShown(data.query, world) : connectorsTable(data, world)} ${pageLinks(data)}
+    <p class="acts">${total === 0 ? '' : matchingActs(data, world)}</p>
+    <p class="faint">
+      ${total === shown.length ? counted(total, 'connector') : `${shown.length} of ${count(total)} connectors`}.
+      ${shown.some(({ runs }) => runs.length > 0) ? barsLegend : ''}
+    </p>
+    ${targetLinks(targets, './')}`;
+  return page({ title: 'Connectors', root: './', main }, world);
+}
+
+/** What a person can do with all connectors that the filter leaves. */
+function matchingActs({ query: { q, state }, total }: OverviewData, world: PageWorld) {
+  const of = { ...(q === '' ? {} : { q }), ...(state === null ? {} : { state }) };
+  const all = total === 1 ? 'this one' : `all ${count(total)}`;
+  return (
+    [
+      ['run-now', `Run ${all} now`],
+      ['pause', `Pause ${all}`],
+      ['resume', `Resume ${all}`],
+    ] as const
+  ).map((act) => actLink(world, './', act, of));
+}
+
+const mostTroubles = 5;
+
+function troubleSection({ named, query }: OverviewData, isForPerson: boolean, world: PageWorld) {
+  const found = named.flatMap(({ connector, health }) =>
+    health.troubles
+      .filter((trouble) => trouble.isForPerson === isForPerson)
+      .map((trouble) => ({ connector, trouble })),
+  );
+  if (found.length === 0) return '';
+  const state = isForPerson ? 'attention' : 'healing';
+  const more = found.length - mostTroubles;
+  return html`<section class="notice ${isForPerson ? 'attention' : ''}" aria-labelledby="${state}">
+    <h2 id="${state}">${isForPerson ? 'Needs a person' : 'Heals by itself'}</h2>
+    <ul>
+      ${found
+        .slice(0, mostTroubles)
+        .map(
+          ({ connector: { name }, trouble }) =>
+            html`<li>
+              <a href="connectors/${name}">${name}</a> ${troubleText(trouble, name, world)}
+              ${trouble.kind === 'withheld' ? actLink(world, './', ['allow-deletes', 'Allow once'], { connector: name }) : ''}
+            </li>`,
+        )}
+    </ul>
+    ${more > 0 ? html`<p><a href="${linkTo(query, { state, page: 1 })}">and ${count(more)} more</a></p>` : ''}
+  </section>`;
+}
+
+function filters({ query, counts, named }: OverviewData): SafeHtml {
+  const chip = (state: OverviewQuery['state'], text: string, number: number): SafeHtml =>
+    html`<a
+      class="chip ${state ?? ''}"
+      href="${linkTo(query, { state, page: 1 })}"
+      ${query.state === state ? html`aria-current="true"` : ''}
+      >${text} <b>${count(number)}</b></a
+    >`;
+  return html`<search class="filters">
+    <form method="get" action="./">
+      <label for="q">Name contains</label>
+      <input id="q" name="q" type="search" value="${query.q}" autocomplete="off" />
+      ${query.state === null ? '' : html`<input type="hidden" name="state" value="${query.state}" />`}
+      ${query.sort === 'health' ? '' : html`<input type="hidden" name="sort" value="${query.sort}" />`}
+      <button>Filter</button>
+    </form>
+    <nav class="chips" aria-label="By state">
+      ${chip(null, 'all', named.length)}
+      ${healthWords.toReversed().map((word) => {
+        const number = counts.get(word) ?? 0;
+        return number === 0 && query.state !== word ? '' : chip(word, word, number);
+      })}
+    </nav>
+  </search>`;
+}
+
+function nothingShown({ q, state }: OverviewQuery, { program }: PageWorld): SafeHtml {
+  return q === '' && state === null
+    ? html`<p>No connectors to show. <code>${program} init</code> writes a config to start from.</p>`
+    : html`<p>No connector matches. <a href="./">Show all</a></p>`;
+}
+
+const columns: readonly { readonly title: string; readonly sort: OverviewSort | null }[] = [
+  { title: 'Connector', sort: 'name' },
+  { title: 'Health', sort: 'health' },
+  { title: 'Data as of', sort: 'age' },
+  { title: 'Last run', sort: 'run' },
+  { title: 'Next run', sort: null },
+  { title: 'Rows', sort: 'rows' },
+  { title: 'Last runs', sort: null },
+];
+
+function connectorsTable({ shown, query }: OverviewData, world: PageWorld): SafeHtml {
+  const heading = ({ title, sort }: (typeof columns)[number]): SafeHtml => {
+    if (sort === null) return html`<th scope="col">${title}</th>`;
+    const align = sort === 'rows' ? html`class="number"` : '';
+    const isSorted = query.sort === sort;
+    const order = sort === 'name' || sort === 'age' ? 'ascending' : 'descending';
+    return html`<th scope="col" ${align} ${isSorted ? html`aria-sort="${order}"` : ''}>
+      <a href="${linkTo(query, { sort, page: 1 })}">${title}</a>
+    </th>`;
+  };
+  return html`<table class="list">
+    <caption class="unseen">
+      Connectors
+    </caption>
+    <thead>
+      <tr>
+        ${columns.map(heading)}
+      </tr>
+    </thead>
+    <tbody>
+      ${shown.map((one) => connectorRow(one, world))}
+    </tbody>
+  </table>`;
+}
+
+function connectorRow(one: OverviewData['shown'][number], { nowMs }: PageWorld): SafeHtml {
+  const { connector, overview, health, runs } = one;
+  const { name, definition, sink } = connector;
+  const lastRun = overview?.lastRun ?? null;
+  return html`<tr>
+    <th scope="row">
+      <a href="connectors/${name}">${name}</a>
+      <span class="faint">${definition.name}, sink ${sink.name}</span>
+    </th>
+    <td data-title="Health">${badge(health.word)}${runningBeside(health)}</td>
+    <td data-title="Data as of">${ageCell(one, nowMs)}</td>
+    <td data-title="Last run">
+      ${
+        lastRun === null
+          ? html`<span class="faint">never</span>`
+          : html`<a href="runs/${lastRun.run}">${lastRun.state}</a>
+              ${ago(lastRun.finishedAt ?? lastRun.startedAt, nowMs)}`
+      }
+    </td>
+    <td data-title="Next run">${nextRunText(connector, overview, nowMs)}</td>
+    <td data-title="Rows" class="number">
+      ${count(overview?.rows ?? 0)}
+      ${one.today === null ? '' : disclosed(`${count(total(one.today))} today`, html`<span>${changesText(one.today)}</span>`)}
+    </td>
+    <td data-title="Last runs">${runs.length === 0 ? '' : runBars(runs, './')}</td>
+  </tr>`;
+}
+
+function runningBeside({ word, isRunning }: ListedConnector['health']) {
+  return isRunning && word !== 'running' ? html` ${badge('running')}` : '';
+}
+
+/** How old the stalest entity is, and how old it may be. */
+function ageCell({ health: { stalest, isStale }, overview }: ListedConnector, nowMs: number): SafeHtml {
+  if (overview === null || stalest === null) return html`<span class="faint">nothing read yet</span>`;
+  const { entity, asOf, freshWithinMs } = stalest;
+  const limit = freshWithinMs === null ? '' : ` of ${formatDuration(freshWithinMs)}`;
+  return html`<span class="${isStale ? 'late' : ''}">${ago(asOf, nowMs, 'never complete')}</span>
+    <span class="faint">${entity}${limit}</span>`;
+}
+
+function pageLinks({ query, pages }: OverviewData) {
+  if (pages === 1) return '';
+  const { page: at } = query;
+  return html`<nav class="pages" aria-label="Pages of connectors">
+    ${at > 1 ? html`<a href="${linkTo(query, { page: at - 1 })}" rel="prev">Previous</a>` : ''}
+    <span>Page ${at} of ${pages}</span>
+    ${at < pages ? html`<a href="${linkTo(query, { page: at + 1 })}" rel="next">Next</a>` : ''}
+  </nav>`;
+}
+
+/** The address of the overview with something changed; what is as usual is left out. */
+function linkTo(query: OverviewQuery, change: Partial<OverviewQuery>): string {
+  const { q, state, sort, page: at } = { ...query, ...change };
+  const params = new URLSearchParams({
+    ...(q === '' ? {} : { q }),
+    ...(state === null ? {} : { state }),
+    ...(sort === 'health' ? {} : { sort }),
+    ...(at === 1 ? {} : { page: String(at) }),
+  });
+  const text = params.toString();
+  return text === '' ? './' : `./?${text}`;
+}

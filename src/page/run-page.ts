@@ -1,0 +1,91 @@
+import { html } from '@remix-run/html-template';
+import type { RunReport } from '../sinks/run-report.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
+import { count, duration, printable } from '../telemetry/format.ts';
+import { deleteLines } from '../wording/deletes-text.ts';
+import { failureText, runFacts, runTable } from '../wording/run-report-table.ts';
+import { actLink, badge, exactly, facts, page, textLines, wideTable, type PageWorld } from './layout.ts';
+import { tookMs } from './run-bars.ts';
+
+const root = '../';
+
+/** One run: its report as a table, what failed and what to do. */
+export function runPage(run: RunSummary, sink: string, world: PageWorld): string {
+  const { connector, kind, report, continues } = run;
+  const ms = tookMs(run);
+  const hasDeleted = report?.entities.some(({ deleted }) => deleted > 0) === true;
+  const main = html`<h1><a href="${root}connectors/${connector}">${connector}</a> ${badge(run.state)}</h1>
+    <p class="acts">
+      ${run.state === 'running' ? actLink(world, root, ['cancel', 'Cancel'], { run: run.run }) : ''}
+      ${hasDeleted ? actLink(world, root, ['undelete', 'Undelete'], { run: run.run }) : ''}
+    </p>
+    ${facts([
+      ['Run', html`<code>${run.run}</code>`],
+      ['Kind', kind],
+      ['Sink', sink],
+      ['Started', exactly(run.startedAt)],
+      ['Ended', run.finishedAt === null ? null : exactly(run.finishedAt)],
+      ['Took', ms === null ? null : duration(ms)],
+      ['Resumed', continues === null ? null : html`<a href="${root}runs/${continues}">${continues}</a>`],
+    ])}
+    ${report === null ? withoutReport(run) : reportSections(report, world.program)}`;
+  return page({ title: `${connector}: ${run.state}`, root, main, isLive: run.state === 'running' }, world);
+}
+
+function withoutReport({ state, connector }: RunSummary) {
+  return state === 'running'
+    ? html`<p>
+        It is in progress; <a href="${root}connectors/${connector}">${connector}</a> shows how far it is.
+      </p>`
+    : html`<p>
+        Its process ended without a report. What it stored is kept; the next run resumes from there.
+      </p>`;
+}
+
+function reportSections(report: RunReport, program: string) {
+  const { columns, rows } = runTable(report, true);
+  const { error, failures, failuresOmitted, connector } = report;
+  const deletes = deleteLines(report, program);
+  return html`${
+      error === null
+        ? ''
+        : html`<section class="notice failed" aria-label="Why it failed">
+            <p><strong>${error.code}</strong> ${printable(error.message)}</p>
+            <p>${adviceText(error.recovery === 'retry', connector, program)}</p>
+          </section>`
+    }
+    <h2>What it did</h2>
+    ${wideTable(
+      'What it did',
+      columns,
+      rows.map((row) => row.map((cell) => printable(cell))),
+    )}
+    ${textLines(runFacts(report))}
+    ${
+      deletes.length === 0
+        ? ''
+        : html`<h2>Deletes</h2>
+            ${textLines(deletes)}`
+    }
+    ${
+      failures.length === 0
+        ? ''
+        : html`<h2>What failed</h2>
+            <p>
+              Everything else is stored. What failed is read again by the next run; for codes that stay the
+              same,
+              <code>${program} check ${connector}</code> says more.
+            </p>
+            <ul>
+              ${failures.map((failure) => html`<li>${printable(failureText(failure))}</li>`)}
+            </ul>
+            ${failuresOmitted === 0 ? '' : html`<p>and ${count(failuresOmitted)} more</p>`}`
+    }`;
+}
+
+function adviceText(isRetried: boolean, connector: string, program: string) {
+  return isRetried
+    ? html`The next run tries again by itself.`
+    : html`It does not heal by itself: <code>${program} check ${connector}</code> says more, and once it is
+        put right, <code>${program} sync ${connector}</code> resumes from what is stored.`;
+}

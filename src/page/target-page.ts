@@ -1,0 +1,71 @@
+import { html } from '@remix-run/html-template';
+import { targetStatus } from '../app/publish-target.ts';
+import type { Clock } from '../core/clock.ts';
+import { isStillPublished } from '../settings/chosen-targets.ts';
+import { checkTargets } from '../settings/load-settings.ts';
+import { formatDuration } from '../settings/parse-unit.ts';
+import type { LocalSettings, PublishSettings } from '../settings/settings.ts';
+import { count, counted, printable } from '../telemetry/format.ts';
+import { actLink, ago, exactly, facts, page, wideTable, type PageWorld } from './layout.ts';
+
+/** What a target of `publish` holds: the one page that asks something else than a ledger. */
+export async function targetPage(
+  settings: LocalSettings,
+  target: PublishSettings,
+  how: { readonly clock: Clock; readonly signal: AbortSignal },
+  world: PageWorld,
+): Promise<string> {
+  checkTargets(settings, [target]);
+  const { newest, isUpToDate, newGeneration, refusal, heldBack } = await targetStatus(target, how);
+  const { nowMs } = world;
+  const { when, name, type } = target;
+  const manifest = newest?.manifest ?? null;
+  const columns = [
+    { title: 'entity' },
+    { title: 'complete as of' },
+    { title: 'rows it added or changed', align: 'right' },
+    { title: 'rows it deleted', align: 'right' },
+    { title: '' },
+  ] as const;
+  const rows = (manifest?.entities ?? []).map((one) => [
+    `${one.connector}/${one.entity}`,
+    ago(one.asOf, nowMs),
+    count(one.upserts),
+    count(one.deletes),
+    isStillPublished(target, one) ? '' : 'no longer in the config',
+  ]);
+  const main = html`<h1>${name}</h1>
+    <p class="acts">${actLink(world, '../', ['publish-now', 'Publish now'], { target: name })}</p>
+    ${refusal === null ? '' : html`<p class="notice failed">${printable(refusal.message)}</p>`}
+    ${facts([
+      ['Kind', type],
+      ['Published', whenText(when)],
+      [
+        'Newest publication',
+        manifest === null
+          ? 'none yet'
+          : html`number ${String(manifest.publication)}, ${exactly(manifest.createdAt)}`,
+      ],
+      ['State', manifest === null ? null : isUpToDate ? 'up to date' : 'something newer is stored'],
+      ['Next one', newGeneration === null ? null : `has all rows again, because ${newGeneration}`],
+      [
+        'As before',
+        heldBack.length === 0
+          ? null
+          : `${counted(heldBack.length, 'entity', 'entities')}, until the next sync has read all of it again`,
+      ],
+    ])}
+    ${rows.length === 0 ? '' : wideTable('Entities', columns, rows)}`;
+  return page({ title: name, root: '../', main, isLive: false }, world);
+}
+
+function whenText(when: PublishSettings['when']): string {
+  switch (when.kind) {
+    case 'every':
+      return `every ${formatDuration(when.everyMs)}`;
+    case 'after-sync':
+      return 'after each sync';
+    case 'by-hand':
+      return 'by hand';
+  }
+}

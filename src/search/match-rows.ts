@@ -1,0 +1,50 @@
+import type { JsonValue } from '../core/json.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { ColumnValue, EntityTable } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
+import { fieldReader } from './field-value.ts';
+import { conditionMatcher } from './match-condition.ts';
+import { readFilter } from './read-filter.ts';
+import { searchTarget } from './search-target.ts';
+
+/** A row as readers of a sink get it: `values` in the order of the table's columns. */
+interface ReadRow {
+  readonly values: readonly ColumnValue[];
+  readonly extra: string | null;
+}
+
+/**
+ * The filter of a search, for rows of any sink, one by one. Of an entity whose arrays are exploded its own records are
+ * meant. Throws SEARCH_INVALID.
+ */
+export function rowMatcher(
+  {
+    connector,
+    entity,
+    table,
+  }: { readonly connector: ConnectorName; readonly entity: Entity; readonly table: EntityTable },
+  filter: JsonValue,
+): (row: ReadRow) => boolean {
+  const own: Entity =
+    entity.explode === null
+      ? entity
+      : { ...entity, explode: null, explodedTable: null, searchable: new Map() };
+  const target = searchTarget(own, connector, () => table);
+  const meets = conditionMatcher(readFilter(filter, target, '--where'));
+  const indexes = new Map(table.columns.map(({ name }, index) => [name, index]));
+  const fields = [...target.fields.values()].map((field) => ({
+    name: field.name,
+    read: fieldReader(field),
+    sources: field.sources.map((source) =>
+      source.kind === 'column' ? (indexes.get(source.column) ?? -1) : -1,
+    ),
+  }));
+  return ({ values, extra }) => {
+    const record = Object.create(null) as Record<string, JsonValue>;
+    for (const { name, read, sources } of fields) {
+      // What is no column of its own is a member of `_extra`.
+      record[name] = read(sources.map((index) => (index < 0 ? extra : (values[index] ?? null))));
+    }
+    return meets(record);
+  };
+}

@@ -1,0 +1,18 @@
+import { Secret } from '../core/secret.ts';
+import type { LocalSettings } from './settings.ts';
+
+/** Every secret, wherever in the settings it is: a new one is found without a change here. */
+export function secretsOf(settings: LocalSettings): readonly Secret[] {
+  const { url } = settings.parts.redis;
+  // Missing, or without a password: then the address is no secret, and messages need it.
+  const isAddress = url.reveal() === '' || new URL(url.reveal()).password === '';
+  return [...secretsIn(settings, new Set())].filter((secret) => secret !== url || !isAddress);
+}
+
+function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return;
+  seen.add(value);
+  if (value instanceof Secret) yield value;
+  const inner = value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
+  for (const one of inner) yield* secretsIn(one, seen);
+}

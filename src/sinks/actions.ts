@@ -1,0 +1,59 @@
+import { hostname, userInfo } from 'node:os';
+import type { Instant } from '../core/clock.ts';
+import type { JsonObject } from '../core/json.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+
+/** What a person may do, as the ledger notes it. */
+export type ActionName =
+  | 'pause'
+  | 'resume'
+  | 'cancel'
+  | 'reset'
+  | 'remove'
+  | 'adopt'
+  | 'undelete'
+  | 'purge'
+  | 'refetch'
+  | 'allow-deletes'
+  | 'read-in-full'
+  | 'run-now'
+  | 'publish-now'
+  | 'copy-from'
+  | 'copy-to'
+  | 'copy-discarded'
+  | 'copy-reopened';
+
+/** Something that a person did, or asked for. */
+export interface Action {
+  readonly action: ActionName;
+  /** Null: it concerned no connector alone. */
+  readonly connector: ConnectorName | null;
+  readonly entity?: EntityName | null;
+  /** What a reader has to know besides, such as the reason of a pause; without secrets. */
+  readonly detail?: JsonObject;
+  /** The run that does it, or that it was about. */
+  readonly run?: RunId | null;
+  /** Where another process was asked for it; absent: `OpenHow.who` of the process that does it. */
+  readonly who?: string;
+}
+
+export interface NotedAction extends Required<Action> {
+  readonly id: number;
+  readonly at: Instant;
+  /** The user and host of a command (`anna@laptop`), or the name of a token. */
+  readonly who: string;
+}
+
+/** The user of this process, as `_sync_actions` names who did something: `anna@laptop`. */
+export function processUser(): string {
+  return `${userName()}@${hostname()}`;
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container may run as a number that its list of users does not have.
+    return String(process.getuid?.() ?? 'unknown');
+  }
+}

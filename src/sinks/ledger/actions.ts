@@ -1,0 +1,71 @@
+import { instant, type Instant } from '../../core/clock.ts';
+import type { JsonObject } from '../../core/json.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import type { Action, NotedAction } from '../actions.ts';
+import type { LedgerReader } from '../ledger-reader.ts';
+import { hasTable } from './has-table.ts';
+import type { Ledger } from './ledger.ts';
+
+/**
+ * `_sync_actions`: what people did to the connectors of a sink, noted in the transaction that does it. `connector` is
+ * null where it concerned none alone, `run` names the run that did it or that it was about; `detail` is an object as
+ * JSON.
+ */
+export const actionsSql = `
+CREATE TABLE _sync_actions (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at TEXT NOT NULL,
+  who TEXT NOT NULL,
+  action TEXT NOT NULL,
+  connector TEXT,
+  entity TEXT,
+  detail TEXT NOT NULL,
+  run TEXT
+);
+CREATE INDEX _sync_actions_connector ON _sync_actions (connector, id);
+`;
+
+const keptDays = 400;
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** In the transaction of what was done. */
+export function noteAction(
+  tx: Tx,
+  ledger: Pick<Ledger, 'who' | 'clock'>,
+  { action, connector, entity = null, detail = {}, run = null, who = ledger.who }: Action,
+): void {
+  tx.put(
+    `INSERT INTO _sync_actions (at, who, action, connector, entity, detail, run)
+     VALUES (:at, :who, :action, :connector, :entity, :detail, :run)`,
+    { at: instant(ledger.clock.now()), who, action, connector, entity, detail: writeJson(detail), run },
+  );
+}
+
+/** Drops actions past their retention: of the connector, and of none alone. */
+export function pruneActions(tx: Tx, connector: ConnectorName, now: Instant): void {
+  tx.put(`DELETE FROM _sync_actions WHERE (connector = :connector OR connector IS NULL) AND at < :before`, {
+    connector,
+    before: instant(Date.parse(now) - keptDays * dayMs),
+  });
+}
+
+interface ActionRow extends Omit<NotedAction, 'detail'> {
+  readonly detail: string;
+}
+
+/** `LedgerReader.actions`. */
+export async function readActions(
+  tx: Tx,
+  { connector, limit }: Parameters<LedgerReader['actions']>[0],
+): Promise<readonly NotedAction[]> {
+  if (!(await hasTable(tx, '_sync_actions'))) return [];
+  const rows = await tx.rows<ActionRow>(
+    `SELECT id, at, who, action, connector, entity, detail, run FROM _sync_actions
+     ${connector === undefined ? '' : 'WHERE connector = :connector'} ORDER BY id DESC LIMIT :limit`,
+    { limit, ...(connector === undefined ? {} : { connector }) },
+  );
+  // `as`: `noteAction` writes objects.
+  return rows.map((row) => ({ ...row, detail: readJson(row.detail) as JsonObject }));
+}

@@ -1,0 +1,76 @@
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import type { StoredMask } from '../masks.ts';
+import type { RunPlan } from '../sink.ts';
+import { hasTable } from './has-table.ts';
+
+/**
+ * `_sync_masks`: by which mask an entity's records are stored. `mask` changes with its rules and its key, `key_id` says
+ * which key that is; `since`: when the first run with it began, null where nothing was stored before it; `read_at`:
+ * when the entity had been read whole with it.
+ */
+export const masksSql = `
+CREATE TABLE _sync_masks (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  mask TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  since TEXT,
+  read_at TEXT,
+  PRIMARY KEY (connector, entity)
+);
+`;
+
+/** Before the run's tables are made: an entity without one has nothing stored yet. */
+export async function noteMasks(
+  tx: Tx,
+  connector: ConnectorName,
+  { masks = [], entities }: Pick<RunPlan, 'masks' | 'entities'>,
+  now: Instant,
+): Promise<void> {
+  const unmasked = entities.filter((entity) => masks.every((one) => one.entity !== entity));
+  tx.put(`DELETE FROM _sync_masks WHERE connector = :connector AND entity IN {unmasked text}`, {
+    connector,
+    unmasked,
+  });
+  if (masks.length === 0) return;
+  await tx.run(
+    `INSERT INTO _sync_masks AS m (connector, entity, mask, key_id, since)
+     SELECT CAST(:connector AS text), v.entity, v.mask, v.key_id,
+       CASE WHEN EXISTS (SELECT 1 FROM _sync_tables AS t WHERE t.connector = :connector AND t.entity = v.entity)
+         THEN CAST(:now AS text) END
+     FROM {v: entity text, mask text, key_id text} WHERE true
+     ON CONFLICT (connector, entity) DO UPDATE SET mask = excluded.mask, key_id = excluded.key_id,
+       since = excluded.since, read_at = NULL
+     WHERE m.mask <> excluded.mask`,
+    { connector, now, v: masks.map(({ entity, mask, keyId }) => ({ entity, mask, keyId })) },
+  );
+}
+
+/** The chain of this run has read these entities whole, with their masks. */
+export function maskedWhole(
+  tx: Tx,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+  now: Instant,
+): void {
+  tx.put(
+    `UPDATE _sync_masks SET read_at = :now
+     WHERE connector = :connector AND read_at IS NULL AND entity IN {entities text}`,
+    { connector, entities, now },
+  );
+}
+
+/** `LedgerReader.masks`. */
+export async function readMasks(tx: Tx, connector: ConnectorName): Promise<readonly StoredMask[]> {
+  if (!(await hasTable(tx, '_sync_masks'))) return [];
+  return await tx.rows<StoredMask>(
+    `SELECT m.entity, m.mask, m.key_id, m.since, m.read_at, coalesce(t.deleted, 0) AS deleted,
+       (SELECT count(*) FROM _sync_quarantine AS q
+        WHERE q.connector = m.connector AND q.entity = m.entity AND q.last_seen_at < m.since) AS quarantined
+     FROM _sync_masks AS m LEFT JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity
+     WHERE m.connector = :connector ORDER BY m.entity`,
+    { connector },
+  );
+}

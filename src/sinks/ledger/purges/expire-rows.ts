@@ -1,0 +1,242 @@
+import { instant, type Instant } from '../../../core/clock.ts';
+import type { ConnectorName, EntityName, OfEntity } from '../../../core/names.ts';
+import type { EntityTable } from '../../../core/records.ts';
+import { cellOf, columnOf, type Tx } from '../../../sql/database.ts';
+import { quoted } from '../../../sql/quoted.ts';
+import { textHash } from '../../../sql/text-hash.ts';
+import type { ExpiredOf, ExpireRequest, Retention } from '../../purges.ts';
+import { hasTable } from '../has-table.ts';
+import type { Taken } from '../driver.ts';
+import { noRun } from '../acquire.ts';
+import type { Ledger } from '../ledger.ts';
+import { emptyRaw } from '../raw-rows.ts';
+import type { KeyedRow } from '../record-table.ts';
+import { storedTable } from '../tables.ts';
+import { deleteVersionsOf } from '../versions/closed-versions.ts';
+import { versionedEntities } from '../versions/versions.ts';
+
+/**
+ * `_sync_retained`: what became of an entity's old rows. Deletes up to the change number `complete_after` may have been
+ * removed: readers of later changes miss nothing. `checked_at`: when a run looked for rows that are too old last.
+ */
+export const retainedSql = `
+CREATE TABLE _sync_retained (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  complete_after BIGINT NOT NULL,
+  checked_at TEXT NOT NULL,
+  PRIMARY KEY (connector, entity)
+);
+`;
+
+const rowsAtOnce = 500;
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/** `LedgerReader.completeAfter`. */
+export async function readCompleteAfter(
+  tx: Tx,
+  connector: ConnectorName,
+  entity: EntityName,
+): Promise<number> {
+  if (!(await hasTable(tx, '_sync_retained'))) return 0;
+  const sql = `SELECT complete_after FROM _sync_retained WHERE connector = :connector AND entity = :entity`;
+  return (await cellOf<number>(tx, sql, { connector, entity })) ?? 0;
+}
+
+interface Expiring {
+  readonly ledger: Ledger;
+  readonly connector: ConnectorName;
+  readonly retention: Retention;
+  /** As it is stored. */
+  readonly table: EntityTable;
+}
+
+/** What is too old now, of those entities that were not checked within a day; of all where `isAsked`. */
+export async function countExpired(
+  ledger: Ledger,
+  connector: ConnectorName,
+  { entities, isAsked }: Pick<ExpireRequest, 'entities' | 'isAsked'>,
+): Promise<readonly ExpiredOf[]> {
+  const counts: ExpiredOf[] = [];
+  for (const retention of entities) {
+    const { entity, quarantinedBefore } = retention;
+    const found = await ledger.db.read(async (tx) => {
+      const table = await storedTable(tx, { connector, entity });
+      if (table === undefined) return null;
+      const checkedAt = await cellOf<Instant>(
+        tx,
+        `SELECT checked_at FROM _sync_retained WHERE connector = :connector AND entity = :entity`,
+        { connector, entity },
+      );
+      const isFresh = checkedAt !== undefined && Date.parse(checkedAt) > ledger.clock.now() - dayMs;
+      if (isFresh && !isAsked) return null;
+      const of = { ledger, connector, retention, table };
+      const quarantined =
+        quarantinedBefore === null
+          ? 0
+          : await cellOf<number>(
+              tx,
+              `SELECT count(*) FROM _sync_quarantine
+               WHERE connector = :connector AND entity = :entity AND last_seen_at < :before`,
+              { connector, entity, before: quarantinedBefore },
+            );
+      const rows = await countRows(tx, of);
+      return { entity, rows, quarantined: quarantined ?? 0, files: (await oldFiles(tx, of)).length };
+    });
+    if (found !== null) counts.push(found);
+  }
+  return counts;
+}
+
+/** Removes it, batch by batch, each in one transaction: after a kill the next one continues. */
+export async function expireRows(
+  ledger: Ledger,
+  taken: Taken,
+  { entities, removeFile, signal }: ExpireRequest,
+): Promise<readonly ExpiredOf[]> {
+  const { connector } = taken;
+  const expired: ExpiredOf[] = [];
+  const transact = async <Result>(work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await taken.inTurn(async () => await taken.transact(noRun, work));
+  for (const retention of entities) {
+    const { entity, quarantinedBefore } = retention;
+    const table = await taken.read(async (tx) => await storedTable(tx, { connector, entity }));
+    if (table === undefined) continue;
+    const of = { ledger, connector, retention, table };
+    const counts = { entity, rows: 0, quarantined: 0, files: 0 };
+    const removeAll = async (files: readonly string[]): Promise<void> => {
+      for (const file of files) await removeFile(entity, file);
+      counts.files += files.length;
+    };
+    for (;;) {
+      signal.throwIfAborted();
+      const old = await taken.read(async (tx) => await oldRows(tx, of));
+      await removeAll(old.files);
+      await transact(async (tx) => await removeRows(tx, of, old.rows));
+      counts.rows += old.rows.length;
+      if (old.rows.length < rowsAtOnce) break;
+    }
+    const files = await taken.read(async (tx) => await oldFiles(tx, of));
+    await removeAll(files.map(({ file }) => file));
+    counts.quarantined = await transact(async (tx) => {
+      await tx.run(
+        `UPDATE _sync_downloads SET file = NULL, replaced = NULL, bytes = NULL, sha256 = NULL, stored_type = NULL,
+           stored_version = NULL, stored_at = NULL, stored_run = NULL
+         WHERE connector = :connector AND id IN {ids bigint}`,
+        { connector, ids: files.map(({ id }) => id) },
+      );
+      await noteRetained(tx, { connector, entity }, 0, instant(ledger.clock.now()));
+      if (quarantinedBefore === null) return 0;
+      return await tx.run(
+        `DELETE FROM _sync_quarantine
+         WHERE connector = :connector AND entity = :entity AND last_seen_at < :before`,
+        { connector, entity, before: quarantinedBefore },
+      );
+    });
+    expired.push(counts);
+  }
+  return expired;
+}
+
+function isOld({ ledger: { records }, connector, table }: Expiring): string {
+  const name = quoted(records.tableName(connector, table.entity));
+  return `FROM ${name} WHERE _deleted_at < :before AND _seq <= :through`;
+}
+
+async function countRows(tx: Tx, of: Expiring): Promise<number> {
+  const { deletedBefore: before, publishedThrough: through } = of.retention;
+  if (before === null) return 0;
+  return (await cellOf<number>(tx, `SELECT count(*) ${isOld(of)}`, { before, through })) ?? 0;
+}
+
+interface OldRows {
+  readonly rows: readonly KeyedRow[];
+  readonly files: readonly string[];
+}
+
+/** Tombstones that are old enough and published everywhere. */
+async function oldRows(tx: Tx, of: Expiring): Promise<OldRows> {
+  const { ledger, connector, table, retention } = of;
+  const { deletedBefore: before, publishedThrough: through } = retention;
+  if (before === null) return { rows: [], files: [] };
+  const numbers = await columnOf<number>(tx, `SELECT _row ${isOld(of)} ORDER BY _row LIMIT :limit`, {
+    before,
+    through,
+    limit: rowsAtOnce,
+  });
+  const rows = [
+    ...(await ledger.records.open({ connector, table, stored: table.columns }).rows(tx, numbers)).values(),
+  ];
+  const found = await tx.rows<{ readonly file: string | null; readonly replaced: string | null }>(
+    `SELECT file, replaced FROM _sync_downloads
+     WHERE connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`,
+    { connector, entity: table.entity, keyHashes: rows.map(({ keyText }) => textHash(keyText)) },
+  );
+  const files = found.flatMap(({ file, replaced }) => [file, replaced]).filter((file) => file !== null);
+  return { rows, files };
+}
+
+async function removeRows(tx: Tx, of: Expiring, rows: readonly KeyedRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const { ledger, connector, table } = of;
+  const { entity } = table;
+  const name = quoted(ledger.records.tableName(connector, entity));
+  const numbers = rows.map(({ row }) => row);
+  const highest = await cellOf<number>(tx, `SELECT max(_seq) FROM ${name} WHERE _row IN {numbers bigint}`, {
+    numbers,
+  });
+  await tx.run(`DELETE FROM ${name} WHERE _row IN {numbers bigint}`, { numbers });
+  // A later purge would not find them without their row.
+  if ((await versionedEntities(tx, connector)).has(entity)) {
+    await deleteVersionsOf(tx, ledger.records, { connector, entity }, numbers);
+  }
+  await emptyRaw(tx, { connector, entity }, numbers);
+  await tx.run(
+    `DELETE FROM _sync_downloads WHERE connector = :connector AND entity = :entity AND key_hash IN {keyHashes bytea}`,
+    { connector, entity, keyHashes: rows.map(({ keyText }) => textHash(keyText)) },
+  );
+  await tx.run(
+    `UPDATE _sync_tables SET rows = rows - :gone, deleted = deleted - :gone
+     WHERE connector = :connector AND entity = :entity`,
+    { connector, entity, gone: rows.length },
+  );
+  await noteRetained(tx, { connector, entity }, highest ?? 0, instant(0));
+}
+
+async function noteRetained(tx: Tx, of: OfEntity, completeAfter: number, checkedAt: Instant): Promise<void> {
+  const highest = (column: string): string =>
+    `CASE WHEN r.${column} < excluded.${column} THEN excluded.${column} ELSE r.${column} END`;
+  await tx.run(
+    `INSERT INTO _sync_retained AS r (connector, entity, complete_after, checked_at)
+     VALUES (:connector, :entity, :completeAfter, :checkedAt)
+     ON CONFLICT (connector, entity) DO UPDATE SET complete_after = ${highest('complete_after')},
+       checked_at = ${highest('checked_at')}`,
+    { ...of, completeAfter, checkedAt },
+  );
+}
+
+interface OldFile {
+  readonly id: number;
+  readonly key: string;
+  readonly file: string;
+}
+
+/** Files of records that were deleted long enough ago. */
+async function oldFiles(tx: Tx, of: Expiring): Promise<readonly OldFile[]> {
+  const { ledger, connector, table, retention } = of;
+  const { filesBefore } = retention;
+  if (filesBefore === null) return [];
+  const kept = await tx.rows<OldFile>(
+    `SELECT id, key, file FROM _sync_downloads
+     WHERE connector = :connector AND entity = :entity AND gone = 'tombstoned' AND file IS NOT NULL ORDER BY id`,
+    { connector, entity: table.entity },
+  );
+  const stored = await ledger.records.open({ connector, table, stored: table.columns }).rowsOf(
+    tx,
+    kept.map(({ key }) => key),
+  );
+  return kept.filter(({ key }) => {
+    const deletedAt = stored.get(key)?.deletedAt ?? null;
+    return deletedAt !== null && deletedAt < filesBefore;
+  });
+}

@@ -1,0 +1,29 @@
+import type { ConnectorName } from '../../../core/names.ts';
+import type { Tx } from '../../../sql/database.ts';
+import type { UnfinishedRemoval } from '../../repair.ts';
+import { hasTable } from '../has-table.ts';
+
+/**
+ * Connectors that are being removed with their data: `entities` are those that had a table, `rows` how many rows those
+ * had. While a connector is here, it has no row in `_sync_connectors` and `_sync_tables`, what other tables have of it
+ * counts for nothing, and no process may use it.
+ */
+export const removalsSql = `
+CREATE TABLE _sync_removals (
+  connector TEXT PRIMARY KEY,
+  since TEXT NOT NULL,
+  entities TEXT NOT NULL,
+  rows BIGINT NOT NULL
+);
+`;
+
+/** Null where no removal of the connector was begun. Of a sink that is open for writing. */
+export async function storedRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
+  const sql = `SELECT connector, since, rows FROM _sync_removals WHERE connector = :connector`;
+  return (await tx.first<UnfinishedRemoval>(sql, { connector })) ?? null;
+}
+
+/** `LedgerReader.removal`. */
+export async function readRemoval(tx: Tx, connector: ConnectorName): Promise<UnfinishedRemoval | null> {
+  return (await hasTable(tx, '_sync_removals')) ? await storedRemoval(tx, connector) : null;
+}

@@ -1,0 +1,44 @@
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { Tx } from '../../sql/database.ts';
+import type { PageCommit } from '../sink.ts';
+import { hasTable } from './has-table.ts';
+
+/**
+ * `_sync_progress`: how far the run in progress of a connector is, as its process shows it to people. Written with its
+ * pages and removed when it ends; nothing else reads it.
+ */
+export const progressSql = `
+CREATE TABLE _sync_progress (
+  connector TEXT PRIMARY KEY,
+  run TEXT NOT NULL,
+  shown TEXT NOT NULL
+) WITH (fillfactor = 50);
+`;
+
+/** What the newest of the pages that say something say. */
+export function noteProgress(
+  tx: Tx,
+  { connector, run }: { readonly connector: ConnectorName; readonly run: RunId },
+  pages: readonly Pick<PageCommit, 'shown'>[],
+): void {
+  const shown = pages.findLast((page) => page.shown !== undefined)?.shown;
+  if (shown === undefined) return;
+  tx.put(
+    `INSERT INTO _sync_progress (connector, run, shown) VALUES (:connector, :run, :shown)
+     ON CONFLICT (connector) DO UPDATE SET run = excluded.run, shown = excluded.shown`,
+    { connector, run, shown },
+  );
+}
+
+export function dropProgress(tx: Tx, connector: ConnectorName): void {
+  tx.put('DELETE FROM _sync_progress WHERE connector = :connector', { connector });
+}
+
+/** `LedgerReader.progress`. */
+export async function readProgress(tx: Tx, run: RunId): Promise<string | null> {
+  if (!(await hasTable(tx, '_sync_progress'))) return null;
+  const found = await tx.first<{ shown: string }>('SELECT shown FROM _sync_progress WHERE run = :run', {
+    run,
+  });
+  return found?.shown ?? null;
+}

@@ -1,0 +1,56 @@
+import { quoted } from '../../../sql/quoted.ts';
+import { columnsMissingIn } from '../../decisions/stored-table.ts';
+import type { TablePlace } from '../../ledger/record-table.ts';
+import { historySelect } from '../../records/history-view.ts';
+import { asOfName, historyName, versionsName } from '../../records/version-names.ts';
+import { addColumnSql, sqlType } from './table-sql.ts';
+
+/**
+ * What makes the table of closed versions and the views over all of them, or adds columns. In the order of their ends
+ * it only grows at its end.
+ */
+export function ensureVersionsSql(
+  name: string,
+  { table, stored, versions }: Pick<TablePlace, 'table' | 'stored' | 'versions'>,
+): readonly string[] {
+  if (versions === undefined) return [];
+  const closed = versionsName(name);
+  const missing = columnsMissingIn(table.columns, stored);
+  const columns = [...stored, ...missing];
+  const own = `_seq_to INTEGER PRIMARY KEY, _row INTEGER NOT NULL, _seq INTEGER NOT NULL, _valid_from TEXT NOT NULL,
+    _valid_to TEXT NOT NULL, _run_id TEXT NOT NULL, _deleted_at TEXT, _hash TEXT NOT NULL, _extra TEXT`;
+  const declared = columns.map((column) => `${quoted(column.name)} ${sqlType[column.type]}`);
+  if (!versions.isNew && missing.length === 0) return [];
+  return [
+    ...(versions.isNew
+      ? [
+          `ALTER TABLE ${quoted(name)} ADD COLUMN _valid_from TEXT`,
+          `ALTER TABLE ${quoted(name)} ADD COLUMN _valid_seq INTEGER`,
+          `CREATE TABLE ${quoted(closed)} (${[own, ...declared].join(', ')}) STRICT`,
+          `CREATE UNIQUE INDEX ${quoted(`${closed}__row`)} ON ${quoted(closed)} (_row, _seq)`,
+        ]
+      : missing.map((column) => addColumnSql(closed, column))),
+    ...dropViews(name),
+    `CREATE VIEW ${quoted(historyName(name))} AS ${historySelect(quoted(name), quoted(closed), columns)}`,
+    asOfSql(name),
+  ];
+}
+
+export function dropVersionsSql(name: string): readonly string[] {
+  return [...dropViews(name), `DROP TABLE IF EXISTS ${quoted(versionsName(name))}`];
+}
+
+function dropViews(name: string): readonly string[] {
+  return [asOfName(name), historyName(name)].map((view) => `DROP VIEW IF EXISTS ${quoted(view)}`);
+}
+
+/**
+ * `WHERE _as_of = unixepoch('2026-03-01')`: a view has no parameters, but a function in it takes what a query compares
+ * its hidden column with.
+ */
+function asOfSql(name: string): string {
+  const moment = `strftime('%Y-%m-%dT%H:%M:%fZ', at.value, 'unixepoch')`;
+  return `CREATE VIEW ${quoted(asOfName(name))} AS
+    SELECT h.*, at.json AS _as_of FROM json_each AS at CROSS JOIN ${quoted(historyName(name))} AS h
+    WHERE h._valid_from <= ${moment} AND (h._valid_to > ${moment} OR h._valid_to IS NULL) AND h._deleted_at IS NULL`;
+}

@@ -1,0 +1,81 @@
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { jsonLines } from '../support/run-cli.ts';
+
+let world: CliWorld;
+
+afterEach(() => world[Symbol.asyncDispose]());
+
+/** A year has passed since everything was deleted or refused. */
+function ageBy(sql: readonly string[]): void {
+  const db = new Database(join(world.folder, 'main.db'));
+  for (const one of sql) db.exec(one);
+  db.close();
+}
+
+const deletes = async (): Promise<number> =>
+  jsonLines(await world.cli('export', 'newsletter/lists')).filter((row) => row['_op'] === 'delete').length;
+
+describe('prune', () => {
+  // Proves promise 21.5
+  it('removes deleted rows when every target has published their delete, and begins no generation', async () => {
+    world = await openCliWorld({
+      settings: '    include: [lists, campaigns]\n    retention: { deletedRows: 90d, quarantine: 30d }\n',
+    });
+    appendFileSync(
+      world.config,
+      'publish:\n  lake: { type: files, directory: ./lake, format: jsonl, when: by-hand }\n',
+    );
+    await world.json('sync', 'newsletter');
+    world.moveTo(3);
+    await world.json('sync', 'newsletter', '--full', '--allow-deletes');
+    const gone = await deletes();
+    expect(gone).toBeGreaterThan(0);
+    ageBy([
+      `UPDATE newsletter__lists SET _deleted_at = '2020-01-01T00:00:00.000Z' WHERE _deleted_at IS NOT NULL`,
+      `INSERT INTO _sync_quarantine (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
+       VALUES ('newsletter', 'lists', 'x', 'key-missing', 'no id', '{}', '2020-01-01T00:00:00.000Z', '2020-01-01T00:00:00.000Z', 'r')`,
+    ]);
+    const lists = ([first]: readonly Record<string, unknown>[]): unknown => {
+      const entities = (first?.['entities'] ?? []) as readonly { readonly entity: string }[];
+      return entities.find(({ entity }) => entity === 'lists');
+    };
+    expect(lists(await world.json('prune', 'newsletter', '--dry-run'))).toMatchObject({
+      rows: 0,
+      quarantined: 1,
+    });
+    const [first] = await world.json('publish', 'lake');
+    expect(lists(await world.json('prune', 'newsletter', '--dry-run'))).toMatchObject({ rows: gone });
+    expect(await deletes()).toBe(gone);
+    expect(lists(await world.json('prune', 'newsletter'))).toMatchObject({ rows: gone, quarantined: 1 });
+    expect(await deletes()).toBe(0);
+    const stale = await world.cli('export', 'newsletter/lists', '--since-seq', '1');
+    expect(stale).toMatchObject({ code: 2, stderr: expect.stringContaining('retention') as string });
+    const end = (await world.json('sync', 'newsletter', '--full')).at(-1);
+    expect(end).toMatchObject({ report: { outcome: 'ok' } });
+    expect(first).toMatchObject({ result: 'published' });
+    expect(await world.json('publish', 'check', 'lake')).toMatchObject([{ problems: [] }]);
+    const [status] = await world.json('publish', 'status', 'lake');
+    expect(status).toMatchObject({ newGeneration: null, error: null });
+  });
+
+  it('is what a sync does by itself, once a day', async () => {
+    world = await openCliWorld({
+      settings: '    include: [lists]\n    entities: { lists: { retention: { deletedRows: 90d } } }\n',
+    });
+    await world.json('sync', 'newsletter');
+    world.moveTo(3);
+    await world.json('sync', 'newsletter', '--full', '--allow-deletes');
+    ageBy([
+      `UPDATE newsletter__lists SET _deleted_at = '2020-01-01T00:00:00.000Z' WHERE _deleted_at IS NOT NULL`,
+    ]);
+    await world.json('sync', 'newsletter');
+    expect(await deletes()).toBeGreaterThan(0);
+    ageBy([`UPDATE _sync_retained SET checked_at = '2020-01-01T00:00:00.000Z'`]);
+    await world.json('sync', 'newsletter');
+    expect(await deletes()).toBe(0);
+  });
+});

@@ -1,0 +1,80 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { filesWith } from '../support/files-with.ts';
+import { jsonLines } from '../support/run-cli.ts';
+
+let world: CliWorld;
+
+afterEach(async () => {
+  await world[Symbol.asyncDispose]();
+});
+
+/** A member of the sample account. */
+async function aMember(): Promise<{ readonly list: string; readonly id: string; readonly email: string }> {
+  const [first] = jsonLines(await world.cli('export', 'newsletter/list_members'));
+  return {
+    list: String(first?.['list_id']),
+    id: String(first?.['id']),
+    email: String(first?.['email_address']),
+  };
+}
+
+describe('purge', () => {
+  // Proves promise 21, 21.1
+  it.each(['sqlite', 'jsonl'] as const)(
+    'leaves no byte of a person in the files of a %s sink, and keeps the person away',
+    async (sink) => {
+      world = await openCliWorld({ sink });
+      await world.json('sync', 'newsletter');
+      const { email } = await aMember();
+      expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
+      const where = JSON.stringify({ eq: { email_address: email } });
+      const entities = ['list_members', 'segment_members', 'email_activity', 'unsubscribes'];
+      const purged = [];
+      for (const entity of entities) {
+        const result = await world.cli('purge', `newsletter/${entity}`, '--where', where, '--json');
+        if (result.code === 0) purged.push(entity);
+      }
+      expect(purged).toContain('list_members');
+      expect(filesWith(world.folder, email)).toEqual([]);
+      const end = (await world.json('sync', 'newsletter', '--full')).at(-1);
+      expect(end).toMatchObject({ report: { outcome: 'ok' } });
+      expect(filesWith(world.folder, email)).toEqual([]);
+      expect((await world.cli('audit', 'newsletter/list_members')).code).toBe(0);
+    },
+    120_000,
+  );
+
+  it('shows what it would remove, then removes it with a signed report, and explains it later', async () => {
+    world = await openCliWorld();
+    await world.json('sync', 'newsletter', '--select', 'list_members');
+    const { list, id, email } = await aMember();
+    const key = ['--key', `list_id=${list}`, '--key', `id=${id}`];
+    const [look] = await world.json('purge', 'newsletter/list_members', ...key, '--dry-run');
+    expect(look).toMatchObject({ isDone: false, records: 1 });
+    expect(filesWith(world.folder, email).length).toBeGreaterThan(0);
+    const [done] = await world.json('purge', 'newsletter/list_members', ...key, '--report', 'gone.json');
+    const removed = [expect.objectContaining({ entity: 'list_members', rows: 1 })] as unknown[];
+    expect(done).toMatchObject({ report: { removed: expect.arrayContaining(removed) as unknown, left: [] } });
+    const file = join(world.folder, 'gone.json');
+    const text = readFileSync(file, 'utf8');
+    for (const value of [email, id]) expect(text).not.toContain(value);
+    expect(await world.json('purge', 'newsletter', '--verify', 'gone.json')).toMatchObject([
+      { isSigned: true },
+    ]);
+    writeFileSync(file, text.replace('"rows": 1', '"rows": 2'));
+    expect((await world.cli('purge', 'newsletter', '--verify', 'gone.json')).code).toBe(3);
+    const explained = await world.cli('explain', 'newsletter/list_members', ...key);
+    expect(explained).toMatchObject({ code: 0, stdout: expect.stringContaining('was purged at') as string });
+  });
+
+  it('says what was expected instead of a choice that it cannot take', async () => {
+    world = await openCliWorld();
+    const none = await world.cli('purge', 'newsletter/lists');
+    expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('--where') as string });
+    const empty = await world.cli('purge', 'newsletter/lists', '--key', 'id=a1');
+    expect(empty).toMatchObject({ code: 2, stderr: expect.stringContaining('holds nothing') as string });
+  });
+});

@@ -1,0 +1,281 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect } from 'vitest';
+import { noAnswers, type Answers } from '../../../src/definitions/import/answers.ts';
+import { importService } from '../../../src/definitions/import/import-service.ts';
+import { plainService, readPlainFile } from '../../../src/definitions/import/plain-file.ts';
+import { it } from '../../support/it.ts';
+import { outcomeOf, writtenIn } from '../../support/import/miniature.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+const text = { type: 'string' };
+const number = { type: 'integer' };
+const record = { type: 'object', required: ['id'], properties: { id: text, title: text } };
+const listOf = (schema: Json): Json => ({ type: 'array', items: schema });
+const query = (name: string, schema: Json = text): Json => ({ name, in: 'query', schema });
+
+/** A GET whose answers have this schema. */
+function get(schema: Json, parameters: readonly Json[] = [], more: Json = {}): Json {
+  const content = { 'application/json': { schema } };
+  return { get: { parameters, responses: { '200': { description: 'OK', content } }, ...more } };
+}
+
+const cursored = get(
+  {
+    type: 'object',
+    properties: { data: listOf(record), meta: { type: 'object', properties: { next_cursor: text } } },
+  },
+  [query('cursor'), query('limit', { type: 'integer', maximum: 50 })],
+);
+
+function file(folder: string, paths: Json, more: Json = {}): string {
+  const path = join(folder, 'openapi.yaml');
+  const document = {
+    openapi: '3.0.3',
+    info: { title: 'The Help Desk API', version: '2', license: { name: 'MIT' } },
+    servers: [{ url: 'https://desk.example/api' }],
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    paths,
+    ...more,
+  };
+  writeFileSync(path, JSON.stringify(document));
+  return path;
+}
+
+function imported(folder: string, paths: Json, more: Json = {}, answers: Partial<Answers> = {}) {
+  const listings = Object.keys(paths).filter((path) => !/\}\/?$/.test(path));
+  const service = plainService(readPlainFile(file(folder, paths, more)), listings);
+  return importService(service, 'direct', {
+    answers: { ...noAnswers, ...answers },
+    manifest: null,
+    only: null,
+  });
+}
+
+describe('the OpenAPI file of a service', () => {
+  it('shows what it lists, wherever in the answers', ({ folder }) => {
+    const deep = {
+      type: 'object',
+      properties: { result: { type: 'object', properties: { all: listOf(record) } } },
+    };
+    const { listings, gets } = readPlainFile(
+      file(folder, {
+        '/api/v2/tickets.json': get(listOf(record)),
+        '/users/{id}/orders': get(deep),
+        '/me': get({ type: 'object', properties: { id: text, teams: listOf(record) } }),
+        '/teams/{id}': get({ type: 'object', properties: { members: listOf(record) } }),
+        '/old': get(listOf(record), [], { deprecated: true }),
+      }),
+    );
+    expect(gets).toBe(5);
+    expect(listings).toEqual([
+      { path: '/api/v2/tickets.json', entity: 'tickets', records: [''], isDeprecated: false },
+      { path: '/users/{id}/orders', entity: 'user_orders', records: ['result.all'], isDeprecated: false },
+      { path: '/old', entity: 'old', records: [''], isDeprecated: true },
+    ]);
+  });
+
+  it('is imported as far as its operations show it', ({ folder }) => {
+    const written = imported(folder, {
+      '/tickets': cursored,
+      '/tickets/{ticket_id}': get({ type: 'object', properties: { ticket: record } }, [
+        { name: 'ticket_id', in: 'path', required: true, schema: text },
+      ]),
+    });
+    expect(outcomeOf(written, 'tickets')).toBe('converted');
+    expect(writtenIn(written)).toMatchObject({
+      name: 'help-desk',
+      title: 'The Help Desk API',
+      credentials: [{ title: 'token', fields: { token: {} } }],
+      entities: { tickets: { key: ['id'], actions: { get: { key: { ticket_id: 'id' } } } } },
+      upstream: {
+        baseUrl: 'https://desk.example/api',
+        auth: { token: { kind: 'bearer', token: { field: 'token' } } },
+        entities: {
+          tickets: {
+            list: {
+              path: '/tickets',
+              records: 'data',
+              paging: { kind: 'cursor', token: 'meta.next_cursor' },
+            },
+            get: { path: '/tickets/{ticket_id}', record: 'ticket' },
+          },
+        },
+      },
+    });
+    expect(written.definition?.text).toContain('# License of that file: MIT.\n');
+  });
+
+  it('brings the listings along that fill the path of another', ({ folder }) => {
+    const path = [{ name: 'id', in: 'path', required: true, schema: text }];
+    const flagged = (parameters: readonly Json[]) =>
+      get({ type: 'object', properties: { items: listOf(record), has_more: { type: 'boolean' } } }, [
+        query('page', number),
+        query('per_page', number),
+        ...parameters,
+      ]);
+    const paths = { '/users/': flagged([]), '/users/{id}/orders/': flagged(path) };
+    const service = plainService(readPlainFile(file(folder, paths)), ['sales=/users/{id}/orders/']);
+    const options = { answers: noAnswers, manifest: null, only: null };
+    expect(writtenIn(importService(service, 'direct', options))).toMatchObject({
+      entities: {
+        users: { pagination: { kind: 'page', sizeParam: 'per_page' } },
+        sales: { key: ['user_id', 'id'], parents: [{ entity: 'users', params: { id: 'id' } }] },
+      },
+    });
+  });
+
+  const optional = { type: 'object', properties: { id: text, email: text } };
+  const nullable = { ...record, properties: { id: { type: 'string', nullable: true } } };
+  const asked: readonly (readonly [string, Json, RegExp])[] = [
+    [
+      'an id that a record may lack',
+      get(listOf(optional), [query('page', number), query('limit', number)]),
+      /key its field id may be absent/,
+    ],
+    [
+      'an id that may be null',
+      get(listOf(nullable), [query('page', number), query('limit', number)]),
+      /key its field id may be null/,
+    ],
+    [
+      'a page that nothing in the answer goes with',
+      get(listOf(record), [query('page', number)]),
+      /paging nothing says how it pages/,
+    ],
+    [
+      'a cursor that no answer has',
+      get(listOf(record), [query('cursor')]),
+      /paging nothing says how it pages, and cursor is declared/,
+    ],
+    [
+      'two lists',
+      get({ type: 'object', properties: { data: listOf(record), included: listOf(record) } }),
+      /records its answer has several lists: data, included/,
+    ],
+  ];
+
+  it.for(asked)('is asked about %s', ([, listing, expected], { folder }) => {
+    expect(outcomeOf(imported(folder, { '/things': listing }), 'things')).toMatch(expected);
+  });
+
+  it('takes the answer to where its records are', ({ folder }) => {
+    const both = { type: 'object', properties: { data: listOf(record), included: listOf(record) } };
+    const entities = { things: { records: 'data', paging: 'single', values: {} } } as const;
+    expect(writtenIn(imported(folder, { '/things': get(both) }, {}, { entities }))).toMatchObject({
+      upstream: { entities: { things: { list: { records: 'data' } } } },
+    });
+  });
+
+  const header = { type: 'apiKey', in: 'header', name: 'X-Key' };
+  const flow = { tokenUrl: 'https://desk.example/token', scopes: {} };
+  const signIns: readonly (readonly [string, Json, unknown, unknown])[] = [
+    [
+      'a user and a password',
+      { one: { type: 'http', scheme: 'basic' } },
+      [{ one: [] }],
+      { one: { kind: 'basic' } },
+    ],
+    ['a key in a header', { one: header }, undefined, { one: { kind: 'header', name: 'X-Key' } }],
+    [
+      'a key in the query',
+      { one: { ...header, in: 'query' } },
+      [],
+      { one: { kind: 'query', name: 'X-Key' } },
+    ],
+    [
+      'a client',
+      { one: { type: 'oauth2', flows: { clientCredentials: flow } } },
+      undefined,
+      { 'one clientCredentials': { kind: 'clientCredentials' } },
+    ],
+    [
+      'a refresh token',
+      { one: { type: 'oauth2', flows: { authorizationCode: flow } } },
+      undefined,
+      { one: { kind: 'refresh', tokenUrl: flow.tokenUrl } },
+    ],
+    [
+      'the one way of several that the operation takes',
+      { one: header, two: { type: 'http', scheme: 'bearer' } },
+      [{ two: [] }],
+      { two: { kind: 'bearer' } },
+    ],
+    [
+      'two at once',
+      { app: header, two: { type: 'http', scheme: 'bearer' } },
+      [{ app: [], two: [] }],
+      { two: { kind: 'bearer' } },
+    ],
+  ];
+
+  it.for(signIns)('says how to sign in with %s', ([, securitySchemes, security, auth], { folder }) => {
+    const more = { components: { securitySchemes }, ...(security === undefined ? {} : { security }) };
+    const written = writtenIn(imported(folder, { '/tickets': cursored }, more));
+    expect(written).toMatchObject({ upstream: { auth } });
+    const { upstream } = written as { upstream: { auth: Json } };
+    expect(Object.keys(upstream.auth)).toEqual(Object.keys(auth as Json));
+  });
+
+  it('sends what is asked for beside a token as a header', ({ folder }) => {
+    const securitySchemes = { app: header, token: { type: 'http', scheme: 'bearer' } };
+    const more = { components: { securitySchemes }, security: [{ token: [], app: [] }] };
+    expect(writtenIn(imported(folder, { '/tickets': cursored }, more))).toMatchObject({
+      credentials: [{ fields: { token: {}, app: {} } }],
+      upstream: { headers: { 'X-Key': { field: 'app' } } },
+    });
+  });
+
+  const servers: readonly (readonly [string, readonly Json[], string, unknown])[] = [
+    ['no address', [], 'https://{address}', { address: { from: [{ field: 'address', origin: true }] } }],
+    ['half an address', [{ url: '/v3/' }], 'https://{address}/v3', { address: {} }],
+    [
+      'two addresses',
+      [{ url: 'https://a.example/v1' }, { url: 'https://b.example/v1' }],
+      'https://{address}/v1',
+      { address: { pattern: String.raw`a\.example|b\.example` } },
+    ],
+    [
+      'a name in the path',
+      [
+        {
+          url: 'https://{team}.desk.example/{base}',
+          variables: { team: { default: 'x' }, base: { default: 'v9' } },
+        },
+      ],
+      'https://{team}.desk.example/v9',
+      { team: {} },
+    ],
+  ];
+
+  it.for(servers)('with %s leaves it to the credentials', ([, urls, baseUrl, host], { folder }) => {
+    expect(writtenIn(imported(folder, { '/tickets': cursored }, { servers: urls }))).toMatchObject({
+      upstream: { baseUrl, host },
+    });
+  });
+
+  it('is refused as Swagger 2.0, and without ways to sign in', ({ folder }) => {
+    const path = join(folder, 'swagger.json');
+    writeFileSync(path, JSON.stringify({ swagger: '2.0', info: {}, paths: {} }));
+    expect(() => readPlainFile(path)).toThrow(/this is Swagger 2\.0, expected OpenAPI 3/);
+    const unsigned = imported(folder, { '/tickets': cursored }, { components: {} });
+    expect(outcomeOf(unsigned, 'tickets')).toMatch(/^refused: no way to sign in can be used/);
+  });
+
+  it('refuses a path that it does not list, and two of one name', ({ folder }) => {
+    const plain = readPlainFile(file(folder, { '/tickets': cursored, '/v2/tickets': cursored }));
+    expect(() => plainService(plain, ['/ticket'])).toThrow(/no GET "\/ticket" .*did you mean "\/tickets"/);
+    expect(() => plainService(plain, ['/tickets', '/v2/tickets'])).toThrow(/would both be tickets/);
+    expect(plainService(plain, ['/tickets', 'more=/v2/tickets']).operations).toHaveLength(2);
+  });
+
+  it('does not follow keys of ours in it', ({ folder }) => {
+    const paths = {
+      '/tickets': { get: { ...(cursored['get'] as Json), 'x-airbyte-path-override': { path: '/x' } } },
+    };
+    expect(writtenIn(imported(folder, paths))).toMatchObject({
+      upstream: { entities: { tickets: { list: { path: '/tickets' } } } },
+    });
+  });
+});

@@ -1,0 +1,345 @@
+import { describe, expect } from 'vitest';
+import { noAnswers } from '../../../src/definitions/import/answers.ts';
+import { questionsIn } from '../../../src/definitions/import/report.ts';
+import { answersText } from '../../../src/definitions/import/write-answers.ts';
+import { it } from '../../support/it.ts';
+import {
+  importText,
+  outcomeOf,
+  serviceText,
+  writtenIn,
+  type Listing,
+} from '../../support/import/miniature.ts';
+import { cursor, onePage } from '../../support/import/traps.ts';
+
+const relationship = (child: string, parent: string, param: string) => ({
+  source_entity: child,
+  target_entity: parent,
+  foreign_key: param,
+  target_key: 'id',
+});
+
+describe('an optional parameter that the file links to a parent', () => {
+  const text = serviceText({
+    listings: {
+      boards: { more: onePage },
+      cards: { params: { board: 'string', label: 'string' }, more: onePage, get: true },
+    },
+    info: { 'x-airbyte-entity-relationships': [relationship('cards', 'boards', 'board')] },
+  });
+
+  it('is filled by that parent, and is no column of a row that several parents have', ({ folder }) => {
+    const written = writtenIn(importText(folder, text, 'direct'));
+    expect(written).toMatchObject({
+      entities: {
+        cards: {
+          key: ['id'],
+          actions: { list: { params: { board: { type: 'string', required: true } } } },
+          parents: [{ entity: 'boards', params: { board: 'id' } }],
+        },
+      },
+    });
+    expect(JSON.stringify(written)).not.toContain('inject');
+  });
+
+  it('takes the value that is answered for it', ({ folder }) => {
+    const written = writtenIn(importText(folder, text, 'direct', { values: { board: 'b1' } }));
+    expect(written).toMatchObject({ entities: { cards: { fixedParams: { board: 'b1' } } } });
+    expect(JSON.stringify(written)).not.toContain('parents');
+  });
+});
+
+describe('the request for one record', () => {
+  const text = { type: 'string' };
+  const made = (folder: string, entity: string, listing: Listing) => {
+    const listings = {
+      lists: { more: onePage },
+      pages: { more: onePage },
+      [entity]: { ...listing, more: onePage },
+    };
+    const links = [relationship(entity, 'lists', 'list_id'), relationship(entity, 'pages', 'block_id')];
+    const info = { 'x-airbyte-entity-relationships': links };
+    return writtenIn(importText(folder, serviceText({ listings, info }), 'direct'));
+  };
+
+  it('takes the id of the parent from the record, where that has it', ({ folder }) => {
+    const written = made(folder, 'segments', {
+      path: '/lists/{list_id}/segments',
+      get: '/lists/{list_id}/segments/{segment_id}',
+      record: { id: text, list_id: text },
+    });
+    expect(written).toMatchObject({
+      entities: {
+        segments: {
+          key: ['list_id', 'id'],
+          actions: { get: { key: { list_id: 'list_id', segment_id: 'id' } } },
+          parents: [{ entity: 'lists', params: { list_id: 'id' } }],
+        },
+      },
+      upstream: { entities: { segments: { get: { path: '/lists/{list_id}/segments/{segment_id}' } } } },
+    });
+  });
+
+  it('is left out where a parameter may be another field than the id', ({ folder }) => {
+    const written = made(folder, 'members', {
+      path: '/lists/{list_id}/members',
+      get: '/lists/{list_id}/members/{subscriber_hash}',
+      record: { id: text, list_id: text, contact_id: text },
+    });
+    expect(written).toMatchObject({ entities: { members: { key: ['list_id', 'id'] } } });
+    expect(JSON.stringify(written)).not.toContain('subscriber_hash');
+  });
+
+  it('takes the own id of a record whose kind is listed below itself', ({ folder }) => {
+    const written = made(folder, 'blocks', {
+      path: '/blocks/{block_id}/children',
+      get: '/blocks/{block_id}',
+    });
+    expect(written).toMatchObject({
+      entities: {
+        blocks: {
+          key: ['id'],
+          actions: { get: { key: { block_id: 'id' } } },
+          parents: [{ entity: 'pages', params: { block_id: 'id' }, inject: { block_id: 'block_id' } }],
+        },
+      },
+    });
+  });
+
+  it('shows nothing of the id where it reads the record above', ({ folder }) => {
+    const written = made(folder, 'notes', { path: '/lists/{list_id}/notes', get: '/lists/{list_id}' });
+    expect(written).toMatchObject({ entities: { notes: { key: ['list_id', 'id'] } } });
+    expect(JSON.stringify(written)).not.toContain('"get"');
+  });
+});
+
+describe('what a listing leaves out', () => {
+  const query = (entity: string): Listing => ({
+    path: `/query:${entity}`,
+    params: {
+      q: { required: true, schema: { type: 'string', default: `SELECT Id FROM ${entity} LIMIT 200` } },
+    },
+    more: { ...onePage, 'x-airbyte-path-override': { path: '/query' } },
+  });
+
+  it('by a limit in its default is asked about for each entity', ({ folder }) => {
+    const text = serviceText({ listings: { things: query('Thing'), others: query('Other') } });
+    expect(outcomeOf(importText(folder, text, 'direct'))).toMatch(
+      /^asked: ownValue its default lists so many records only \(SELECT Id FROM Thing LIMIT 200\)/,
+    );
+    const answers = { entities: { things: { values: { q: 'SELECT Id FROM Thing' } } } };
+    const imported = importText(folder, text, 'direct', answers);
+    expect(writtenIn(imported)).toMatchObject({
+      entities: { things: { fixedParams: { q: 'SELECT Id FROM Thing' } } },
+    });
+    expect(outcomeOf(imported, 'others')).toMatch(/^asked: ownValue/);
+    const written = answersText('shop', { ...noAnswers, ...answers }, questionsIn([imported]));
+    expect(written).toContain('  things:\n    values:\n      q: "SELECT Id FROM Thing"\n');
+    expect(written).toMatch(/\n# {3}others:\n# {5}values:\n# .*\n# {7}q: "SELECT Id FROM Other LIMIT 200"\n/);
+  });
+
+  it('because it is a search without a query is asked about', ({ folder }) => {
+    const search: Listing = {
+      params: { tql: 'string' },
+      more: { ...onePage, 'x-airbyte-action': 'api_search' },
+    };
+    const imported = importText(folder, serviceText({ listings: { things: search } }), 'direct');
+    expect(outcomeOf(imported)).toMatch(/^asked: ownValue it is a search for what tql says/);
+  });
+
+  const described = (description: string, schema: object = { type: 'string' }) => ({ description, schema });
+  const outcomeFor = (folder: string, listing: Listing, mode: 'direct' | 'hosted' = 'direct'): string =>
+    outcomeOf(importText(folder, serviceText({ listings: { things: { more: onePage, ...listing } } }), mode));
+
+  it.for([
+    ['a parameter by its own words', { open: described('Show closed things too (excluded by default)') }, ''],
+    [
+      'a parameter without a value',
+      { state: described('If no value is supplied, those not ended are returned.') },
+      '',
+    ],
+    ['an implied search', { q: described('A search. If not sent, an implied "is:open" is assumed.') }, ''],
+    [
+      'the words of the listing, which name the parameter',
+      { since: described('ISO 8601', { type: 'string', format: 'date-time' }) },
+      'Lists things. By default those of the past 30 days. Use `since` for older ones.',
+    ],
+    [
+      'a default beside all',
+      { state: { schema: { type: 'string', enum: ['all', 'on'], default: 'on' } } },
+      '',
+    ],
+  ] as const)('by %s is asked about', ([, params, description], { folder }) => {
+    const [name] = Object.keys(params);
+    expect(outcomeFor(folder, { params, more: { ...onePage, description } })).toMatch(
+      /^asked: ownValue (?:without it records are left out|its default \(on\) lists less than all)/,
+    );
+    for (const value of ['x', null]) {
+      const answers = { entities: { things: { values: { [String(name)]: value } } } };
+      const text = serviceText({ listings: { things: { params, more: { ...onePage, description } } } });
+      const written = JSON.stringify(writtenIn(importText(folder, text, 'direct', answers)));
+      expect(written.includes('fixedParams')).toBe(value !== null);
+    }
+  });
+
+  it('outside a time that the call names is asked about, where one answer has all of that time', ({
+    folder,
+  }) => {
+    const params = { start_date: 'string', unit: 'string' };
+    const more = { 'x-airbyte-no-pagination': 'A bounded set, scoped to the requested start_date/end_date.' };
+    expect(outcomeFor(folder, { params, more })).toMatch(/^asked: ownValue it bounds what is listed/);
+  });
+
+  it.for([
+    { q: described('If no value is supplied, all things are returned.') },
+    { state: { schema: { type: 'string', enum: ['all', 'on'], default: 'all' } } },
+    { tags_match: { schema: { type: 'string', enum: ['all', 'any'], default: 'any' } } },
+    { unit: { schema: { type: 'string', enum: ['ALL', 'DAY'], default: 'DAY' } } },
+    { fields: described('The fields. If not provided, uses default fields.') },
+  ])('is not what %j says', (params, { folder }) => {
+    expect(outcomeFor(folder, { params })).toBe('converted');
+  });
+
+  it.for(['By default only open things are returned.', 'At least one search filter must be provided.'])(
+    'and no parameter is named for it is refused until an answer says what to send: %s',
+    (description, { folder }) => {
+      const params = { state: 'string' };
+      const listing = { params, more: { ...onePage, description } };
+      expect(outcomeFor(folder, listing)).toMatch(/^refused: it does not list everything by itself/);
+      const answers = { entities: { things: { values: { state: 'all' } } } };
+      const text = serviceText({ listings: { things: listing } });
+      expect(writtenIn(importText(folder, text, 'direct', answers))).toMatchObject({
+        entities: { things: { fixedParams: { state: 'all' } } },
+      });
+    },
+  );
+
+  it('and only its search can be asked for is asked about, and never sent with the list of an API', ({
+    folder,
+  }) => {
+    const closed = described('With closed ones (excluded by default)', { type: 'boolean' });
+    const search = { path: '/find', params: { closed }, more: { 'x-airbyte-action': 'api_search' } };
+    const text = serviceText({ listings: { things: { more: onePage } } });
+    const other = serviceText({ listings: { things: search } });
+    const paths = { ...pathsIn(text), ...pathsIn(other) };
+    const both = JSON.stringify({ ...(JSON.parse(text) as object), paths });
+    for (const mode of ['direct', 'hosted'] as const) {
+      expect(outcomeOf(importText(folder, both, mode))).toMatch(/^asked: ownValue without it records/);
+    }
+    const answered = (closed: string) => ({ entities: { things: { values: { closed } } } });
+    expect(writtenIn(importText(folder, both, 'direct', answered('true')))).toMatchObject({
+      entities: { things: { fixedParams: { closed: true } } },
+    });
+    expect(outcomeOf(importText(folder, both, 'hosted', answered('true')))).toMatch(
+      /^refused: the API sends no closed with its list/,
+    );
+    expect(outcomeOf(importText(folder, both, 'hosted', answered('null')))).toBe('converted');
+  });
+
+  it('because its first page needs a token of another request is refused', ({ folder }) => {
+    const description = 'Token of the page (from changes.getStartPageToken or the response before)';
+    const params = { cursor: { description, schema: { type: 'string' } } };
+    const text = serviceText({ listings: { things: { ...cursor, params } } });
+    expect(outcomeOf(importText(folder, text, 'hosted'))).toMatch(/^refused: its first page needs a cursor/);
+  });
+});
+
+function pathsIn(text: string): object {
+  return (JSON.parse(text) as { readonly paths: object }).paths;
+}
+
+describe('a listing that is sorted with the newest first by default', () => {
+  const direction = (more: object): object => ({ type: 'string', default: 'descending', ...more });
+  const listing = (more: object): Listing => ({
+    ...cursor,
+    params: {
+      ...cursor.params,
+      order: { schema: direction(more) },
+      sort: {
+        schema: {
+          type: 'object',
+          properties: { by: { type: 'string', default: 'id' }, to: direction(more) },
+        },
+      },
+    },
+  });
+  const sentFor = (folder: string, more: object): unknown =>
+    writtenIn(importText(folder, serviceText({ listings: { things: listing(more) } }), 'hosted'));
+
+  it('is asked for the other way round, unless the file names other ways only', ({ folder }) => {
+    const ascending = { order: 'ascending', sort: { by: 'id', to: 'ascending' } };
+    for (const more of [{}, { enum: ['ascending', 'descending'] }]) {
+      expect(sentFor(folder, more)).toMatchObject({ entities: { things: { fixedParams: ascending } } });
+    }
+    expect(sentFor(folder, { enum: ['descending', 'random'] })).toMatchObject({
+      entities: { things: { fixedParams: { order: 'descending', sort: { by: 'id', to: 'descending' } } } },
+    });
+  });
+});
+
+describe('the check of a definition', () => {
+  it('has the header, the variables and the size that its listing needs', ({ folder }) => {
+    const listing = (name: string): Listing => ({
+      path: `/graphql:${name}`,
+      method: 'post',
+      params: {
+        owner: { required: true, schema: { type: 'string' } },
+        first: { schema: { type: 'integer', maximum: 50 } },
+        'X-Operation': { in: 'header', required: true, schema: { type: 'string', default: `list ${name}` } },
+      },
+      more: {
+        ...onePage,
+        'x-airbyte-no-pagination': undefined,
+        'x-airbyte-path-override': { path: '/graphql' },
+        'x-airbyte-meta-extractor': { more: '$.page.has_more', end: '$.page.end_cursor' },
+        requestBody: {
+          'x-airbyte-body-type': {
+            type: 'graphql',
+            query: 'query($login: String!, $first: Int!, $after: String) { things }',
+            variables: { login: '{{ owner }}', first: '{{ first }}', after: '{{ after }}' },
+          },
+        },
+      },
+    });
+    const withAfter = (name: string): Listing => {
+      const one = listing(name);
+      return { ...one, params: { ...one.params, after: 'string' } };
+    };
+    const text = serviceText({ listings: { things: withAfter('things'), others: withAfter('others') } });
+    const imported = importText(folder, text, 'direct', { values: { owner: 'ada' } });
+    expect(writtenIn(imported)).toMatchObject({
+      upstream: {
+        check: {
+          body: { variables: { login: 'ada', first: 1 } },
+          headers: { 'X-Operation': 'list things' },
+        },
+      },
+    });
+  });
+});
+
+describe('the address of a service', () => {
+  const server = {
+    url: 'https://desk-{region}.example.com',
+    variables: { region: { default: 'na', enum: ['US', 'DE'] } },
+    'x-airbyte-replication-environment-mapping': { region: "{{ 'na' if value == 'US' else 'eu' }}" },
+  };
+  const text = serviceText({ listings: { things: { more: onePage } }, servers: [server] });
+
+  it('is asked for where a template computes it, with its default as the example', ({ folder }) => {
+    const [question] = questionsOf(importText(folder, text, 'direct'));
+    expect(question).toMatchObject({ kind: 'server', name: 'region', choices: ['na'] });
+  });
+
+  it('is asked for again where the answer can be no part of a host', ({ folder }) => {
+    const [question] = questionsOf(importText(folder, text, 'direct', { server: { region: 'US' } }));
+    expect(question?.why).toContain('"US" can be no part of a host');
+    const imported = importText(folder, text, 'direct', { server: { region: 'eu' } });
+    expect(writtenIn(imported)).toMatchObject({ upstream: { baseUrl: 'https://desk-eu.example.com' } });
+  });
+});
+
+function questionsOf({ outcomes }: ReturnType<typeof importText>) {
+  const outcome = outcomes.get('things');
+  return outcome?.kind === 'asked' ? outcome.questions : [];
+}

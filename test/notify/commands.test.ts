@@ -1,0 +1,60 @@
+import { appendFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { openNotifyWorld } from '../support/notify/notify-world.ts';
+import { jsonLines } from '../support/run-cli.ts';
+
+it('tests each channel by the way that messages take, and says what is wrong', async () => {
+  await using notify = await openNotifyWorld(
+    '  ops: { type: webhook, url: "URL/ops" }\n  alive: { type: heartbeat, url: "URL/alive" }',
+  );
+  const { world, receiver } = notify;
+  const good = await world.cli('notify', 'test');
+  expect([good.code, good.stdout, good.stderr]).toEqual([0, 'ops: delivered\nalive: delivered\n', '']);
+  expect(receiver.received.map(({ method, path }) => `${method} ${path}`).toSorted()).toEqual([
+    'GET /alive',
+    'POST /ops',
+  ]);
+  expect(receiver.bodies('/ops')[0]).toMatchObject({ kind: 'test', sink: 'main', connector: null });
+  receiver.answer(() => 400);
+  const bad = await world.cli('notify', 'test', 'ops', '--json');
+  expect(bad.code).toBe(1);
+  const error = 'the receiver answered with HTTP status 400';
+  expect(jsonLines(bad)).toEqual([{ kind: 'notify-test', channel: 'ops', isDelivered: false, error }]);
+  const status = await world.cli('notify', 'status');
+  expect(status.stdout).toMatch(
+    /^ops \(webhook, http:\/\/127\.0\.0\.1:\d+\/\[secret\]\): nothing waits\n {2}! given up: test, \S+ \(\d+s ago\): the receiver answered with HTTP status 400\nalive \(heartbeat, .*\): called after each sync that went well\n$/,
+  );
+  const [ops] = jsonLines(await world.cli('notify', 'status', '--json'));
+  expect(ops).toMatchObject({ channel: 'ops', waiting: [], givenUp: [{ kind: 'test', lastError: error }] });
+  expect((await world.cli('notify', 'test', 'opps')).stderr).toContain(
+    'Unknown channel "opps"; the config has ops, alive.',
+  );
+});
+
+it('says once that data is too old, and that it is fresh again', async () => {
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
+    settings: '    include: [lists]\n    freshWithin: 1s\n',
+  });
+  const { world, receiver, sync } = notify;
+  await sync();
+  expect(receiver.received).toEqual([]);
+  await new Promise((resolve) => {
+    setTimeout(resolve, 1_100);
+  });
+  // A command that reads another connector looks at all of the sink.
+  await world.cli('sync', 'wiki', '--select', 'users');
+  await sync();
+  expect(receiver.bodies().map(({ kind, title }) => [kind, title])).toEqual([
+    ['stale', 'newsletter: 1 entity is too old'],
+    ['recovered', 'newsletter: works again'],
+  ]);
+});
+
+it('keeps a sync from starting where a secret of a channel is missing here', async () => {
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }');
+  appendFileSync(notify.world.config, '  more: { type: webhook, url: "${MISSING_URL}" }\n');
+  const { code, stderr } = await notify.sync();
+  expect(code).toBe(2);
+  expect(stderr).toContain('notify.more.url: the environment variable MISSING_URL is not set');
+  expect((await notify.world.cli('status')).code).toBe(0);
+});

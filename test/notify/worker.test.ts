@@ -1,0 +1,41 @@
+import { appendFileSync } from 'node:fs';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
+import { openNotifyWorld } from '../support/notify/notify-world.ts';
+import { startRedis } from '../support/redis.ts';
+import { startCli } from '../support/run-cli.ts';
+
+/** No run ends here: what is found is found by looking. */
+it('finds in a worker without a run that data is too old', async () => {
+  await using redis = await startRedis();
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
+    settings: '    include: [lists]\n    freshWithin: 1s\n',
+    redisUrl: redis.url,
+  });
+  const { world, receiver } = notify;
+  await notify.sync();
+  expect(receiver.received).toEqual([]);
+  await new Promise((resolve) => {
+    setTimeout(resolve, 1_100);
+  });
+  const worker = startCli(['worker', '--config', world.config], { cwd: world.folder, env: world.env });
+  await receiver.arrived(1);
+  worker.child.kill('SIGTERM');
+  expect((await worker.result).code).toBe(0);
+  expect(receiver.bodies().map(({ kind, connector }) => [kind, connector])).toEqual([
+    ['stale', 'newsletter'],
+  ]);
+});
+
+it('sends at once what failed because the sink is not there', async () => {
+  await using notify = await openNotifyWorld('  ops: { type: webhook, url: "URL" }', {
+    sinkSettings: '{ type: sqlite, path: ./nowhere/main.db }',
+  });
+  appendFileSync(`${notify.world.folder}/nowhere`, 'a file where a folder is needed');
+  const { stderr, code } = await notify.sync();
+  expect(code).toBe(2);
+  expect(notify.receiver.bodies().map(({ kind, connector }) => [kind, connector])).toEqual([
+    ['failed', 'newsletter'],
+  ]);
+  expect(stderr).toMatch(/Notification \S+ to ops was sent without the ledger, which cannot be written to\./);
+});

@@ -1,0 +1,166 @@
+import { once } from 'node:events';
+import { createServer, request as httpRequest } from 'node:http';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AxeBuilder } from '@axe-core/playwright';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
+import { clockAhead, serveUi } from '../support/page/served-ui.ts';
+import { openStatusWorld, type StatusWorld } from '../support/page/status-world.ts';
+import { usePage } from '../support/page/use-page.ts';
+
+const program = findChromium();
+if (program === null) console.warn(howToGetChromium);
+const isLong = process.env['TEST_LONG'] === '1';
+
+describe.skipIf(program === null)('the pages in a browser', () => {
+  let world: StatusWorld;
+  let ui: Awaited<ReturnType<typeof serveUi>>;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    world = await openStatusWorld();
+    ui = await serveUi({ config: world.config, clock: clockAhead(47 * 60_000) });
+    // Tests run as root in containers, where Chromium's sandbox does not start.
+    browser = await chromium.launch({ executablePath: program ?? '', args: ['--no-sandbox'] });
+  });
+  afterAll(async () => {
+    await browser.close();
+    await ui[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+  });
+
+  const open = (options: BrowserContextOptions, use: (page: Page) => Promise<void>): Promise<void> =>
+    usePage(browser, options, use);
+
+  const looks = [
+    { colorScheme: 'light', width: 1280 },
+    { colorScheme: 'dark', width: 390 },
+    { colorScheme: 'light', width: 390 },
+    { colorScheme: 'dark', width: 1280 },
+  ] as const;
+
+  const pages = [
+    '/',
+    '/connectors/team-notes',
+    '/connectors/members',
+    '/runs/<failed>',
+    '/actions',
+    '/targets/lake',
+    '/record?in=newsletter/list_members',
+    '/connectors/nope',
+  ];
+  const views = pages.flatMap((path, index) =>
+    looks.filter((_look, which) => isLong || which === index % 2).map((look) => ({ ...look, path })),
+  );
+
+  it.each(views)(
+    'have nothing that keeps people out, and fit ($path, $colorScheme, $width px)',
+    async ({ colorScheme, width, path }) => {
+      const [failed = ''] = await world.runsOf('crm');
+      await open({ colorScheme, viewport: { width, height: 800 } }, async (page) => {
+        await page.goto(`${ui.url}${path.replace('<failed>', failed)}`);
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        expect(violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))).toEqual([]);
+        expect(await page.evaluate('document.scrollingElement.scrollWidth - innerWidth')).toBe(0);
+      });
+    },
+  );
+
+  it('work without JavaScript', async () => {
+    await open({ javaScriptEnabled: false }, async (page) => {
+      await page.goto(ui.url);
+      await page.getByLabel('Name contains').fill('news');
+      await page.getByRole('button', { name: 'Filter' }).click();
+      expect(await page.getByRole('row').count()).toBe(2);
+      await page
+        .getByText(/^4[789]m ago$/)
+        .first()
+        .click();
+      expect(await page.locator('tbody time').first().isVisible()).toBe(true);
+      await page.getByRole('link', { name: 'newsletter', exact: true }).click();
+      await page.getByRole('link', { name: 'lists', exact: true }).click();
+      await page.getByLabel('id', { exact: true }).fill('nope');
+      await page.getByRole('button', { name: 'Find' }).click();
+      expect(await page.getByText('It is not stored.').isVisible()).toBe(true);
+    });
+  });
+
+  it('show a new run by themselves, and listen to nothing while they are hidden', async () => {
+    await open({}, async (page) => {
+      await page.goto(`${ui.url}/connectors/newsletter`);
+      const runs = page.getByRole('region', { name: 'Timeline', exact: true }).getByRole('row');
+      const before = await runs.count();
+      await page.getByText('· live').waitFor();
+      await world.cli('sync', 'newsletter', '--select', 'lists');
+      await runs.nth(before).waitFor();
+
+      const left = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/live'));
+      await page.evaluate(
+        "Object.defineProperty(document, 'hidden', { value: true, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))",
+      );
+      await left;
+      const back = page.waitForEvent('request', (request) => request.url().endsWith('/live'));
+      await page.evaluate(
+        "Object.defineProperty(document, 'hidden', { value: false, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))",
+      );
+      await back;
+    });
+  });
+
+  it('ask for the token once, also below the path prefix of a proxy', async () => {
+    const config = join(world.folder, 'with-token.yaml');
+    const text = `http: { token: a-token-of-16-or-more }\n${await world.configText()}`;
+    await writeFile(config, text);
+    await using closed = await serveUi({ config });
+    await using proxy = await proxyBelow('/sync', closed.url);
+    await open({}, async (page) => {
+      await page.goto(`${proxy.url}/sync/connectors/newsletter`);
+      await page.getByLabel('Token').fill('a-token-of-16-or-more');
+      await page.getByRole('button', { name: 'Log in' }).click();
+      await page.waitForURL(`${proxy.url}/sync/`);
+      await page.getByRole('link', { name: 'newsletter', exact: true }).click();
+      await page.waitForURL(`${proxy.url}/sync/connectors/newsletter`);
+      await page.getByText('· live').waitFor();
+      const ground = await page.evaluate('getComputedStyle(document.querySelector(".top")).display');
+      expect(ground).toBe('flex');
+      await page.getByRole('link', { name: 'Pause', exact: true }).click();
+      await page.getByLabel('Why').fill('the account moves');
+      await page.getByRole('button', { name: 'Pause newsletter' }).click();
+      await page.getByText('newsletter: paused.').waitFor();
+      await page.getByRole('link', { name: 'Back to newsletter' }).click();
+      const timeline = page.getByRole('region', { name: 'Timeline', exact: true });
+      await timeline.getByRole('row', { name: 'pause http.token reason: the account moves' }).waitFor();
+      await page.getByRole('button', { name: 'Log out' }).click();
+      await page.getByLabel('Token').waitFor();
+    });
+  });
+});
+
+/** A reverse proxy that takes the prefix away, as those in the guide do. */
+async function proxyBelow(prefix: string, target: string) {
+  const { hostname, port } = new URL(target);
+  const server = createServer((incoming, outgoing) => {
+    const path = (incoming.url ?? '').slice(prefix.length);
+    const { method = 'GET', headers } = incoming;
+    if (!incoming.url?.startsWith(`${prefix}/`)) return void outgoing.writeHead(404).end();
+    const asked = httpRequest({ hostname, port, path, method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    asked.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => asked.destroy());
+    incoming.pipe(asked);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,36 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+import { findChromium, howToGetChromium } from '../support/page/find-chromium.ts';
+import { clockAhead, serveUi } from '../support/page/served-ui.ts';
+import { openStatusWorld } from '../support/page/status-world.ts';
+
+/** `npm run images`: the pictures of the pages in the documents, of connectors in all states, into `docs/images`. */
+const pictures = [
+  { name: 'overview', path: '/', width: 1280, height: 900, colorScheme: 'light' },
+  { name: 'overview-dark', path: '/', width: 1280, height: 900, colorScheme: 'dark' },
+  { name: 'overview-phone', path: '/', width: 390, height: 1100, colorScheme: 'light' },
+  { name: 'connector', path: '/connectors/newsletter', width: 1280, height: 1100, colorScheme: 'light' },
+  {
+    name: 'connector-phone-dark',
+    path: '/connectors/newsletter',
+    width: 390,
+    height: 1100,
+    colorScheme: 'dark',
+  },
+] as const;
+
+const executablePath = findChromium();
+if (executablePath === null) throw new Error(howToGetChromium);
+const folder = join('docs', 'images');
+mkdirSync(folder, { recursive: true });
+await using world = await openStatusWorld({ size: 'small', runs: 12, outside: 'tomorrow' });
+await using ui = await serveUi({ config: world.config, clock: clockAhead(47 * 60_000) });
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+for (const { name, path, width, height, colorScheme } of pictures) {
+  const page = await browser.newPage({ viewport: { width, height }, colorScheme });
+  await page.goto(`${ui.url}${path}`);
+  await page.screenshot({ path: join(folder, `${name}.png`) });
+  await page.close();
+}
+await browser.close();

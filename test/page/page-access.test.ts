@@ -1,0 +1,173 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { describe, expect } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { servedPages } from '../../src/page/page-routes.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { it } from '../support/it.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { serveMonitor } from '../support/monitor/served-monitor.ts';
+import { openActor } from '../support/page/actor.ts';
+import { serveUi } from '../support/page/served-ui.ts';
+
+const token = 'a-token-of-16-or-more';
+const here = { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' };
+const withToken = (text: string) => ({
+  method: 'POST',
+  headers: here,
+  body: new URLSearchParams({ token: text }).toString(),
+});
+
+async function configIn(folder: string, http: string | null): Promise<string> {
+  const config = await writeCliConfig(folder, 'http://127.0.0.1:1');
+  // oxlint-disable-next-line no-template-curly-in-string -- the config's own way to name the secret.
+  const text = (await readFile(config, 'utf8')).replace('${SECRET}', cliSecret);
+  await writeFile(config, http === null ? text : `http: ${http}\n${text}`);
+  return config;
+}
+
+it('are open on this machine where there is no token, and read only', async ({ folder }) => {
+  await using ui = await serveUi({ config: await configIn(folder, null) });
+  expect((await ui.get('/')).status).toBe(200);
+  for (const path of ['/', '/connectors/newsletter', '/live', '/runs/x']) {
+    expect([path, (await ui.get(path, { method: 'POST', headers: here })).status]).toEqual([path, 405]);
+  }
+});
+
+// Proves promise 10.3
+it('stay closed where others can reach them and there is no token', async ({ folder }) => {
+  const config = await configIn(folder, null);
+  await using ui = await serveUi({ config, host: null });
+  for (const path of ['/', '/connectors/newsletter', '/record', '/live']) {
+    const { status, body } = await ui.get(path);
+    expect([path, status]).toEqual([path, 403]);
+    expect(body).toContain('http.token');
+    expect(body).not.toContain(config);
+  }
+  expect((await ui.get('/login', withToken(token))).status).toBe(403);
+});
+
+describe('with a token', () => {
+  it('ask for it on every page, and show nothing of the config before', async ({ folder }) => {
+    const config = await configIn(folder, `{ token: ${token} }`);
+    await using ui = await serveUi({ config });
+    for (const path of [
+      '/',
+      '/connectors/newsletter',
+      '/runs/x',
+      '/record',
+      '/actions',
+      '/live',
+      '/targets/x',
+      '//',
+      '/%2e/',
+    ]) {
+      const { status, body } = await ui.get(path);
+      expect([path, status === 401 || status === 404]).toEqual([path, true]);
+      expect(body).not.toContain('newsletter');
+      expect(body).not.toContain(config);
+    }
+    const login = (await ui.get('/connectors/newsletter')).body;
+    expect(login).toContain('action="../login"');
+    expect((await ui.get('/', { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
+  });
+
+  it('give a cookie that only this server reads, and that ends', async ({ folder }) => {
+    const clock = instantClock();
+    await using ui = await serveUi({ config: await configIn(folder, `{ token: ${token} }`), clock });
+    const wrong = await ui.get('/login', withToken('not-the-token-at-all'));
+    expect([wrong.status, wrong.headers['set-cookie']]).toEqual([401, undefined]);
+    const right = await ui.get('/login', withToken(token));
+    expect([right.status, right.headers.location]).toEqual([303, './']);
+    const [cookie = ''] = right.headers['set-cookie'] ?? [];
+    expect(cookie).toMatch(
+      /^connector-sync-\d+=\d+\.http\.token\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    );
+    expect(cookie).not.toContain(token);
+    const [pair = ''] = cookie.split(';');
+    const shown = async (sent: string): Promise<number> =>
+      (await ui.get('/', { headers: { cookie: sent } })).status;
+    expect(await shown(`other=1; ${pair}`)).toBe(200);
+    const [name, ends = '', seal] = /^([\w-]+)=(\d+)\.http\.token\.(.*)$/.exec(pair)?.slice(1) ?? [];
+    for (const forged of [
+      `${name}=${Number(ends) + 1}.http.token.${seal}`,
+      `${name}=${ends}.anna.${seal}`,
+      `${name}=${ends}.http.token.${'A'.repeat(43)}`,
+      `${name}=`,
+      `${name}=${token}`,
+    ]) {
+      expect([forged, await shown(forged)]).toEqual([forged, 401]);
+    }
+    const out = await ui.get('/logout', { method: 'POST', headers: { ...here, cookie: pair } });
+    expect(out.headers['set-cookie']?.[0]).toContain('Max-Age=0');
+    clock.advance(12 * 3_600_000);
+    expect(await shown(pair)).toBe(401);
+  });
+
+  it('take no form of another page', async ({ folder }) => {
+    await using ui = await serveUi({ config: await configIn(folder, `{ token: ${token} }`) });
+    const { 'sec-fetch-site': _site, ...plain } = here;
+    for (const headers of [
+      { ...here, 'sec-fetch-site': 'cross-site' },
+      { ...here, 'sec-fetch-site': 'same-site' },
+      { ...plain, origin: 'https://evil.example' },
+      { ...plain, origin: 'null' },
+    ]) {
+      for (const path of ['/login', '/logout']) {
+        const answer = await ui.get(path, { ...withToken(token), headers });
+        expect([path, answer.status, answer.headers['set-cookie']]).toEqual([path, 403, undefined]);
+      }
+    }
+  });
+
+  it('compare no more tokens after ten wrong ones', async ({ folder }) => {
+    const clock = instantClock();
+    await using ui = await serveUi({ config: await configIn(folder, `{ token: ${token} }`), clock });
+    for (let tries = 0; tries < 10; tries += 1) {
+      expect((await ui.get('/login', withToken('wrong-token-of-16'))).status).toBe(401);
+    }
+    const answer = await ui.get('/login', withToken(token));
+    expect([answer.status, answer.headers['retry-after']]).toEqual([429, '10']);
+    clock.advance(10_000);
+    expect((await ui.get('/login', withToken(token))).status).toBe(303);
+    expect(ui.logged.filter(({ level }) => level === 'warn').length).toBe(10);
+  });
+});
+
+it('end the sessions of a token that the config has changed, and keep the others', async ({ folder }) => {
+  const settings = loadSettings({ file: await configIn(folder, null), env: {} });
+  const pages = servedPages({ settings, program: 'connector-sync', clock: systemClock });
+  const [anna, bob] = ['token-of-anna-0123', 'token-of-bob-012345'] as const;
+  const content = (ofBob: string) => ({
+    board: null,
+    pages,
+    tokens: [
+      { name: 'anna', may: 'act', token: new Secret(anna) },
+      { name: 'bob', may: 'read', token: new Secret(ofBob) },
+    ] as const,
+  });
+  await using served = await serveMonitor(content(bob));
+  const [ofAnna, ofBob] = [await openActor(served, anna), await openActor(served, bob)];
+  await served.monitor.show(content('another-token-of-bob'));
+  expect(await ofAnna.read('/')).toContain('<span class="faint">anna</span>');
+  expect((await ofBob.ask('/')).status).toBe(401);
+});
+
+it('answer only for names that lead here, and for those of the config', async ({ folder }) => {
+  await using plain = await serveUi({ config: await configIn(folder, null) });
+  expect((await plain.get('/', { headers: { host: 'evil.example:80' } })).status).toBe(421);
+  await using named = await serveUi({ config: await configIn(folder, '{ hosts: [status.example.com] }') });
+  const statusFor = async (host: string): Promise<number> =>
+    (await named.get('/', { headers: { host } })).status;
+  expect(await statusFor('status.example.com')).toBe(200);
+  expect(await statusFor('Status.Example.com:443')).toBe(200);
+  expect(await statusFor('localhost:9401')).toBe(200);
+  expect(await statusFor('evil.example')).toBe(421);
+  expect(await statusFor('status.example.com.evil.example')).toBe(421);
+});
+
+it('say why the config cannot be used where it cannot', async ({ folder }) => {
+  const config = await configIn(folder, '{ hosts: ["https://status.example.com/"] }');
+  await expect(serveUi({ config })).rejects.toThrow(/http\.hosts/);
+});

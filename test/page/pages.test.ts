@@ -1,0 +1,383 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readShownProgress } from '../../src/app/shown-progress.ts';
+import type { Trouble } from '../../src/app/connector-health.ts';
+import { watchSinks } from '../../src/app/watch-sinks.ts';
+import { instant, systemClock } from '../../src/core/clock.ts';
+import { nextRunText } from '../../src/page/next-run.ts';
+import { noCounts } from '../../src/core/records.ts';
+import { progressSection } from '../../src/page/progress-section.ts';
+import { readConnectorPage } from '../../src/page/read-connector-page.ts';
+import { troubleText } from '../../src/page/trouble-text.ts';
+import type { Schedule } from '../../src/settings/settings.ts';
+import type { Pause } from '../../src/sinks/lease.ts';
+import type { ConnectorOverview } from '../../src/sinks/ledger-reader.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { problemPage } from '../../src/page/layout.ts';
+import { timeline } from '../../src/page/timeline.ts';
+import { openStatusWorld, script, type StatusWorld } from '../support/page/status-world.ts';
+import { clockAhead, serveUi } from '../support/page/served-ui.ts';
+
+let world: StatusWorld;
+let ui: Awaited<ReturnType<typeof serveUi>>;
+
+beforeAll(async () => {
+  world = await openStatusWorld();
+  // Every sync was 47 minutes ago.
+  ui = await serveUi({ config: world.config, clock: clockAhead(47 * 60_000) });
+});
+afterAll(async () => {
+  await ui[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+});
+
+async function page(path: string, status = 200): Promise<string> {
+  const answer = await ui.get(path);
+  expect([path, answer.status]).toEqual([path, status]);
+  expect(answer.headers['content-type']).toBe('text/html; charset=utf-8');
+  return answer.body;
+}
+
+/** What a person reads of a part of a page, on one line. */
+function textOf(body: string): string {
+  const text = body.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+  return text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').trim();
+}
+
+function rowsOf(body: string): readonly string[] {
+  return [...(body.split('<tbody>')[1] ?? '').matchAll(/<tr>([\s\S]*?)<\/tr>/g)].map(([, row = '']) =>
+    textOf(row),
+  );
+}
+
+const names = (body: string): readonly string[] => rowsOf(body).map((row) => row.split(' ')[0] ?? '');
+
+describe('the overview', () => {
+  it('has one word for each connector, the worst of its parts', async () => {
+    const words = rowsOf(await page('/')).map((row) => row.split(' '));
+    expect(Object.fromEntries(words.map(([name, , , , word]) => [name, word]))).toEqual({
+      newsletter: 'ok',
+      'team-notes': 'incomplete',
+      members: 'incomplete',
+      leads: 'stale',
+      crm: 'failed',
+      archive: 'paused',
+      'new-shop': 'waiting',
+    });
+  });
+
+  it('shows the age of the stalest entity beside its limit, and the exact time in the markup', async () => {
+    const body = await page('/?q=leads');
+    expect(rowsOf(body)[0]).toMatch(/stale 4[789]m ago \S+ \S+ UTC \w+ of 30m /);
+    expect(body).toMatch(/<time datetime="\d{4}-\d\d-\d\dT[\d:.]+Z">/);
+  });
+
+  it('puts what needs a person first, with what to do', async () => {
+    const body = await page('/');
+    const needs = textOf(/<section class="notice attention"[\s\S]*?<\/section>/.exec(body)?.[0] ?? '');
+    expect(needs).toContain('members 23 rows look deleted and are kept.');
+    expect(needs).toContain('connector-sync sync members --allow-deletes');
+    expect(needs).toContain('crm The service refused the credentials (AUTH_FAILED).');
+    expect(needs).not.toContain('newsletter');
+    expect(body.indexOf('Needs a person')).toBeLessThan(body.indexOf('<tbody>'));
+  });
+
+  it('shows a sink that cannot be read as one line, and the connectors of the others', async () => {
+    const body = textOf(await page('/'));
+    expect(body).toContain('Sink away cannot be read , so 1 connector of it is not shown.');
+    expect(body).toContain('127.0.0.1:1');
+    expect(names(await page('/'))).not.toContain('warehouse');
+  });
+
+  it('filters by part of a name and by state, and sorts, as the address says', async () => {
+    expect(names(await page('/?q=NEW'))).toEqual(['new-shop', 'newsletter']);
+    expect(names(await page('/?state=incomplete'))).toEqual(['members', 'team-notes']);
+    expect(names(await page('/?state=attention&sort=name'))).toEqual(['crm', 'members', 'team-notes']);
+    expect(names(await page('/?sort=rows'))[6]).toBe('new-shop');
+    expect(names(await page('/'))[0]).toBe('crm');
+    expect(textOf(await page('/?q=nothing-like-it'))).toContain('No connector matches.');
+  });
+
+  it('takes what an address has wrong as not given', async () => {
+    const usual = names(await page('/'));
+    for (const query of [
+      'page=0',
+      'page=x',
+      'page=99',
+      'state=constructor',
+      'sort=toString',
+      'q=&q=leads',
+      'q[]=1',
+    ]) {
+      expect([query, names(await page(`/?${query}`))]).toEqual([query, usual]);
+    }
+  });
+
+  it('has a bar for each run, which leads to it', async () => {
+    const bars = [
+      ...(await page('/?q=newsletter')).matchAll(/<a\s+href="\.\/runs\/([^"]+)"\s+tabindex="-1"/g),
+    ];
+    expect(bars.map(([, run]) => run)).toEqual(await world.runsOf('newsletter'));
+  });
+});
+
+describe('the page of a connector', () => {
+  it('shows what status says of its entities, below those that lead to them', async () => {
+    const body = await page('/connectors/members');
+    expect(names(body).slice(0, 2)).toEqual(['lists', 'list_members']);
+    expect(body).toContain('class="depth-1" href="../record?in=members/list_members"');
+    expect(rowsOf(body)[1]).toMatch(/^list_members 23 23 2 /);
+    expect(textOf(body)).toContain('list_members: the listing came back empty; 23 stored rows look deleted');
+  });
+
+  it('shows failures, undeclared fields, the pause and the targets', async () => {
+    expect(textOf(await page('/connectors/team-notes'))).toContain(
+      'FORBIDDEN: list comments was answered with 403',
+    );
+    expect(textOf(await page('/connectors/leads'))).toContain('automations tier string undeclared');
+    expect(textOf(await page('/connectors/archive'))).toMatch(
+      /Paused since \S+ \S+ UTC by \S+@\S+: The account moves/,
+    );
+    expect(textOf(await page('/'))).toContain('Published to lake files');
+    expect(await page('/connectors/newsletter')).toContain('<a href="../targets/lake">lake</a>');
+    expect(textOf(await page('/targets/lake'))).toMatch(/Newest publication number \d+, .*State up to date/);
+  });
+
+  it('has one timeline of runs, what people did, and what changed in settings and schema', async () => {
+    const lines = async (name: string): Promise<readonly string[]> => {
+      const body = await page(`/connectors/${name}`);
+      const table = /aria-label="Timeline"([\s\S]*?)<\/table>/.exec(body)?.[1] ?? '';
+      return rowsOf(table).map((row) => row.replace(/^\S+ ago \S+ \S+ UTC /, ''));
+    };
+    expect((await lines('archive'))[0]).toMatch(/^pause \S+@\S+ reason: The account moves <script/);
+    const newest = (await lines('crm')).slice(0, 2).join('\n');
+    expect(newest).toMatch(/^failed .* AUTH_FAILED$/m);
+    expect(newest).toMatch(/^read-in-full \S+@\S+ run$/m);
+    await world.cli('sync', 'leads', '--select', 'lists');
+    const [narrow, settings] = await lines('leads');
+    expect([narrow, settings].join()).toContain('settings unlike the sync before, this one does not read ');
+    expect((await lines('leads')).join()).toMatch(/schema automations: undeclared fields: /);
+  });
+
+  it('says how many rows were added, changed and deleted on each day, and of which entity', async () => {
+    const body = await page('/connectors/newsletter');
+    const [day] = rowsOf(/aria-label="Changes by day"([\s\S]*?)<\/table>/.exec(body)?.[1] ?? '');
+    const [first = ''] = (await world.runsOf('newsletter')).toReversed();
+    const today = first.replace(/^(\d{4})(\d\d)(\d\d)T.*$/, '$1-$2-$3');
+    expect(day).toMatch(
+      new RegExp(`^\\w{3} ${today} [\\d,]+ [\\d,]+ 0 0 \\d+ entities .*list_members: [\\d,]+ added`),
+    );
+    expect(body).toMatch(/<svg\s+class="bars days"\s+role="img"\s+aria-label="Last 30 days: [\d,]+ added"/);
+    await using now = await serveUi({ config: world.config });
+    expect(rowsOf((await now.get('/?q=newsletter')).body)[0]).toMatch(/ [\d,]+ today [\d,]+ added /);
+  });
+
+  it('shows more of a long timeline on demand', () => {
+    const action = { action: 'pause', connector: null, entity: null, detail: {}, run: null } as const;
+    const actions = Array.from({ length: 60 }, (_, id) => {
+      return { ...action, id, at: instant(Date.UTC(2026, 0, 1) - id), who: 'anna' };
+    });
+    const past = {
+      runs: [],
+      progress: null,
+      counts: [],
+      actions,
+      scopeChanges: [],
+      drift: [],
+      changes: [],
+      days: [],
+    };
+    const few = String(timeline({ past, shown: 50 }, Date.UTC(2026, 0, 2)));
+    expect(rowsOf(few).length).toBe(50);
+    expect(few).toContain('href="?shown=200#timeline"');
+    expect(String(timeline({ past, shown: 200 }, 0))).not.toContain('Show older');
+  });
+
+  it('counts down a pause of the service, and says which deletes wait for later runs', () => {
+    const how = { program: 'connector-sync', nowMs: Date.UTC(2026, 0, 1) };
+    const until = instant(how.nowMs + 12 * 60_000);
+    const text = (trouble: Trouble, nowMs = how.nowMs): string =>
+      textOf(String(troubleText(trouble, 'crm', { ...how, nowMs })));
+    const throttled = { kind: 'throttled', until, isForPerson: false } as const;
+    expect(text(throttled)).toContain('until 2026-01-01 00:12:00 UTC , in 12m; the next run resumes.');
+    expect(text(throttled, Date.parse(until) + 1)).toContain('00:12:00 UTC ; the next run resumes.');
+    const pending = { kind: 'pending', rows: 2, isForPerson: false } as const;
+    expect(text(pending)).toBe('2 rows may be deleted; later runs check them.');
+  });
+
+  it('says of how many records a run has read how many, and how much time is left, as its process does', async () => {
+    const settings = loadSettings({ file: world.config, env: {} });
+    await using watched = watchSinks([...settings.connectors.values()], systemClock);
+    const name = [...settings.connectors.keys()].find((one) => one === 'archive');
+    const connector = name === undefined ? undefined : settings.connectors.get(name);
+    if (connector === undefined) throw new Error('no archive');
+    const data = await readConnectorPage(settings, connector, watched, { nowMs: Date.now(), shown: 50 });
+    if (data.kind !== 'read' || data.past.runs[0] === undefined) throw new Error('nothing was read');
+    const [run] = data.past.runs;
+    const [entity] = connector.entities.keys();
+    if (entity === undefined) throw new Error('no entity');
+    const counts = [{ ...noCounts, entity, fetched: 3210, duplicate: 10, inserted: 3200 }];
+    const expected = { records: 12_000, isEstimate: true };
+    const progress = readShownProgress(
+      JSON.stringify({
+        entities: [{ entity, expected }],
+        recordsPerSecond: 40,
+        left: { ms: 220_000, isAtLeast: false },
+      }),
+    );
+    const shown = (perSecond: number | null, known = progress): string =>
+      textOf(String(progressSection({ run, counts, progress: known, isLost: false }, perSecond, data)));
+    expect(shown(40)).toMatch(/40 records a second, about 3m left\. .* 3,200 ~12,000 3,200 /);
+    expect(shown(null)).toMatch(/, about 3m left/);
+    expect(shown(0)).not.toContain('left');
+    expect(shown(40, null)).toMatch(/40 records a second\. .* 3,200 3,200 /);
+    expect(readShownProgress('{"entities":"of a later version"}')).toBeNull();
+  });
+
+  it('is 503 with the reason where its sink cannot be read, and 404 where there is none of the name', async () => {
+    expect(textOf(await page('/connectors/warehouse', 503))).toContain('127.0.0.1:1');
+    for (const path of ['/connectors/nope', '/connectors/..%2f..', '/runs/nope', '/targets/nope']) {
+      expect(textOf(await page(path, 404))).toContain('There is no such page');
+    }
+  });
+});
+
+it('shows the report of a run, why it failed, and what to do', async () => {
+  const [failed] = await world.runsOf('crm');
+  const body = textOf(await page(`/runs/${failed}`));
+  expect(body).toContain('AUTH_FAILED list lists was answered with 401');
+  expect(body).toContain('connector-sync check crm');
+  const first = (await world.runsOf('crm'))[1];
+  expect(rowsOf(await page(`/runs/${first}`))[0]).toMatch(/^lists 3 2 0 0 1 0 2 1 yes \(single\)/);
+});
+
+it('lists some records of an entity, which lead to what explain says and to their runs', async () => {
+  const body = await page('/record?in=newsletter/lists');
+  const [, address = ''] = /href="(record\?in=newsletter%2Flists&amp;key\.id=[^"]+)"/.exec(body) ?? [];
+  const found = await page(`/${address.replaceAll('&amp;', '&')}`);
+  const [first = ''] = (await world.runsOf('newsletter')).slice(-1);
+  expect(found).toContain(`<a href="runs/${first}">${first}</a>`);
+});
+
+it('finds a record by its key, and says what explain says', async () => {
+  expect(await page('/record')).not.toContain('name="key.');
+  expect(await page('/record?in=newsletter/list_members')).toMatch(
+    /name="key\.list_id"[\s\S]*name="key\.id"/,
+  );
+  const { stdout } = await world.cli('export', 'newsletter', '--select', 'lists', '--after', '0');
+  const id = /"id":"(\w+)"/.exec(stdout)?.[1] ?? '';
+  const explained = (await world.cli('explain', 'newsletter/lists', '--key', `id=${id}`)).stdout;
+  const shown = textOf(await page(`/record?in=newsletter/lists&key.id=${id}`));
+  for (const line of explained.trim().split('\n').slice(1)) {
+    const [, what = '', said = ''] = /^ *([\w ]+): +(.*)$/.exec(line) ?? [];
+    expect(shown).toContain(`${what} ${said}`);
+  }
+  expect(textOf(await page('/record?in=newsletter/lists&key.id=nope'))).toContain('It is not stored.');
+  expect(textOf(await page('/record?in=newsletter/nope'))).toContain('Expected one of the entities');
+  expect(textOf(await page('/record?in=newsletter/list_members&key.id=1'))).toContain('missing: list_id');
+});
+
+it('says since when a run is due that no worker has begun', () => {
+  const endedAt = '2026-03-01T10:00:00.000Z';
+  const endedMs = Date.parse(endedAt);
+  const text = (schedule: Schedule, nowMs: number, paused: Pause | null = null): string => {
+    const overview = { lastRun: { startedAt: endedAt, finishedAt: endedAt }, paused } as ConnectorOverview;
+    return textOf(String(nextRunText({ schedule }, overview, nowMs)));
+  };
+  const every: Schedule = { kind: 'every', everyMs: 15 * 60_000, jitterMs: 0, missed: 'once' };
+  expect(text(every, endedMs + 19 * 60_000)).toBe('every 15m');
+  expect(text(every, endedMs + 21 * 60_000)).toMatch(/^due 6m ago .* is a worker running\?$/);
+  expect(text(every, endedMs + 21 * 60_000, { since: instant(endedMs), reason: 'x' })).toBe('paused x');
+  const cron: Schedule = { kind: 'cron', pattern: '0 4 * * *', timezone: 'UTC', jitterMs: 0, missed: 'once' };
+  expect(text(cron, endedMs + 60_000)).toMatch(/^in 1[78]h /);
+  expect(text(cron, endedMs + 20 * 3_600_000)).toMatch(/^due 2h ago /);
+});
+
+it('lists what people did, and which sinks cannot be read', async () => {
+  const body = await page('/actions');
+  expect(rowsOf(body)[0]).toMatch(/ pause archive reason: The account moves /);
+  expect(body).toContain('href="connectors/archive"');
+  expect(textOf(body)).toContain('127.0.0.1:1');
+});
+
+// Proves promise 10.3
+it('shows texts from outside as text, on every page', async () => {
+  const [noted = ''] = await world.runsOf('team-notes');
+  const shown: readonly (readonly [string, number])[] = [
+    ['/', 200],
+    ['/connectors/team-notes', 200],
+    ['/connectors/leads', 200],
+    ['/connectors/archive', 200],
+    ['/actions', 200],
+    [`/runs/${noted}`, 200],
+    [`/record?in=${encodeURIComponent(script)}`, 200],
+    [`/record?in=newsletter/lists&key.id=${encodeURIComponent(script)}`, 200],
+    [`/?q=${encodeURIComponent(script)}`, 200],
+    [`/connectors/${encodeURIComponent(script)}`, 404],
+  ];
+  for (const [path, status] of shown) {
+    const body = await page(path, status);
+    expect([path, body.includes('alert(1)')]).toEqual([path, true]);
+    const scripts = [...body.matchAll(/<script[^>]*>/g)].map(([tag]) => tag);
+    expect(
+      scripts.filter((tag) => !/^<script src="\.\.?\/live\.js" data-live="\.\.?\/live" defer>$/.test(tag)),
+    ).toEqual([]);
+  }
+});
+
+it('says on every page what is wrong with the whole process, and not to who is to log in first', () => {
+  const world = {
+    nowMs: 0,
+    program: 'connector-sync',
+    nav: [],
+    links: [],
+    visitor: null,
+    problem: `first\n${script}`,
+  };
+  const shown = problemPage('./', 'There is no such page', 'Nothing.', { ...world, config: 'sync.yaml' });
+  expect(shown).toMatch(/role="alert">\s*<p>first<\/p><p>&lt;script src/);
+  expect(problemPage('./', 'Log in', 'Please.', { ...world, config: null })).not.toContain('first');
+});
+
+it('asks nothing of other origins, has nothing inline, and works below any path', async () => {
+  const [run = ''] = await world.runsOf('newsletter');
+  for (const path of [
+    '/',
+    '/connectors/newsletter',
+    `/runs/${run}`,
+    '/record?in=newsletter/lists',
+    '/actions',
+    '/targets/lake',
+  ]) {
+    const { body, headers } = await ui.get(path);
+    expect(headers['content-security-policy']).toBe(
+      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    );
+    expect(body).not.toMatch(/<[^>]+ (?:style|on\w+)=|<style|<script>/);
+    const addresses = [...body.matchAll(/ (?:href|src|action|data-live)="([^"]*)"/g)].map(
+      ([, address = '']) => address,
+    );
+    expect(addresses.filter((address) => !/^[.\w]/.test(address) || address.includes(':'))).toEqual([]);
+  }
+  expect((await ui.get('/robots.txt')).body).toContain('Disallow: /');
+  for (const file of ['/style.css', '/live.js', '/icon.svg']) expect((await ui.get(file)).status).toBe(200);
+  expect((await ui.get('/style.css')).body).not.toMatch(/url\(|@import|https?:/);
+});
+
+it('tells a listening page when a sink has changed', async () => {
+  const response = await fetch(`${ui.url}/live`);
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+  if (response.body === null) throw new Error('no body');
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  expect((await reader.read()).value).toBe('retry: 5000\n\n');
+  const told = reader.read();
+  await world.cli('schedule', 'resume', 'archive');
+  expect((await told).value).toBe('event: change\ndata:\n\n');
+  await reader.cancel();
+});
+
+it('says of a purged record by whom and when', async () => {
+  await world.cli('purge', 'newsletter/lists', '--key', 'id=forgotten');
+  expect(textOf(await page('/record?in=newsletter/lists&key.id=forgotten'))).toMatch(
+    /It was purged at \S+ by \S+; syncs do not store it again\./,
+  );
+});

@@ -1,0 +1,152 @@
+import { describe, expect } from 'vitest';
+import type { EntityName } from '../../src/core/names.ts';
+import { describeSettings } from '../../src/settings/describe-settings.ts';
+import { readSettings, withParts } from '../../src/settings/load-settings.ts';
+import { secretsOf } from '../../src/settings/secrets-of.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
+
+const key = 'mask:\n  key: "${MASK_KEY}"\n';
+const withMask = (mask: string, head = key): string => `${head}${goodConfig}    mask: ${mask}\n`;
+
+let folder: ConfigFolder;
+it.beforeEach(({ configs }) => {
+  folder = configs;
+  folder.env['MASK_KEY'] = Buffer.alloc(32, 7).toString('base64');
+});
+
+function connector(config: string) {
+  const [found] = folder.load(config).connectors.values();
+  if (found === undefined) throw new Error('no connector');
+  return found;
+}
+
+function columnsOf(config: string, entity: string) {
+  const columns = connector(config).definition.entities.get(entity as EntityName)?.table.columns ?? [];
+  return Object.fromEntries(columns.map(({ name, type }) => [name, type]));
+}
+
+describe('mask', () => {
+  it('leaves a connector without it as its definition is', () => {
+    const { definition, masks } = connector(`${key}${goodConfig}`);
+    expect(masks.size).toBe(0);
+    expect([...definition.entities.values()].every(({ mask }) => mask === null)).toBe(true);
+    expect(
+      connector(withMask('{ list_members: { fields: { ip_signup: drop } } }')).definition.contentHash,
+    ).not.toBe(definition.contentHash);
+  });
+
+  it('makes a text column of what is hashed or truncated', () => {
+    const mask =
+      '{ list_members: { fields: { vip: hash, member_rating: { truncate: 1 }, merge_fields: hash, location: drop } } }';
+    expect(columnsOf(withMask(mask), 'list_members')).toMatchObject({
+      vip: 'string',
+      member_rating: 'string',
+      merge_fields: 'string',
+      location: 'object',
+    });
+  });
+
+  it('masks with the same rules and key alike, and with another key in another way', () => {
+    const config = withMask('{ list_members: { fields: { email_address: { hash: { as: email } } } } }');
+    const maskOf = () => connector(config).definition.entities.get('list_members' as EntityName)?.mask;
+    const [first, again] = [maskOf(), maskOf()];
+    const record = { email_address: 'Ann@example.com' };
+    const hashed = first?.record(record) as typeof record;
+    expect(hashed.email_address).toMatch(/^hmac-[0-9a-f]{8}-[0-9a-f]{64}$/);
+    expect(again?.record({ email_address: 'ann@example.com ' })).toEqual(hashed);
+    expect(again?.fingerprint).toBe(first?.fingerprint);
+    expect(first?.stored(hashed)).toBe(hashed);
+    expect(first?.stored(record)).toEqual(hashed);
+    const sealed = first?.seal('{"kind":"x"}') ?? '';
+    expect(again?.open(sealed)).toBe('{"kind":"x"}');
+
+    folder.env['MASK_KEY'] = Buffer.alloc(32, 8).toString('base64');
+    const other = maskOf();
+    expect(other?.record(record)).not.toEqual(hashed);
+    expect(other?.fingerprint).not.toBe(first?.fingerprint);
+    expect(other?.open(sealed)).toBeNull();
+    expect(other?.rawKey('s')).not.toBe(first?.rawKey('s'));
+  });
+
+  it.each([
+    [
+      '{ list_membres: { fields: {} } }',
+      '',
+      'mask.list_membres: no such entity in email-marketing: "list_membres"; did you mean "list_members"?',
+    ],
+    [
+      '{ list_members: { fields: { email_address: hsah } } }',
+      '',
+      'expected keep, drop, hash, { hash: { as: email } }',
+    ],
+    ['{ list_members: { fields: { a..b: drop } } }', '', 'expected at most 20 names joined by dots'],
+    [
+      '{ list_members: { fields: { merge_fields: hash, merge_fields.PHONE: drop } } }',
+      '',
+      'has no effect: merge_fields masks all',
+    ],
+    [
+      '{ list_members: { fields: { id: hash } } }',
+      '',
+      'expected id as it comes, got hash: it is needed to ask for a single record; keep it',
+    ],
+    [
+      '{ list_members: { fields: { last_changed: drop } } }',
+      '',
+      'it is the change value that changes are asked for by; keep it',
+    ],
+    ['{ list_members: { unknownFields: drop } }', '', 'expected id as it comes, got drop'],
+    ['{ lists: { fields: { id: hash } } }', '', 'expected id as it comes, got hash'],
+    [
+      '{ list_members: { fields: { list_id: hash } } }',
+      '',
+      'it is filled in from what the listing is asked for by',
+    ],
+    [
+      '{ email_activity: { fields: { activity.timestamp: { truncate: 4 } } } }',
+      '',
+      'expected activity.timestamp as it comes',
+    ],
+    ['{ list_members: { fields: { ip_signup: drop } } }', 'none', 'mask.key: is missing; expected a key'],
+    [
+      '{ list_members: { fields: { ip_signup: drop } } }',
+      'mask: { key: short }\n',
+      'mask.key: expected a key of 32 bytes',
+    ],
+  ])('refuses %s', (mask, head, expected) => {
+    const problems = folder.problems(withMask(mask, head === 'none' ? '' : head === '' ? key : head));
+    expect(problems.join('\n')).toContain(expected);
+    expect(problems.join('\n')).not.toContain('short');
+  });
+
+  it('lets commands that read what is stored work without its key, and asks for it where a service is read', () => {
+    folder.env['MASK_KEY'] = undefined;
+    const config = withMask('{ list_members: { fields: { email_address: hash } } }');
+    const settings = readSettings({ file: folder.write('config.yaml', config), env: folder.env });
+    expect(() => withParts(settings, 'access')).toThrow(/MASK_KEY is not set/);
+    const [found] = settings.connectors.values();
+    expect(() => found?.definition.entities.get('list_members' as EntityName)?.mask?.record({})).toThrow(
+      /mask.key/,
+    );
+  });
+
+  it('is shown by config show, without the key', () => {
+    const mask =
+      '{ list_members: { unknownFields: keep, fields: { email_address: { hash: { as: email } }, ip_signup: { truncate: 3 } } } }';
+    const settings = folder.load(withMask(mask));
+    expect(describeSettings(settings)).toMatchObject({
+      mask: { key: '[secret]' },
+      connectors: {
+        newsletter: {
+          mask: {
+            list_members: {
+              fields: { email_address: 'hash as email', ip_signup: 'truncate to 3' },
+              unknownFields: 'keep',
+            },
+          },
+        },
+      },
+    });
+    expect(secretsOf(settings).map((secret) => secret.reveal())).toContain(folder.env['MASK_KEY']);
+  });
+});

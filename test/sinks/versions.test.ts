@@ -1,0 +1,191 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { EntityTable } from '../../src/core/records.ts';
+import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
+import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { Bench, hourMs, type LedgerRow, type SinkKind } from '../contracts/sink/fixture.ts';
+import { History } from '../support/histories/history.ts';
+import { members, tables } from '../support/histories/world.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { repeats, startSeed } from '../support/trials.ts';
+
+const changes = repeats('TRIALS', { share: 30, full: 1_000 });
+const seed = startSeed(1);
+const mostRuns = 20 + changes;
+/** From this run on versions are kept: they begin with the rows that there are. */
+const firstRun = 3;
+
+describe('versions of rows', () => {
+  const open: Bench[] = [];
+  afterEach(async () => {
+    for (const bench of open.splice(0)) await bench.close();
+  });
+
+  // Proves promise 14.1
+  it(
+    `are what each row was at every change number, in SQLite and PostgreSQL, through kills, deletes and repairs (${changes} changes, seed ${seed})`,
+    { timeout: 60_000 + 400 * changes },
+    async () => {
+      const random = seededRandom(seed * 7_919);
+      const benches = [sqliteKind(), await postgresSinkKind()].map((kind) => new Bench(kind));
+      open.push(...benches);
+      let runs = 0;
+      for (const bench of benches) {
+        keepVersions(bench, () => runs >= firstRun);
+        evolveAtTheEnd(bench);
+      }
+      const history = await History.begin(random, benches);
+      let before = 0;
+      for (let watched = 0; watched < changes;) {
+        runs += 1;
+        expect(runs, 'a run changes something').toBeLessThan(mostRuns);
+        // A clock may go back: by more than the hour that each run takes.
+        const jump = random() < 0.15 ? -Math.floor(random() * 4 * hourMs) : 0;
+        for (const bench of benches) {
+          bench.clock.advance(jump);
+          await watch(bench);
+        }
+        await history.run();
+        const [ended = 0] = await Promise.all(benches.map(check));
+        // A reset takes its versions along.
+        watched += Math.max(0, ended - before);
+        before = ended;
+      }
+    },
+  );
+});
+
+function keepVersions(bench: Bench, isOn: () => boolean): void {
+  const plan = bench.plan.bind(bench);
+  const versions = new Map(tables.map(({ entity }) => [entity, { keepMs: null }]));
+  bench.plan = (run, change) => plan(run, { ...change, ...(isOn() ? { versions } : {}) });
+}
+
+/** As a run does whose settings say so: fields of members that were met get a column. */
+function evolveAtTheEnd(bench: Bench): void {
+  const openSink = bench.open.bind(bench);
+  bench.open = async () => {
+    const sink = await openSink();
+    return {
+      ...sink,
+      finish: async (lease, run, report) => {
+        await sink.drift.evolve(lease, run, members);
+        await sink.finish(lease, run, report);
+      },
+    };
+  };
+}
+
+/** What of a table is compared, as text: all databases say it alike. */
+function textsOf({ columns }: EntityTable, of: string): string {
+  const texts = columns.filter(({ type }) => type === 'string' || type === 'integer');
+  return texts.map(({ name }) => `CAST(${of}${name} AS TEXT)`).join(` || '|' || `);
+}
+
+/**
+ * From now on the database itself notes what each row is with each change number. Of a table that was reset the notes
+ * begin again.
+ */
+async function watch(bench: Bench): Promise<void> {
+  const isSqlite = bench.kind.options('/nowhere').type === 'sqlite';
+  const isThere = async (kind: string, name: string): Promise<boolean> =>
+    (
+      await bench.ledger(
+        isSqlite
+          ? `SELECT 1 FROM sqlite_schema WHERE type = '${kind}' AND name = '${name}'`
+          : kind === 'trigger'
+            ? `SELECT 1 FROM pg_trigger WHERE tgname = '${name}' AND tgrelid::regclass::text LIKE 'news%'`
+            : `SELECT 1 WHERE to_regclass('${name}') IS NOT NULL`,
+      )
+    ).length > 0;
+  for (const table of tables) {
+    const [name, noted] = [`news__${table.entity}`, `noted_${table.entity}`];
+    if (!(await isThere('table', name)) || (await isThere('trigger', noted))) continue;
+    const cells = (of: string): string =>
+      `${of}_row, ${of}_seq, ${of}_deleted_at IS NULL, ${textsOf(table, of)}`;
+    const insert = `INSERT INTO ${noted} SELECT ${cells('NEW.')}`;
+    await bench.ledger(`DROP TABLE IF EXISTS ${noted}`);
+    await bench.ledger(
+      `CREATE TABLE ${noted} AS SELECT ${cells('')} FROM ${name}`.replace(cells(''), named(table)),
+    );
+    if (isSqlite) {
+      for (const what of ['INSERT', 'UPDATE']) {
+        await bench.ledger(
+          `CREATE TRIGGER ${noted}${what === 'UPDATE' ? '' : '_new'} AFTER ${what} ON ${name} BEGIN ${insert}; END`,
+        );
+      }
+    } else {
+      await bench.ledger(
+        `CREATE OR REPLACE FUNCTION ${noted}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${insert}; RETURN NULL; END $$`,
+      );
+      await bench.ledger(
+        `CREATE TRIGGER ${noted} AFTER INSERT OR UPDATE ON ${name} FOR EACH ROW EXECUTE FUNCTION ${noted}()`,
+      );
+    }
+  }
+}
+
+function named(table: EntityTable): string {
+  return `_row AS r, _seq AS s, _deleted_at IS NULL AS live, ${textsOf(table, '')} AS texts`;
+}
+
+/** Gives how many versions have ended. */
+async function check(bench: Bench): Promise<number> {
+  let ended = 0;
+  await watch(bench);
+  for (const table of tables) {
+    const known = await bench.ledger(`SELECT since FROM _sync_versions WHERE entity = '${table.entity}'`);
+    if (known.length === 0) continue;
+    const history = `news__${table.entity}__history`;
+    const versions = await bench.ledger(
+      `SELECT _row, _seq, _seq_to, _valid_from, _valid_to FROM ${history} ORDER BY _row, _seq`,
+    );
+    checkChains(versions);
+    ended += versions.filter(({ _seq_to: to }) => to !== null).length;
+    const wrong = await bench.ledger(
+      `SELECT * FROM (
+         SELECT n.r, n.s, n.texts, n.live,
+           (SELECT count(*) FROM ${history} AS h WHERE ${isThen}) AS found,
+           (SELECT min(CASE WHEN h._deleted_at IS NULL THEN 1 ELSE 0 END) FROM ${history} AS h WHERE ${isThen}) AS was_live,
+           (SELECT min(${textsOf(table, 'h.')}) FROM ${history} AS h WHERE ${isThen}) AS was
+         FROM noted_${table.entity} AS n
+         WHERE n.s >= (SELECT min(h._seq) FROM ${history} AS h WHERE h._row = n.r)) AS noted
+       WHERE found <> 1 OR was_live <> CAST(live AS INTEGER) OR was <> texts`,
+    );
+    expect(wrong, `${history} of ${bench.kind.options('/nowhere').type}`).toEqual([]);
+  }
+  return ended;
+}
+
+const isThen = 'h._row = n.r AND h._seq <= n.s AND (h._seq_to > n.s OR h._seq_to IS NULL)';
+
+/** No gap, no overlap, and of each row one open version, the newest. */
+function checkChains(versions: readonly LedgerRow[]): void {
+  for (const [index, version] of versions.entries()) {
+    const next = versions[index + 1];
+    const isLast = next?.['_row'] !== version['_row'];
+    expect(version['_seq_to'] === null, 'the newest one is open').toBe(isLast);
+    expect(version['_valid_to'] === null).toBe(isLast);
+    if (isLast) continue;
+    expect(version['_seq_to']).toBe(next?.['_seq']);
+    expect(version['_valid_to']).toEqual(next?.['_valid_from']);
+    expect(Number(version['_seq'])).toBeLessThan(Number(version['_seq_to']));
+    expect(timeOf(version['_valid_from'])).toBeLessThanOrEqual(timeOf(version['_valid_to']));
+  }
+}
+
+function timeOf(at: unknown): number {
+  return Date.parse(String(at));
+}
+
+function sqliteKind(): SinkKind {
+  const ledgerFile = (folder: string): string => `${folder}/warehouse.db`;
+  return fileSinkKind({
+    options: (folder) => ({
+      type: 'sqlite',
+      name: 'warehouse',
+      path: ledgerFile(folder),
+      durability: 'normal',
+    }),
+    ledgerFile,
+  });
+}

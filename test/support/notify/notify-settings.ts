@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { ConnectorName } from '../../../src/core/names.ts';
+import { loadSettings } from '../../../src/settings/load-settings.ts';
+import type { ConnectorSettings, PublishSettings, Settings } from '../../../src/settings/settings.ts';
+
+export interface NotifySettingsWorld {
+  readonly folder: string;
+  readonly file: string;
+  readonly settings: Settings;
+  readonly news: ConnectorSettings;
+  readonly lake: PublishSettings;
+}
+
+/** Settings of two connectors and a target, with these lines below `notify`. No service is behind them. */
+export function notifySettings(
+  notify: readonly string[],
+  {
+    allow = [],
+    more = '',
+    sink = '{ type: sqlite, path: ./main.db, durability: normal }',
+  }: {
+    readonly allow?: readonly string[];
+    readonly more?: string;
+    readonly sink?: string;
+  } = {},
+): NotifySettingsWorld {
+  const folder = mkdtempSync(join(tmpdir(), 'notify-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'sync.yaml');
+  writeFileSync(
+    file,
+    `api: { baseUrl: "http://127.0.0.1:9", clientId: local, clientSecret: the-secret-of-the-api }
+sinks: { main: ${sink} }
+connectors:
+  news: { definition: email-marketing, id: c-news, sink: main, freshWithin: 1h }
+  wiki: { definition: workspace-notes, id: c-wiki, sink: main }
+publish:
+  lake: { type: files, directory: ./lake, connectors: [news] }
+allowNotifyHosts: ${JSON.stringify(allow)}
+notify:
+${notify.map((line) => `  ${line}\n`).join('')}${more}`,
+  );
+  const settings = loadSettings({ file, env: {} });
+  const news = settings.connectors.get('news' as ConnectorName);
+  const lake = settings.publish.get('lake');
+  if (news === undefined || lake === undefined) throw new Error('the config lacks what it names');
+  return { folder, file, settings, news, lake };
+}

@@ -1,0 +1,49 @@
+import { appendFileSync } from 'node:fs';
+import { ApiError } from '../../../src/service/api-error.ts';
+import { openCliWorld, type CliWorld, type CliWorldOptions } from '../cli-world.ts';
+import { startReceiver, type Receiver } from './receiver.ts';
+
+export interface NotifyWorld extends AsyncDisposable {
+  readonly world: CliWorld;
+  readonly receiver: Receiver;
+  /** From now on the service refuses to list these entities of the newsletter. */
+  readonly refuse: (...entities: readonly string[]) => void;
+  /** One sync of the newsletter; gives its exit code and what it wrote. */
+  readonly sync: (...flags: readonly string[]) => ReturnType<CliWorld['cli']>;
+}
+
+/** A service, a config whose `notify` leads to a receiver, and the program. `notify` has `URL` for the receiver's. */
+export async function openNotifyWorld(
+  notify: string,
+  { more = '', ...options }: CliWorldOptions & { readonly more?: string } = {},
+): Promise<NotifyWorld> {
+  const receiver = await startReceiver();
+  let refused: readonly string[] = [];
+  const world = await openCliWorld({
+    settings: '    include: [lists, campaigns]\n',
+    ...options,
+    wrap: (account) => ({
+      get: (entity, params) => account.get(entity, params),
+      list: (entity, params) => {
+        if (refused.includes(entity)) throw new ApiError(403, 'the key of this account may not read it');
+        return account.list(entity, params);
+      },
+    }),
+  });
+  appendFileSync(
+    world.config,
+    `allowNotifyHosts: ["${receiver.host}"]\nnotify:\n${notify.replaceAll('URL', receiver.url)}\n${more}`,
+  );
+  return {
+    world,
+    receiver,
+    refuse: (...entities) => {
+      refused = entities;
+    },
+    sync: async (...flags) => await world.cli('sync', 'newsletter', ...flags),
+    [Symbol.asyncDispose]: async () => {
+      await world[Symbol.asyncDispose]();
+      await receiver[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Received {
+  readonly path: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+/** How the receiver answers: a status, or `cut`: it takes the message and closes the connection. */
+export type Answer = number | 'cut';
+
+export interface Receiver extends AsyncDisposable {
+  readonly url: string;
+  readonly host: string;
+  /** All that came, in the order of arrival. */
+  readonly received: readonly Received[];
+  /** The bodies of one path as JSON. */
+  bodies(path?: string): readonly Record<string, unknown>[];
+  /** From now on; by default 204. */
+  answer(how: (received: Received, index: number) => Answer): void;
+  /** Resolves when so many have arrived. */
+  arrived(count: number): Promise<void>;
+}
+
+/** A receiver of webhooks on a free port. */
+export async function startReceiver(): Promise<Receiver> {
+  const received: Received[] = [];
+  let answerOf: (one: Received, index: number) => Answer = () => 204;
+  let waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { url = '', method = '', headers } = request;
+    const one = { path: url, method, headers, body: Buffer.concat(chunks).toString() };
+    const answer = answerOf(one, received.push(one) - 1);
+    if (answer === 'cut') request.socket.destroy();
+    else response.writeHead(answer).end();
+    for (const { count, resolve } of waiting) if (received.length >= count) resolve();
+    waiting = waiting.filter(({ count }) => received.length < count);
+  };
+  const server = createServer((request, response) => void take(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    host: `127.0.0.1:${port}`,
+    received,
+    bodies: (path) =>
+      received
+        .filter((one) => path === undefined || one.path === path)
+        .map(({ body }) => JSON.parse(body) as Record<string, unknown>),
+    answer: (how) => {
+      answerOf = how;
+    },
+    arrived: async (count) => {
+      if (received.length >= count) return;
+      await new Promise<void>((resolve) => waiting.push({ count, resolve }));
+    },
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

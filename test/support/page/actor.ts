@@ -1,0 +1,49 @@
+import type { Answer, RawRequest } from '../monitor/served-monitor.ts';
+
+interface Served {
+  get(path: string, request?: RawRequest): Promise<Answer>;
+}
+
+interface Asked {
+  readonly status: number;
+  /** What a person reads, on one line. */
+  readonly text: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What the form of the page sends, with these fields besides. */
+  readonly body: (fields: Readonly<Record<string, string>>) => string;
+  readonly address: string;
+}
+
+export type Actor = Awaited<ReturnType<typeof openActor>>;
+
+/** A browser without script that has logged in with a token. */
+export async function openActor(served: Served, token: string) {
+  const form = { 'content-type': 'application/x-www-form-urlencoded', 'sec-fetch-site': 'same-origin' };
+  const login = await served.get('/login', {
+    method: 'POST',
+    headers: form,
+    body: new URLSearchParams({ token }).toString(),
+  });
+  const [cookie = ''] = (login.headers['set-cookie']?.[0] ?? '').split(';');
+  const headers = { ...form, cookie };
+  const asked = (address: string, { status, body: page }: Answer): Asked => {
+    const hidden = [...page.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)].map(
+      ([, name = '', value = '']) => [name, value] as const,
+    );
+    const text = page
+      .replace(/<[^>]*>/g, ' ')
+      .replace(/\s+/g, ' ')
+      .replaceAll('&quot;', '"');
+    const body: Asked['body'] = (fields) =>
+      new URLSearchParams({ ...Object.fromEntries(hidden), ...fields }).toString();
+    return { status, text, headers, body, address };
+  };
+  return {
+    cookie,
+    read: async (address: string): Promise<string> => (await served.get(address, { headers })).body,
+    /** The page that says what would happen. */
+    ask: async (address: string): Promise<Asked> => asked(address, await served.get(address, { headers })),
+    confirm: async ({ address, body }: Asked, fields: Readonly<Record<string, string>> = {}) =>
+      asked(address, await served.get(address, { method: 'POST', headers, body: body(fields) })),
+  };
+}
