@@ -12,7 +12,8 @@ import { printGrowth, printResults, type Outcome, type Results } from './bench-r
  * in turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds] [kind]`, where the kind is
  * `normal` (every sink with that durability; the default), `sqlite`, `jsonl` or `postgres` (with both), `all`, or
  * `shuffled`: SQLite is synced again from a service that gives the same records with their members in another order and
- * with newly signed links in every answer, and once more without looking for records by their bytes. Several numbers of
+ * with newly signed links in every answer, and once more without looking for records by their bytes; or `history`:
+ * SQLite and PostgreSQL, each without versions of rows and with them. Several numbers of
  * members (`100000,1000000`) are measured one after the other, with durability normal, and what a record costs of the
  * first and of each other number is compared. PostgreSQL is a server of the bench's own, on this machine, which waits
  * for its disk. It cleans up (VACUUM ANALYZE) after each measurement instead of at any moment of one, where its own
@@ -21,11 +22,17 @@ import { printGrowth, printResults, type Outcome, type Results } from './bench-r
 const sizes = (process.argv[2] ?? '200000').split(',').map(Number);
 const rounds = Number(process.argv[3] ?? 3);
 const kind = process.argv[4] ?? 'normal';
-const kinds = ['normal', 'sqlite', 'jsonl', 'postgres', 'all', 'shuffled'];
+const kinds = ['normal', 'sqlite', 'jsonl', 'postgres', 'all', 'shuffled', 'history'];
 if (!kinds.includes(kind)) throw new Error(`Expected one of ${kinds.join(', ')}, got ${kind}.`);
+const sinksOfKind: Readonly<Record<string, readonly string[]>> = {
+  shuffled: ['sqlite'],
+  history: ['sqlite', 'postgres'],
+};
 const isMeasured = (sink: string): boolean =>
-  kind === 'shuffled' ? sink === 'sqlite' : ['normal', 'all', sink].includes(kind);
-const isNormal = kind === 'normal' || kind === 'shuffled' || sizes.length > 1;
+  sinksOfKind[kind]?.includes(sink) ?? ['normal', 'all', sink].includes(kind);
+const isNormal = ['normal', 'shuffled', 'history'].includes(kind) || sizes.length > 1;
+/** How `sync-once` is called besides. */
+const ways = kind === 'history' ? [[], ['history']] : [[]];
 const durabilities = isNormal ? ['normal'] : ['normal', 'full'];
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
@@ -87,8 +94,9 @@ async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): P
       directory: path.join(folder, durability),
       durability,
     };
-    for (const sink of [sqlite, jsonl].filter(({ type }) => isMeasured(type))) {
-      const name = `connector-sync, ${sink.type}, ${durability}`;
+    const measured = [sqlite, jsonl].filter(({ type }) => isMeasured(type));
+    for (const { sink, way } of measured.flatMap((one) => ways.map((way) => ({ sink: one, way })))) {
+      const name = ['connector-sync', sink.type, durability, ...way].join(', ');
       const steps = [
         ['first load', baseUrl],
         ['re-sync', baseUrl],
@@ -100,7 +108,7 @@ async function measureFiles(results: Results, { baseUrl, shuffledUrl }: Urls): P
             ] as const)),
       ] as const;
       for (const [step, url, ...how] of steps) {
-        await measure(results, `${name}, ${step}`, 'sync-once', [url, JSON.stringify(sink), ...how]);
+        await measure(results, `${name}, ${step}`, 'sync-once', [url, JSON.stringify(sink), ...way, ...how]);
       }
       emptyFolder();
     }
@@ -137,14 +145,17 @@ async function measurePostgres(
       );
       await measure(results, `bare script, postgres, ${synchronous}, again`, 'bare-postgres', args, server);
     }
-    const ways = [
+    const servers = [
       ['normal', 'normal', port],
       ['full', 'full', port],
       ['full, by a proxy', 'full', passed],
       ['full, 1 ms away', 'full', delayed],
     ] as const;
-    for (const [name, durability, to] of ways.slice(0, isNormal ? 1 : ways.length)) {
-      const schema = `sync_${durability}_${to}_${run}`;
+    const measured = servers.slice(0, isNormal ? 1 : servers.length);
+    for (const { place, way } of measured.flatMap((one) => ways.map((way) => ({ place: one, way })))) {
+      const [durable, durability, to] = place;
+      const name = [durable, ...way].join(', ');
+      const schema = [`sync_${durability}_${to}_${run}`, ...way].join('_');
       const at = { ...connection, hosts: [{ host: '127.0.0.1', port: to }] };
       const options = { type: 'postgres', name: 'bench', connection: at, direct: null, connections: 4 };
       const sink = JSON.stringify({ ...options, schema, durability });
@@ -152,14 +163,14 @@ async function measurePostgres(
         results,
         `connector-sync, postgres, ${name}, first load`,
         'sync-once',
-        [baseUrl, sink],
+        [baseUrl, sink, ...way],
         server,
       );
       await measure(
         results,
         `connector-sync, postgres, ${name}, re-sync`,
         'sync-once',
-        [baseUrl, sink],
+        [baseUrl, sink, ...way],
         server,
       );
     }

@@ -3,12 +3,15 @@ import { basename, join } from 'node:path';
 import { noAnswers } from '../src/definitions/import/answers.ts';
 import { importService, type Imported } from '../src/definitions/import/import-service.ts';
 import { readManifest } from '../src/definitions/import/manifest.ts';
-import { totalsOf, type Totals } from '../src/definitions/import/report.ts';
+import type { Question } from '../src/definitions/import/answers.ts';
+import type { Operation } from '../src/definitions/import/operation.ts';
+import { questionsIn, totalsOf, type Totals } from '../src/definitions/import/report.ts';
 import { readServiceFile, type ServiceFile } from '../src/definitions/import/service-file.ts';
+import { distinct } from '../src/definitions/import/write-answers.ts';
 
 /**
- * What an import makes of each `*.yaml` of a folder without any answer: entities, converted, asked about, refused. With
- * a second folder of low-code manifests of the same names: how many of the keys agree with those.
+ * What an import makes of each `*.yaml` of a folder without any answer, as the table of docs/guides/import.md: entities;
+ * converted, asked about and refused in either mode; what is asked. With a second folder of low-code manifests of the same names: how many of the keys agree with those.
  */
 const [folder, manifests] = process.argv.slice(2);
 if (folder === undefined) throw new Error('expected a folder of files: import-files.ts <folder> [manifests]');
@@ -16,17 +19,26 @@ if (folder === undefined) throw new Error('expected a folder of files: import-fi
 const modes = ['hosted', 'direct'] as const;
 const sums = { hosted: [] as Totals[], direct: [] as Totals[] };
 const keys = { same: 0, others: [] as string[] };
+const signIns = { found: 0, written: 0 };
 
+console.log('| file | entities | hosted | direct | asked |\n| --- | --- | --- | --- | --- |');
 for (const name of readdirSync(folder).filter((one) => one.endsWith('.yaml'))) {
   const service = readServiceFile(join(folder, name));
+  const questions: Question[] = [];
   const cells = modes.map((mode) => {
     const imported = importService(service, mode, { answers: noAnswers, manifest: null, only: null });
     const totals = totalsOf(imported);
     sums[mode].push(totals);
     if (mode === 'direct' && manifests !== undefined) compareKeys(service, imported, join(manifests, name));
-    return `${mode} ${shown(totals)}`;
+    questions.push(...questionsIn([imported]));
+    if (imported.ways.some(({ auth }) => auth?.['kind'] === 'authorizationCode')) {
+      signIns.found += 1;
+      if (imported.definition !== null) signIns.written += 1;
+    }
+    return shown(totals);
   });
-  console.log(`${basename(name, '.yaml').padEnd(28)} ${cells.join('   ')}`);
+  const { size } = new Set(service.operations.filter(isListing).map(({ entity }) => entity));
+  console.log(`| ${[basename(name, '.yaml'), size, ...cells, askedText(questions)].join(' | ')} |`);
 }
 
 for (const mode of modes) {
@@ -40,17 +52,33 @@ for (const mode of modes) {
   };
   const most = all.filter(({ entities, converted, asked }) => (converted + asked) / entities >= 0.8).length;
   console.log(
-    `${mode}: ${all.length} files, ${shown(total)}; at least 80 % of the entities in ${most} files`,
+    `${mode}: ${all.length} files, ${total.entities} entities = ${shown(total)}; at least 80 % of the entities in ${most} files`,
   );
 }
+console.log(
+  `direct: ${signIns.found} files with a sign-in by a person, ${signIns.written} of them written without an answer`,
+);
 if (manifests !== undefined) {
   console.log(`keys that agree with the manifests: ${keys.same} of ${keys.same + keys.others.length}`);
   for (const other of keys.others) console.log(`  ${other}`);
 }
 
-/** `12 = 9 + 2 + 1`: converted, asked about, refused. */
-function shown({ entities, converted, asked, refused }: Totals): string {
-  return `${String(entities).padStart(3)} = ${converted} + ${asked} + ${refused}`.padEnd(20);
+/** Converted, asked about, refused. */
+function shown({ converted, asked, refused }: Totals): string {
+  return `${converted} + ${asked} + ${refused}`;
+}
+
+function isListing({ action }: Operation): boolean {
+  return action === 'list' || action === 'api_search';
+}
+
+/** `key 3, value 1`: how many questions of each kind, in both modes together. */
+function askedText(questions: readonly Question[]): string {
+  const kinds = distinct(questions).map(({ kind }) => (kind === 'ownValue' ? 'value' : kind));
+  return [...new Set(kinds)]
+    .toSorted()
+    .map((kind) => `${kind} ${kinds.filter((one) => one === kind).length}`)
+    .join(', ');
 }
 
 /** Columns that a parent fills belong to the key of a row, and to no stream. */

@@ -12,8 +12,8 @@ import { readRecords } from '../src/source/page-records.ts';
 import type { Source } from '../src/source/source.ts';
 
 /**
- * One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON> [read]`;
- * prints its result as JSON. `read`: no record is recognized by its bytes.
+ * One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON> [read |
+ * history]`; prints its result as JSON. `read`: no record is recognized by its bytes. `history`: versions are kept.
  */
 const [baseUrl = '', sinkOptions = '{}', how] = process.argv.slice(2);
 const definition = loadDefinitions(['config/definitions']).get('email-marketing');
@@ -37,7 +37,12 @@ await using source = openApiSource(client, {
   requestsPerSecond: 10_000,
 });
 // Always in full: the benchmark compares reading everything twice.
-const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;
+const everything = {
+  variants: [{}],
+  fullEveryMs: 0,
+  onSchemaChange: 'keepExtra',
+  history: how === 'history' ? { keepMs: null } : null,
+} as const;
 await using sink = await openSink(JSON.parse(sinkOptions) as SinkOptions, { clock: systemClock });
 const report = await syncConnector({
   identity: {

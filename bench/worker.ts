@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,12 +11,14 @@ import { measureCommand, startMeasuredWorker, type MeasuredWorker } from './work
 import { connectorName, sinkName, writeConfig, type BenchConfig } from './worker/write-config.ts';
 
 /**
- * A worker with many connectors and sinks: start, idle cost, a run of each connector, metrics, commands, recovery after
- * Redis loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`. Linux only.
+ * A worker with many connectors and sinks: start, idle cost, a run of each connector, reloads, metrics, commands,
+ * recovery after Redis loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`,
+ * with `reload` behind them for the reloads alone. Linux only.
  * Uses a private Redis, and a service in a separate process that answers after 20 ms.
  */
 const connectors = Number(process.argv[2] ?? 1000);
 const sinks = Number(process.argv[3] ?? 10);
+const isOnlyReload = process.argv[4] === 'reload';
 const idleMs = 70_000;
 const frequent = Math.min(connectors, 100);
 const mostMs = 60 * 60_000;
@@ -56,6 +58,12 @@ async function measure(): Promise<void> {
   tell('config', `${(statSync(file).size / 1e6).toFixed(2)} MB`);
   const port = await freePort();
   const worker = await startWorker(file, port, 'start to ready');
+  if (isOnlyReload) {
+    const queues = await openSyncQueues();
+    await reload(file, worker, queues);
+    await closeAll(queues);
+    return;
+  }
   await pause(10_000);
   const before = worker.figures();
   await pause(idleMs);
@@ -66,6 +74,7 @@ async function measure(): Promise<void> {
   const queues = await openSyncQueues();
   await runEach(queues, worker, 'a first run of each');
   await runEach(queues, worker, 'a second one');
+  await reload(file, worker, queues);
   await scrape(port);
   await commands(file);
   await forgetEverything();
@@ -143,6 +152,40 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker, what: s
   if (open > 0) tell('unfinished runs', String(open));
   tell('runs per minute', (((connectors - open) * 60_000) / tookMs).toFixed(0));
   tell('memory after them', `${rssMiB} MiB, at most ${peakMiB} MiB`);
+}
+
+/** While runs are in progress: each time one connector is changed. */
+async function reload(file: string, worker: MeasuredWorker, queues: readonly Queue[]): Promise<void> {
+  const config = readFileSync(file, 'utf8');
+  for (let turn = 1; turn <= 3; turn += 1) {
+    await Promise.all(
+      queues.map((queue, sink) =>
+        queue.addBulk(
+          Array.from({ length: Math.ceil(Math.min(connectors, 2_000) / sinks) }, (_, index) => ({
+            name: 'sync',
+            data: {
+              connector: connectorName((sink + index * sinks) % connectors),
+              kind: 'sync',
+              reason: 'manual',
+              due: null,
+            },
+            opts: { attempts: 5, removeOnComplete: true },
+          })),
+        ),
+      ),
+    );
+    writeFileSync(file, config.replace('freshWithin: 2d', `freshWithin: ${turn + 2}d`));
+    const before = worker.figures().cpuS;
+    const ms = await worker.reload();
+    const active = await Promise.all(queues.map((queue) => queue.getActiveCount()));
+    tell(
+      `reload ${turn}`,
+      `${seconds(ms)}, processor ${(worker.figures().cpuS - before).toFixed(1)} s, ${active.reduce((sum, one) => sum + one, 0)} runs in progress`,
+    );
+  }
+  await Promise.all(queues.map(async (queue) => await queue.drain()));
+  writeFileSync(file, config);
+  await worker.reload();
 }
 
 async function scrape(port: number): Promise<void> {

@@ -17,6 +17,8 @@ export interface MeasuredWorker {
   readonly startedMs: number;
   readonly readyMs: number;
   figures(): Figures;
+  /** Has it read its config again; resolves with the milliseconds until it serves that one. Rejects for a refused one. */
+  reload(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -42,6 +44,20 @@ export async function startMeasuredWorker(config: string, port: number): Promise
     startedMs,
     readyMs,
     figures: () => figuresOf(child),
+    reload: async () => {
+      const askedMs = performance.now();
+      const done = new Promise<void>((resolve, reject) => {
+        const onLine = (line: string): void => {
+          if (line.includes('"the config was read again"')) resolve();
+          if (line.includes('cannot be used')) reject(new Error(line.slice(0, 2000)));
+        };
+        lines.on('line', onLine);
+        void ended.then(() => reject(new Error('the worker ended')));
+      });
+      child.kill('SIGHUP');
+      await done;
+      return performance.now() - askedMs;
+    },
     stop: async () => {
       child.kill('SIGTERM');
       await ended;
