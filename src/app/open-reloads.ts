@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { instant, slept, type Clock, type Instant } from '../core/clock.ts';
-import { hasCode } from '../core/errors.ts';
-import type { ConnectorName } from '../core/names.ts';
+import { SyncError, type ErrorCode } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import type { LocalSettings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -30,8 +28,21 @@ interface ReloadsOptions<Config extends { readonly settings: LocalSettings }> {
 
 /** One look costs the times of some files. */
 const lookEveryMs = 2_000;
-/** Of a config whose Redis does not answer: for ten seconds and some. */
+/** For ten seconds and some. */
 const mostTries = 5;
+/** A followed config that was refused for what may pass is tried again after this, then after twice as long each time. */
+const firstPauseMs = 10_000;
+const longestPauseMs = 5 * 60_000;
+
+/** What is wrong with a config itself, or with what it names: that only a person can mend. */
+const ofConfig: ReadonlySet<ErrorCode> = new Set([
+  'USAGE',
+  'CONFIG_INVALID',
+  'DEFINITION_INVALID',
+  'SINK_INCOMPATIBLE',
+  'TARGET_INCOMPATIBLE',
+  'PACKAGE_MISSING',
+] as const);
 
 /**
  * The config of a process that reads it again while it works. A config that cannot be used changes nothing: the one
@@ -46,23 +57,28 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
   clock,
   signal,
 }: ReloadsOptions<Config>) {
-  let problem: { readonly text: string; readonly since: Instant } | null = null;
+  let problem: { readonly text: string; readonly since: Instant; readonly mayPass: boolean } | null = null;
   let inForce = { settings: first.settings, since: instant(clock.now()) };
+  /** What the newest readable config was read from, and its state before that. */
+  let seen = seenAt(first.settings.places);
 
-  /** A process under load may miss an answer of Redis: that is no mistake of the config. */
+  /** A process under load may miss an answer of Redis, and a sink may be busy: that is no mistake of the config. */
   const applyPatiently = async (next: Config): Promise<void> => {
     for (let tried = 1; ; tried += 1) {
       try {
         return await apply(next);
       } catch (error) {
-        if (!hasCode(error, 'QUEUE_UNAVAILABLE') || tried === mostTries) throw error;
+        if (!mayPass(error) || tried === mostTries) throw error;
         if (!(await slept(clock, tried * 1_000, signal))) throw error;
       }
     }
   };
   const attempt = async (): Promise<ReloadOutcome> => {
     try {
+      // Taken before the read, so that a change during a long one is found later.
+      seen = seenAt(seen.places);
       const next = await read();
+      if (next.settings.places.join('\n') !== seen.places.join('\n')) seen = seenAt(next.settings.places);
       const text = changesText(inForce.settings, next.settings);
       if (text === null) {
         problem = null;
@@ -76,7 +92,11 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
       const kept = `The config was read again and cannot be used, so the one of ${inForce.since} stays in force.`;
-      problem = { text: `${kept} ${text}`, since: problem?.since ?? instant(clock.now()) };
+      problem = {
+        text: `${kept} ${text}`,
+        since: problem?.since ?? instant(clock.now()),
+        mayPass: mayPass(error),
+      };
       log.error(
         { err: error },
         'the config was read again and cannot be used: the one before stays in force',
@@ -107,27 +127,37 @@ export function openReloads<Config extends { readonly settings: LocalSettings }>
     /** What people are to know; null: nothing. */
     problem: (): string | null => problem?.text ?? null,
     settings: (): Config['settings'] => inForce.settings,
-    /** Reloads by itself, while the config has `watch: true`, when its files have changed, until the signal. */
+    /**
+     * Reloads by itself, while the config has `watch: true`, until the signal: when its files have changed, and again
+     * while what refused them may pass.
+     */
     followFiles: async (): Promise<void> => {
-      let known = stateOf(inForce.settings);
-      let before = known;
+      let before = seen.state;
+      let pauseMs = firstPauseMs;
+      let againMs = 0;
       while (await slept(clock, lookEveryMs, signal)) {
         if (!inForce.settings.watch) continue;
-        const now = stateOf(inForce.settings);
+        const now = seenAt(seen.places).state;
         // An editor or a deploy writes several files: wait until they are still.
         const isStill = now === before;
         before = now;
-        if (now === known || !isStill) continue;
+        const isAgain = now === seen.state;
+        if (!isStill || (isAgain && (problem?.mayPass !== true || clock.now() < againMs))) continue;
+        pauseMs = isAgain ? Math.min(2 * pauseMs, longestPauseMs) : firstPauseMs;
         await reload();
-        known = stateOf(inForce.settings);
-        before = known;
+        againMs = clock.now() + pauseMs;
+        before = seen.state;
       }
     },
   };
 }
 
+function mayPass(error: unknown): boolean {
+  return !(error instanceof SyncError && ofConfig.has(error.code));
+}
+
 /** Sizes and times of everything that the settings were read from. */
-function stateOf({ places }: LocalSettings): string {
+function seenAt(places: LocalSettings['places']) {
   const stateOfFile = (place: string): string => {
     const found = statSync(place, { throwIfNoEntry: false });
     return `${place} ${found?.mtimeMs} ${found?.size} ${found?.ino}`;
@@ -136,26 +166,29 @@ function stateOf({ places }: LocalSettings): string {
     if (statSync(place, { throwIfNoEntry: false })?.isDirectory() !== true) return [stateOfFile(place)];
     return readdirSync(place).map((name) => stateOfFile(path.join(place, name)));
   };
-  return places.flatMap(stateOfPlace).join('\n');
+  return { places, state: places.flatMap(stateOfPlace).join('\n') };
 }
 
 /** What the newer settings change, for people; null where nothing differs. */
 function changesText(before: LocalSettings, now: LocalSettings): string | null {
-  const digests = [before, now].map((settings) => settingsDigest(settings));
-  if (digests[0]?.whole === digests[1]?.whole) return null;
-  const [old, next] = digests.map((digest) => digest.connectors);
-  const added = [...(next?.keys() ?? [])].filter((name) => old?.has(name) !== true);
-  const removed = [...(old?.keys() ?? [])].filter((name) => next?.has(name) !== true);
-  const changed = [...(next ?? [])].filter(([name, digest]) => old?.has(name) && old.get(name) !== digest);
+  const isSame = openComparison();
+  const [old, next] = [before.connectors, now.connectors];
   const parts = [
-    countText('added', added),
-    countText('removed', removed),
+    countText(
+      'added',
+      [...next.keys()].filter((name) => !old.has(name)),
+    ),
+    countText(
+      'removed',
+      [...old.keys()].filter((name) => !next.has(name)),
+    ),
     countText(
       'changed',
-      changed.map(([name]) => name),
+      [...next.keys()].filter((name) => old.has(name) && !isSame(old.get(name), next.get(name))),
     ),
   ].filter((part) => part !== '');
-  return parts.length === 0 ? 'settings besides connectors changed' : parts.join('; ');
+  if (parts.length > 0) return parts.join('; ');
+  return isSame(before, now) ? null : 'settings besides connectors changed';
 }
 
 const mostNames = 10;
@@ -167,26 +200,24 @@ function countText(what: string, names: readonly string[]): string {
 }
 
 /**
- * Digests that differ where two readings of a config differ, in secrets too: of everything, and of each connector. They
- * stay in memory: a short secret could be found by its digest.
+ * Whether two values of two readings of a config say the same, secrets included. Two objects are compared once:
+ * connectors share definitions and sinks.
  */
-function settingsDigest(settings: LocalSettings) {
-  // Connectors share definitions and sinks.
-  const known = new Map<object, string>();
-  const digest = (value: unknown): string => {
-    if (typeof value !== 'object' || value === null) return `${typeof value} ${String(value)}`;
-    const found = known.get(value);
-    if (found !== undefined) return found;
-    const text = createHash('sha256')
-      .update(JSON.stringify(partsOf(value).map(digest)))
-      .digest('base64');
-    known.set(value, text);
-    return text;
+function openComparison(): (left: unknown, right: unknown) => boolean {
+  const known = new Map<object, { readonly other: object; readonly isSame: boolean }>();
+  const isSame = (left: unknown, right: unknown): boolean => {
+    if (left === right) return true;
+    if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null) {
+      return typeof left === typeof right && String(left) === String(right);
+    }
+    const found = known.get(left);
+    if (found?.other === right) return found.isSame;
+    const [parts, others] = [partsOf(left), partsOf(right)];
+    const answer = parts.length === others.length && parts.every((part, at) => isSame(part, others[at]));
+    known.set(left, { other: right, isSame: answer });
+    return answer;
   };
-  const connectors: ReadonlyMap<ConnectorName, string> = new Map(
-    [...settings.connectors].map(([name, connector]) => [name, digest(connector)]),
-  );
-  return { whole: digest(settings), connectors };
+  return isSame;
 }
 
 /** What makes a value: kind, then names and values, or elements. */

@@ -1,5 +1,6 @@
 import { connect as connectSocket } from 'node:net';
 import { Redis, type Callback, type RedisOptions } from 'ioredis';
+import { slept, systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { RedisSettings } from '../settings/settings.ts';
@@ -9,6 +10,8 @@ import { errorKind } from './gate-errors.ts';
 export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>;
 
 const answerWithinMs = 2000;
+/** The deadline of the first contact is `rejectLate`. */
+const socketWithinMs = 5000;
 const longestPauseMs = 1000;
 const greetingWithinMs = 300;
 
@@ -24,7 +27,7 @@ export async function connectRedis(
   const redis = new Redis(url.reveal(), {
     ...options,
     lazyConnect: true,
-    connectTimeout: answerWithinMs,
+    connectTimeout: socketWithinMs,
     // After a failover the address may resolve to the new primary; the old connection stays on the replica.
     reconnectOnError: (error) => errorKind(error) === 'READONLY',
     retryStrategy: (attempt: number) => Math.min(longestPauseMs, 100 * 2 ** Math.min(attempt, 4)),
@@ -34,13 +37,13 @@ export async function connectRedis(
   // The client rejects with "Connection is closed"; the cause is in the error event before.
   let lastError: Error | null = null;
   redis.on('error', (error: Error) => (lastError = error));
-  const deadline = AbortSignal.timeout(answerWithinMs);
+  const answered = new AbortController();
   try {
     const ask = async (): Promise<RedisRefusal | null> => {
       await connect(redis);
       return await checkRedisRights(redis, prefix);
     };
-    const refusal = await Promise.race([ask(), rejectWhenAborted(deadline)]);
+    const refusal = await Promise.race([ask(), rejectLate(answered.signal)]);
     if (refusal !== null) {
       throw new Refused(refusalText(refusal, redis.options.username ?? 'default', prefix));
     }
@@ -53,6 +56,8 @@ export async function connectRedis(
     }
     const cause = lastError ?? error;
     throw unavailable(url, failureText(cause, url, await readGreeting(url, cause)), cause);
+  } finally {
+    answered.abort();
   }
   /**
    * `disconnect` closes this connection and every duplicate that the queue's client made of it, even if Redis does not
@@ -125,12 +130,17 @@ function guardInfo(redis: Redis, known: { info: string }): void {
   });
 }
 
-function rejectWhenAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(new Error(`no answer within ${answerWithinMs} ms`)), {
-      once: true,
-    });
-  });
+const turnMs = 100;
+
+/**
+ * Counts the turns of this process, not the time: while a worker reads a large config or stores pages, an answer may
+ * have come and not be read yet.
+ */
+async function rejectLate(answered: AbortSignal): Promise<never> {
+  for (let waitedMs = 0; waitedMs < answerWithinMs; waitedMs += turnMs) {
+    await slept(systemClock, turnMs, answered);
+  }
+  throw new Error(`no answer within ${answerWithinMs} ms`);
 }
 
 function unavailable(url: Secret, what: string, cause: unknown): SyncError {

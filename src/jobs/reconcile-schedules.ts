@@ -56,32 +56,34 @@ export async function reconcileSchedules(options: ReconcileOptions) {
   const removed: string[] = [];
   const foreign: string[] = [];
   const outdated: string[] = [];
-  for (const sink of options.sinks) {
-    const wanted = await wantedTicks(options, sink);
-    if (!(await isInForce(options, sink))) {
+  const asked = options.sinks.map(async (sink) => ({
+    sink,
+    wanted: await wantedTicks(options, sink),
+    isOwn: await isInForce(options, sink),
+  }));
+  for (const { sink, wanted, isOwn } of await Promise.all(asked)) {
+    if (!isOwn) {
       outdated.push(sink.name);
       foreign.push(...differences(options, sink, wanted, existing));
       continue;
     }
-    for (const tick of wanted) {
-      const stored = existing.get(tick.id);
-      existing.delete(tick.id);
-      if (isCurrent(stored, tick)) {
-        kept.push(tick.name);
-        continue;
-      }
+    const outOfDate = wanted.filter((tick) => !isCurrent(existing.get(tick.id), tick));
+    await inBatches(outOfDate, async (tick) => {
       const first = tick.of === null ? {} : await firstTime(options, tick.of);
       await ticks.upsertJobScheduler(tick.id, { ...tick.repeat, ...first }, tick.template);
-      written.push(tick.name);
-      if (tick.of !== null) await catchUp(options, sink, tick.of, stored);
-    }
-    for (const id of existing.keys()) {
+      if (tick.of !== null) await catchUp(options, sink, tick.of, existing.get(tick.id));
+    });
+    const isWritten = new Set(outOfDate);
+    written.push(...outOfDate.map(({ name }) => name));
+    kept.push(...wanted.flatMap((tick) => (isWritten.has(tick) ? [] : [tick.name])));
+    const isWanted = new Set(wanted.map(({ id }) => id));
+    const unwanted = [...existing.keys()].flatMap((id) => {
       const target = scheduledTarget(id, sink.id);
       const name = target === null ? scheduledConnector(id, sink.id) : publicationName(target);
-      if (name === null) continue;
-      await ticks.removeJobScheduler(id);
-      removed.push(name);
-    }
+      return name === null || isWanted.has(id) ? [] : [{ id, name }];
+    });
+    await inBatches(unwanted, ({ id }) => ticks.removeJobScheduler(id));
+    removed.push(...unwanted.map(({ name }) => name));
   }
   return {
     written,
@@ -92,6 +94,15 @@ export async function reconcileSchedules(options: ReconcileOptions) {
     /** Names of the sinks whose schedules belong to that process. */
     outdated,
   };
+}
+
+const batchSize = 100;
+
+/** A busy worker waits long for each answer of Redis: a new config may have ten thousand schedules. */
+async function inBatches<One>(all: readonly One[], work: (one: One) => Promise<unknown>): Promise<void> {
+  for (let from = 0; from < all.length; from += batchSize) {
+    await Promise.all(all.slice(from, from + batchSize).map(work));
+  }
 }
 
 interface OfConnector {

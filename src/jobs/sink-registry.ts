@@ -88,17 +88,16 @@ export async function registerSinks(
   sinks: readonly ServedSink[],
   options: { readonly takeOver: readonly string[]; readonly clock: Clock },
 ): Promise<readonly string[]> {
-  const tookOver: string[] = [];
-  for (const sink of sinks) {
+  const tookOver = sinks.map(async (sink) => {
     const replaced = await registerSink(queues.redis, queues.prefix, sink, {
       mayTakeOver: options.takeOver.includes(sink.name),
       clock: options.clock,
     });
-    if (replaced === null) continue;
+    if (replaced === null) return [];
     await forget(queues, replaced);
-    tookOver.push(sink.name);
-  }
-  return tookOver;
+    return [sink.name];
+  });
+  return (await Promise.all(tookOver)).flat();
 }
 
 async function forget(queues: QueueSet, sinkId: string): Promise<void> {

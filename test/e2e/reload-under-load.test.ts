@@ -64,8 +64,9 @@ it(
           (line) => /^the config (?:was read again|has not changed)/.test(line.msg),
           from,
         );
-        if (end.msg.includes('cannot be used')) refused += 1;
-        expect(end.msg.includes('cannot be used')).toBe(isBroken);
+        const isRefused = end.msg.includes('cannot be used');
+        if (isRefused) refused += 1;
+        expect(isRefused, JSON.stringify(end['err'])).toBe(isBroken);
       }
       expect(refused).toBe(Math.floor(reloads / 4));
       configure(() => true);

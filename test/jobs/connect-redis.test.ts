@@ -32,6 +32,14 @@ it('gives up on a server that accepts the connection but does not answer', async
   server.close();
 });
 
+it('connects where this process had no time to read the answer within two seconds', async () => {
+  await using redis = await startRedis();
+  const connecting = connectRedis({ url: new Secret(redis.url), prefix }, {});
+  const busyUntilMs = performance.now() + 2_100;
+  while (performance.now() < busyUntilMs);
+  (await connecting).disconnect();
+});
+
 it.each([
   ['a wrong password', ':another-password@', 'WRONGPASS'],
   ['a missing password', '', 'NOAUTH'],
