@@ -30,7 +30,7 @@ interface ReloadsOptions<Config extends { readonly settings: LocalSettings }> {
 const lookEveryMs = 2_000;
 /** For ten seconds and some. */
 const mostTries = 5;
-/** A followed config that was refused for what may pass is tried again after this, then after twice as long each time. */
+/** After this a followed config is tried again that was refused for what may pass, then after twice as long. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 5 * 60_000;
 
