@@ -9,6 +9,8 @@ interface Side {
   readonly bench: Bench;
   readonly sink: Sink;
   lease: Lease;
+  /** Of its partitions, after the last step. */
+  names: ReadonlyMap<number, string>;
 }
 
 /** Several sinks that get the same calls. The first one's answers count; those of the others must be the same. */
@@ -25,7 +27,8 @@ export class SideBySide {
   static async open(benches: readonly Bench[], steps: readonly string[] = []): Promise<SideBySide> {
     const open = async (bench: Bench): Promise<Side> => {
       const sink = await bench.open();
-      return { bench, sink, lease: await sink.acquire(identity()) };
+      const lease = await sink.acquire(identity());
+      return { bench, sink, lease, names: await partitionNames(bench) };
     };
     return new SideBySide(await Promise.all(benches.map(open)), steps);
   }
@@ -60,17 +63,13 @@ export class SideBySide {
   ): Promise<Result> {
     this.steps.push(step);
     const [first, ...others] = this.#sides as readonly [Side, ...Side[]];
-    const before = await partitionNames(first);
     const answer = await settled(async () => await work(first, (id) => id));
-    // A step may find partitions and forget others.
-    const names = new Map([...before, ...(await partitionNames(first))]);
+    const names = await namesAround(first);
     for (const other of others) {
-      const theirs = await partitionNames(other);
-      const idOf = new Map([...theirs].map(([id, name]) => [name, id]));
+      const idOf = new Map([...other.names].map(([id, name]) => [name, id]));
       const translate = (id: number): number => idOf.get(names.get(id) ?? '') ?? -1;
       const found = await settled(async () => await work(other, translate));
-      const after = new Map([...theirs, ...(await partitionNames(other))]);
-      const shown = named(found, after);
+      const shown = named(found, await namesAround(other));
       expect(shown, `${step} after ${this.steps.slice(-12).join(', ')}`).toEqual(named(answer, names));
     }
     if (answer.error !== undefined) throw answer.error;
@@ -94,7 +93,14 @@ async function settled(work: () => Promise<unknown>): Promise<Settled> {
   }
 }
 
-async function partitionNames({ bench }: Side): Promise<ReadonlyMap<number, string>> {
+/** Before the step and after it: a step may find partitions and forget others. */
+async function namesAround(side: Side): Promise<ReadonlyMap<number, string>> {
+  const before = side.names;
+  side.names = await partitionNames(side.bench);
+  return new Map([...before, ...side.names]);
+}
+
+async function partitionNames(bench: Bench): Promise<ReadonlyMap<number, string>> {
   const rows = await bench.ledger('SELECT id, connector, entity, params, backfill FROM _sync_partitions');
   return new Map(rows.map(({ id, ...name }) => [Number(id), JSON.stringify(Object.values(name))]));
 }
